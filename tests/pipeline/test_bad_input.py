@@ -144,9 +144,7 @@ BAD_ROWS: dict[str, tuple[str, bytes, list[tuple[str, str, str, str]]]] = {
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("format_", BAD_ROWS)
-def test_rejected_rows(
-    format_: str, workers: int, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rejected_rows(format_, workers, folder, capsys):
     """Within the budget exactly the bad rows are in rejected/.
 
     Each has its place and reason.
@@ -179,9 +177,7 @@ def test_rejected_rows(
 
 
 @pytest.mark.parametrize("format_", BAD_ROWS)
-def test_too_many_rejected_rows(
-    format_: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_too_many_rejected_rows(format_, folder, capsys):
     """Over the budget the run fails.
 
     The error has the number of bad rows and the first ones.
@@ -214,13 +210,7 @@ def test_too_many_rejected_rows(
         (GOOD, "{path: a.csv, compression: gzip}", "found damaged gzip data"),
     ],
 )
-def test_what_concerns_a_file_is_never_rejected(
-    content: str,
-    source: str,
-    message: str,
-    folder: pathlib.Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_concerns_a_file_is_never_rejected(content, source, message, folder, capsys):
     """A budget is for rows: an unreadable file ends the run."""
     write(folder, {"a.csv": content, "r.yaml": recipe(source, "on_error: {reject: 99%}\n")})
     assert convert("r.yaml") == 1
@@ -234,9 +224,7 @@ def test_what_concerns_a_file_is_never_rejected(
         ("1,2\n2,x\n", "derive: {z: CAST(b AS INTEGER)}\n", "a.csv, line 3 ('2,x'), derived column 'z'"),
     ],
 )  # fmt: skip
-def test_errors_of_worker_processes(
-    rows: str, more: str, text: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_of_worker_processes(rows, more, text, folder, capsys):
     """A worker process's error has the words of the command's own process."""
     write(folder, {"a.csv": "a,b\n" + rows, "r.yaml": recipe(more=more)})
     outcomes = []
@@ -270,9 +258,7 @@ def test_no_permission(folder: pathlib.Path, capsys: pytest.CaptureFixture[str])
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_a_damaged_manifest(
-    arguments: list[str], folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_manifest(arguments, folder, capsys):
     """Each command that reads a dataset names the file and the remedy."""
     write(folder, {"a.csv": "a,b\n1,x\n2,y\n"})
     assert convert("a.csv") == 0

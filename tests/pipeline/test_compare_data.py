@@ -72,9 +72,7 @@ def test_files_datasets_and_recipes(folder: Path, capsys: pytest.CaptureFixture[
     assert run(["compare", "a.csv", "c.csv", "--max_drift", "1"]) == 0
 
 
-def test_the_table_shows_dates_and_what_is_not_judged(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_shows_dates_and_what_is_not_judged(folder, capsys):
     """Dates have a drift and ranges; empty columns are left out."""
     for name, day, rows in (("d", "2026-01-01", 60), ("e", "2026-01-02", 900)):
         lines = (f"{n},{day}\n" for n in range(rows))

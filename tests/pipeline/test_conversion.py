@@ -339,9 +339,7 @@ def test_a_failed_overwrite_keeps_the_old_dataset(data: Path, tmp_path: Path) ->
     verify_dataset(str(tmp_path / "out"))
 
 
-def test_an_input_that_changes_during_the_run_is_noticed(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_input_that_changes_during_the_run_is_noticed(data, tmp_path, monkeypatch):
     """A base file that changes after its read fails the run."""
     source = tmp_path / "v.csv"
     source.write_text("a,b\n1,2\n3,4\n")
@@ -358,9 +356,7 @@ def test_an_input_that_changes_during_the_run_is_noticed(
     assert not (tmp_path / "out" / "dataset.json").exists()
 
 
-def test_a_right_source_that_changes_during_the_run_is_noticed(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_right_source_that_changes_during_the_run_is_noticed(data, tmp_path, monkeypatch):
     """A joined file that changes during the run fails it."""
     (tmp_path / "visits.csv").write_bytes((data / "visits.csv").read_bytes())
     users = tmp_path / "users.jsonl"

@@ -57,9 +57,7 @@ def with_free(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "joined"])
-def test_the_estimate_is_what_a_run_takes(
-    name: str, folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_estimate_is_what_a_run_takes(name, folder, tmp_path, monkeypatch):
     """The estimate is within a third of the output at the commit."""
     plan = make_plan(load(str(folder / f"{name}.yaml")))
     estimate = disk_space.estimate_disk_space(plan, str(tmp_path / "out"), str(tmp_path / "out"))
@@ -75,12 +73,7 @@ def test_the_estimate_is_what_a_run_takes(
     assert estimate.temporary_bytes + estimate.shard_bytes == pytest.approx(found[0], rel=0.33)
 
 
-def test_too_little_disk_space_is_a_warning(
-    folder: pathlib.Path,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_too_little_disk_space_is_a_warning(folder, tmp_path, monkeypatch, capsys):
     """Too little disk space gives a warning of one line.
 
     It has folder, need, free space and remedy; the run starts, and succeeds here.
@@ -100,14 +93,7 @@ def test_too_little_disk_space_is_a_warning(
 @pytest.mark.parametrize(
     ("free", "options"), [(100_000_000, []), (6_000_000, []), (1_000_000, ["--quiet"])]
 )
-def test_enough_disk_space_is_no_warning(
-    free: int,
-    options: list[str],
-    folder: pathlib.Path,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_enough_disk_space_is_no_warning(free, options, folder, tmp_path, monkeypatch, capsys):
     """There is no warning with --quiet.
 
     With enough space there is no estimate.
@@ -127,13 +113,7 @@ def test_enough_disk_space_is_no_warning(
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_says_how_much_is_needed(
-    number: int,
-    folder: pathlib.Path,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_full_disk_says_how_much_is_needed(number, folder, tmp_path, monkeypatch, capsys):
     """After the system's error comes the estimate and the free space."""
     with_free(monkeypatch, 5_000_000)
 
@@ -155,9 +135,7 @@ def test_a_full_disk_says_how_much_is_needed(
     )
 
 
-def test_data_that_cannot_be_previewed_are_no_error_of_the_estimate(
-    folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_that_cannot_be_previewed_are_no_error_of_the_estimate(folder, tmp_path, monkeypatch):
     """The run itself reports bad data."""
     with_free(monkeypatch, 1_000)
     shutil.copy(folder / "numbers.csv", tmp_path)

@@ -34,9 +34,7 @@ def visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.end_to_end
-def test_the_alert_has_the_lines_that_read_times(
-    visits: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_alert_has_the_lines_that_read_times(visits, capsys):
     """The lines of the summary make times, and settle the alert."""
     assert run(["convert", visits, "-o", "raw"]) == 0
     shown = [line for line in capsys.readouterr().out.splitlines() if "epoch" in line]

@@ -31,9 +31,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.end_to_end
-def test_a_later_graph_is_the_one_of_the_conversion(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_later_graph_is_the_one_of_the_conversion(tmp_path, capsys):
     """``graph`` adds the files that ``serving: true`` writes, and their checksums."""
     rows = [f"{n},{('ulm', 'bonn')[n % 2]},{n % 3 % 2}" for n in range(40)]
     (tmp_path / "rides.csv").write_text("km,town,late\n" + "\n".join(rows) + "\n,köln,1\n" * 5)

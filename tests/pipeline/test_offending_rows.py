@@ -166,9 +166,7 @@ def test_every_format_knows_its_rows(tmp_path: Path, suffix: str) -> None:
     ] == expected
 
 
-def test_rows_are_followed_through_join_filter_and_split(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_are_followed_through_join_filter_and_split(tmp_path, monkeypatch):
     """The base source's line is named after join, filter and split."""
     monkeypatch.setattr(plan, "RANGE_BYTES", 200)
     monkeypatch.setattr(plan.cut_ranges, "__defaults__", (200,))

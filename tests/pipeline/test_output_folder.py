@@ -60,9 +60,7 @@ def convert(data: Path, output: Path, *options: str) -> int:
 
 @pytest.mark.parametrize("name", STRANGERS)
 @pytest.mark.parametrize("command", ["convert", "describe"])
-def test_files_of_others_stay(
-    data: Path, command: str, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_of_others_stay(data, command, name, capsys):
     """A folder with a foreign file is refused, for any name."""
     path = write(data.parent / "out" / name)
     assert main_module.run([command, str(data), "--output", str(data.parent / "out")]) == 2
@@ -140,9 +138,7 @@ def test_a_description_becomes_a_dataset(data: Path) -> None:
 
 @pytest.mark.parametrize("link", [False, True])
 @pytest.mark.parametrize("what", ["data", "recipe"])
-def test_an_input_in_what_is_replaced(
-    data: Path, what: str, link: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_input_in_what_is_replaced(data, what, link, capsys):
     """A recipe or source in the replaced dataset is refused.
 
     It may be there by a link.

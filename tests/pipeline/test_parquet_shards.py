@@ -137,9 +137,7 @@ def flat(value: Any) -> list[Any] | None:
 
 
 @pytest.mark.parametrize("format_", ["both", "parquet"])
-def test_duckdb_reads_the_rows_of_tensorflow(
-    datasets: dict[tuple[str, str], Path], format_: str
-) -> None:
+def test_duckdb_reads_the_rows_of_tensorflow(datasets, format_):
     """Values and order are equal, shard by shard."""
     wanted = list(of_records(datasets["rows", "both"]))
     found = list(of_parquet(datasets["rows", format_]))
@@ -232,9 +230,7 @@ def equal(one: Any, other: Any) -> bool:
 
 @pytest.mark.parametrize("kind", RECIPES)
 @pytest.mark.parametrize("as_", ["numpy", "arrow", "records"])
-def test_batches_are_those_of_tfrecords(
-    datasets: dict[tuple[str, str], Path], kind: str, as_: str
-) -> None:
+def test_batches_are_those_of_tfrecords(datasets, kind, as_):
     """Without a shuffle, every batch has the same values and types."""
     both, alone = (bp.open(datasets[kind, name]) for name in ("both", "parquet"))
     for split in both.splits:

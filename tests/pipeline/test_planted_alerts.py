@@ -51,9 +51,7 @@ def write(path: Path, table: dict[str, list[object]], repeated: int) -> None:
     path.write_text("\n".join([",".join(table), *lines]) + "\n")
 
 
-def test_planted_alerts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_planted_alerts(tmp_path, monkeypatch, capsys):
     """A clean table has none, and a planted one each of them."""
     monkeypatch.chdir(tmp_path)
     clean = columns(random.Random(1))

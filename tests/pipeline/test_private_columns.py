@@ -94,9 +94,7 @@ ALLOW = (
 
 
 @pytest.mark.parametrize("columns", [PROTECT, ALLOW])
-def test_no_artifact_has_a_value(
-    folder: Path, columns: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_no_artifact_has_a_value(folder, columns, capfd):
     """Shards, statistics, schema, report, manifest, encodings, serving graph and output."""
     status, said = run("}}\n" + columns + "output: {serving: true}\n", capfd=capfd)
     assert status == 0, said
@@ -123,9 +121,7 @@ def test_no_artifact_has_a_value(
         ("}}\n", "duplicates: {by: day, action: drop}\n"),
     ],
 )
-def test_no_failing_run_says_a_value(
-    folder: Path, source: str, more: str, columns: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_no_failing_run_says_a_value(folder, source, more, columns, capfd):
     """Errors, and rows that are rejected, have file and line only."""
     if "expect" in more and "protect" in columns:
         more = more.replace("nick", "phone")
@@ -148,9 +144,7 @@ def test_the_search_finds_values(folder: Path, capfd: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("command", ["convert", "describe", "preview", "plan"])
-def test_planning_says_no_value(
-    folder: Path, command: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_planning_says_no_value(folder, command, capfd):
     """A text among numbers, too many cells, and examples of dates."""
     lines = [f"{row},{row * 7919},0{row % 9 + 1}.02.1990" for row in range(300)]
     recipe = "name: d\nsources: {d: d.csv}\npii: {allow: [phone, born]}\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import pyarrow as pa
 import pytest
 
@@ -27,9 +25,7 @@ LARGE = 2 * _LARGE_RANGE_BYTES
         ([LARGE], [(0, 0, 10), (0, 1, 3 * LARGE), (0, 2, 9)], [10, LARGE, LARGE]),
     ],
 )
-def test_bytes_of_large_ranges_are_noted_as_they_are_read(
-    sizes: list[int], steps: list[tuple[int, int, int]], expected: list[int], tmp_path: pathlib.Path
-) -> None:
+def test_bytes_of_large_ranges_are_noted_as_they_are_read(sizes, steps, expected, tmp_path):
     """An uncut file counts as far as it is read."""
     log = ProgressLog(str(tmp_path))
     note = _NoteRead(log, sizes)

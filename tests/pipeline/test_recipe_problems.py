@@ -93,9 +93,7 @@ SEVEN = [
         ([("from: d\n", "")], ["found no 'from', expected the source whose rows become examples"]),
     ],
 )  # fmt: skip
-def test_problems_in_one_run(
-    changes: list[tuple[str, str]], expected: list[str], folder: pathlib.Path
-) -> None:
+def test_problems_in_one_run(changes, expected, folder):
     """One run lists the problems of reading and planning, without their consequences."""
     assert places(folder, *changes) == expected
 

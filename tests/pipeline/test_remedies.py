@@ -142,9 +142,7 @@ def _fault(recipe: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_remedy_of_a_message_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_each_remedy_of_a_message_works(tmp_path, monkeypatch, name):
     """The run goes on, or another fault of the data stops it."""
     monkeypatch.chdir(tmp_path)
     files, source, keys, number = CASES[name]

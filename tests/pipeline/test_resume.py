@@ -7,7 +7,6 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -170,14 +169,7 @@ def lose_split(output: Path) -> None:
         pytest.param(lose_split, SHARDS // 2, id="without-a-split"),
     ],
 )
-def test_whole_shards_are_kept(
-    change: Callable[[Path], None],
-    kept: int,
-    data: Path,
-    broken_off: Path,
-    reference: dict[str, bytes],
-    tmp_path: Path,
-) -> None:
+def test_whole_shards_are_kept(change, kept, data, broken_off, reference, tmp_path):
     """A resuming run keeps complete shards.
 
     Its dataset equals an undisturbed run's.
@@ -217,9 +209,7 @@ def test_other_input_starts_over(data: Path, broken_off: Path, tmp_path: Path) -
     assert "resumed_shards" not in converted(other, output, resume=True)["timings"]
 
 
-def test_without_resume_all_is_written_anew(
-    data: Path, broken_off: Path, reference: dict[str, bytes], tmp_path: Path
-) -> None:
+def test_without_resume_all_is_written_anew(data, broken_off, reference, tmp_path):
     """Without --resume a run starts over, and keeps no earlier file."""
     output = tmp_path / "out"
     shutil.copytree(broken_off, output)

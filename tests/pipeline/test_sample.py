@@ -61,9 +61,7 @@ def run(folder: Path, sample: str, more: str = "", workers: int = 1) -> dict[str
         ),
     ],
 )
-def test_classes_are_sampled(
-    folder: Path, sample: str, more: str, classes: dict[int, int | None]
-) -> None:
+def test_classes_are_sampled(folder, sample, more, classes):
     """``train`` is sampled and ``eval`` is not.
 
     Every row is in the account. One worker and four write the same bytes. The weights of a class

@@ -78,9 +78,7 @@ SCHEMA = pa.schema(
 
 @given(ROWS, st.none() | st.integers(1, 4), st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_groups_are_those_of_a_loop(
-    rows: list[dict[str, Any]], length: int | None, ordered: bool
-) -> None:
+def test_groups_are_those_of_a_loop(rows, length, ordered):
     """Groups, orders and cuts equal those of a loop over a dictionary."""
     plan = group_plan(SCHEMA, ["user", "shop"], ["time"] if ordered else [], [], length)
     found = group_batch(pa.RecordBatch.from_pylist(rows, SCHEMA), plan).to_pylist()
@@ -262,14 +260,7 @@ def test_grouped_rows_are_all_there(data: Path, grouped: Path) -> None:
     ("options", "exchange"),
     [(("--direct_num_workers=2",), "files"), (("--direct_num_workers=1",), "engine")],
 )
-def test_grouping_is_deterministic(
-    data: Path,
-    grouped: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: tuple[str, ...],
-    exchange: str,
-) -> None:
+def test_grouping_is_deterministic(data, grouped, tmp_path, monkeypatch, options, exchange):
     """Workers and exchanges do not change the bytes."""
     monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (9_000,))
     monkeypatch.setattr("beam_pipelines.transforms.group.PARTITION_BYTES", 30_000)
@@ -480,9 +471,7 @@ def test_load_gives_padded_batches(name: str, request: pytest.FixtureRequest) ->
             )
 
 
-def test_batches_of_similar_lengths_as_the_page_makes_them(
-    repository: Path, lists: Path, tmp_path: Path
-) -> None:
+def test_batches_of_similar_lengths_as_the_page_makes_them(repository, lists, tmp_path):
     """The page's code for batches of similar lengths loses no row.
 
     Some sequences have no steps.

@@ -82,12 +82,7 @@ def builders(process: subprocess.Popen[str]) -> list[psutil.Process]:
     [(signal.SIGINT, True), (signal.SIGTERM, False)],
     ids=["Ctrl-C, late", "kill, early"],
 )
-def test_a_run_that_is_stopped_leaves_nothing(
-    number: signal.Signals,
-    is_building: bool,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_run_that_is_stopped_leaves_nothing(number, is_building, tmp_path, monkeypatch):
     """Ctrl-C and SIGTERM end the builder at any stage.
 
     They leave no file.
@@ -105,9 +100,7 @@ def test_a_run_that_is_stopped_leaves_nothing(
     assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"r.yaml", "a.csv"}
 
 
-def test_a_run_that_is_killed_takes_its_builder_along(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_killed_takes_its_builder_along(tmp_path, monkeypatch):
     """A builder ends when it asks a killed run for its job."""
     monkeypatch.chdir(tmp_path)
     with running(RECIPE) as (run, found):
@@ -116,9 +109,7 @@ def test_a_run_that_is_killed_takes_its_builder_along(
         assert psutil.wait_procs(found, timeout=30)[1] == []
 
 
-def test_a_run_that_fails_waits_for_no_graph(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_fails_waits_for_no_graph(tmp_path, monkeypatch):
     """A failed run ends the builder at once.
 
     It reports its own error.

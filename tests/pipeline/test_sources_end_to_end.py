@@ -271,9 +271,7 @@ def test_files_without_rows_among_many(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["a*.csv", "a?.csv", "a[12].csv", "./a*.csv", "**.csv"])
-def test_patterns_in_the_current_folder(
-    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_patterns_in_the_current_folder(pattern, tmp_path, monkeypatch):
     """A bare pattern and file names are relative to the current folder."""
     monkeypatch.chdir(tmp_path)
     for name in ("a1.csv", "a2.csv"):

@@ -103,9 +103,7 @@ def test_a_plan_has_few_parts() -> None:
         ({"filter": "filter: no", "drop": "drop: [nothing]"}, ["filter", "drop.0"]),
     ],
 )  # fmt: skip
-def test_one_pass_finds_independent_problems(
-    folder: Path, changed: dict[str, str], paths: list[str]
-) -> None:
+def test_one_pass_finds_independent_problems(folder, changed, paths):
     """Stages whose parts are there report, the others do not guess."""
     with pytest.raises(RecipeProblems) as error:
         make_plan(recipe_of(folder, **changed))

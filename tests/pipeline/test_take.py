@@ -64,9 +64,7 @@ def test_taken_and_left_out_are_all(sizes: list[int], last_rows: int, share: flo
         *itertools.product([1, 7, 2500, 4999, 5000, 6000], [10_000, 1 << 24]),
     ],
 )
-def test_the_first_rows(
-    limit: int, range_bytes: int, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_rows(limit, range_bytes, data, monkeypatch):
     """A limit takes the first rows, and reads no later range."""
     monkeypatch.setattr(source_plan.cut_ranges, "__defaults__", (range_bytes,))
     plan = plan_take(plan_recipe.plan(str(data)), limit, None)
@@ -84,9 +82,7 @@ def test_the_first_rows(
 
 
 @pytest.mark.end_to_end
-def test_a_part_of_the_rows_is_accounted_for(
-    data: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_part_of_the_rows_is_accounted_for(data, tmp_path, capsys):
     """The manifest and the summary count the rows left out."""
     out = tmp_path / "out"
     options = ["--split", "train=0.8,eval=0.2", "--direct_num_workers", "2"]
@@ -135,9 +131,7 @@ def test_a_limit_ends_the_read(suffix: str, tmp_path: pathlib.Path) -> None:
         (["--limit", "0"], "0 is not in the range"),
     ],
 )
-def test_wrong_parts(
-    options: list[str], message: str, data: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_parts(options, message, data, capsys):
     """A share or number that makes no part is an error."""
     assert main_module.run(["convert", str(data), "--dry_run", *options]) == 2
     assert message in capsys.readouterr().err

@@ -117,14 +117,7 @@ def test_old_rows_are_encoded_as_they_were_and_new_ones_alike(dataset: Path) -> 
         ("km,town\n1,\n", [], "town"),
     ],
 )
-def test_new_data_that_do_not_fit(
-    dataset: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    new: str,
-    arguments: list[str],
-    message: str,
-) -> None:
+def test_new_data_that_do_not_fit(dataset, tmp_path, capsys, new, arguments, message):
     """Other types, missing columns, new nulls and unknown sources are errors."""
     (tmp_path / "new.csv").write_text(new)
     command = [
@@ -152,9 +145,7 @@ def test_new_data_that_do_not_fit(
         ("output={num_shards: 3}", "found a key that the dataset's features follow from"),
     ],
 )
-def test_keys_that_a_transform_may_set(
-    dataset: Path, capsys: pytest.CaptureFixture[str], setting: str, message: str
-) -> None:
+def test_keys_that_a_transform_may_set(dataset, capsys, setting, message):
     """Keys of packing and reading may be set; the features stay."""
     if not message:
         plan = plan_transform(
@@ -215,9 +206,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("lines.jsonl", '{"id": 7, "x": 1, "shop": "a"}\n', None),
     ],
 )
-def test_new_data_need_the_columns_of_features_only(
-    labelled: Path, name: str, content: str, label: str | None
-) -> None:
+def test_new_data_need_the_columns_of_features_only(labelled, name, content, label):
     """Without the columns of the label it is not written.
 
     The plan says so.
@@ -287,9 +276,7 @@ HIDDEN = "https://***@host/towns.csv?token=***"
         ("trips", [], "Name the new data."),
     ],
 )
-def test_secret_urls_are_given_again(
-    dataset: Path, tmp_path: Path, source: str, new: list[str], cure: str
-) -> None:
+def test_secret_urls_are_given_again(dataset, tmp_path, source, new, cure):
     """A URL without its secrets is an error, and given again."""
     url = f"{URL}&day={{date}}" if not new else URL
     recipe = parse_recipe(RECIPE.replace(f"{source}.csv", f"'{url}'"), "recipe.yaml")

@@ -59,9 +59,7 @@ def files_under(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_run_with_anomalies_stops_and_lists_the_rows(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_with_anomalies_stops_and_lists_the_rows(folder, capsys):
     """Exit 1, a table, and rows in rejected/; corrected data pass."""
     assert cli("convert", "r.yaml", "--output", "out") == 1
     shown = capsys.readouterr().err
@@ -124,9 +122,7 @@ def test_severities_of_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert "v.pbtxt: 4:28 : " in capsys.readouterr().err
 
 
-def test_a_validation_config_of_the_recipe(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_validation_config_of_the_recipe(folder, capsys):
     """The recipe's severities and conditions hold for every run.
 
     Those of the option come after them.
@@ -275,9 +271,7 @@ def test_drift_against_an_earlier_dataset(folder: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("schema", ["", "schema: plain.pbtxt"], ids=["inferred", "named"])
-def test_drift_without_a_threshold(
-    folder: Path, capsys: pytest.CaptureFixture[str], schema: str
-) -> None:
+def test_drift_without_a_threshold(folder, capsys, schema):
     """Without thresholds, --baseline finds what ``compare`` finds."""
     (folder / "plain.pbtxt").write_text(
         'feature { name: "id" type: INT } feature { name: "city" type: BYTES }'
@@ -327,9 +321,7 @@ def test_splits_of_the_baseline(folder: Path, capsys: pytest.CaptureFixture[str]
     assert "a split 'eval', as in the baseline" in capsys.readouterr().err
 
 
-def test_rows_against_the_previous_version(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_against_the_previous_version(folder, capsys):
     """A version with too few rows does not replace the previous one.
 
     With the anomaly allowed, it does.
@@ -378,17 +370,13 @@ def test_rows_against_the_previous_version(
         (["schema", "update", "s.pbtxt", "d.csv"], "d.csv: found no statistics"),
     ],
 )
-def test_mistakes_on_the_command_line(
-    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
+def test_mistakes_on_the_command_line(folder, capsys, arguments, message):
     """Exit 2 and a message with the expected value."""
     assert cli(*arguments) == 2
     assert message in capsys.readouterr().err
 
 
-def test_a_schema_is_inferred_widened_and_compared(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_schema_is_inferred_widened_and_compared(folder, capsys):
     """``infer`` makes a schema, ``update`` widens it, diff shows the change.
 
     ``update`` makes data pass, and drops comments if it is told where to write.

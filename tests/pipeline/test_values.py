@@ -491,9 +491,7 @@ def test_numbers_of_declared_tensors(tmp_path: Path, declared: str, kind: str) -
         ([300], "raw<uint8>", "not in range"),
     ],
 )
-def test_numbers_that_a_declared_tensor_cannot_hold(
-    tmp_path: Path, value: list[Any], declared: str, message: str
-) -> None:
+def test_numbers_that_a_declared_tensor_cannot_hold(tmp_path, value, declared, message):
     """A number that the declared tensor cannot hold is a bad row.
 
     The error says why.
