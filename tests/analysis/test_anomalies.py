@@ -166,9 +166,7 @@ TEXT = pa.string()
          [("UNEXPECTED_DATA_TYPE", "Unexpected data type", "Expected data of type: INT but got STRING")]),
     ],
 )  # fmt: skip
-def test_decision_table(
-    values: list[Any], kind: pa.DataType, feature: str, expected: list[tuple[str, str, str]]
-) -> None:
+def test_decision_table(values, kind, feature, expected):
     """One row per kind of anomaly, and one just inside its bound."""
     assert reasons(values, kind, feature) == expected
 
@@ -313,9 +311,7 @@ def test_protos_and_accumulators_have_the_same_anomalies(data: st.DataObject) ->
         ("", "EXTRA", []),
     ],
 )
-def test_environments_decide_what_is_required(
-    feature: str, environment: str | None, expected: list[str]
-) -> None:
+def test_environments_decide_what_is_required(feature, environment, expected):
     """A feature outside the environment may be absent."""
     schema = parsed(
         'default_environment: "TRAINING" default_environment: "SERVING" feature { name: "x" type: '
@@ -374,9 +370,7 @@ def test_unknown_environments_are_refused() -> None:
          [("COMPARATOR_HIGH_NUM_EXAMPLES", "The previous span has 0 examples, so there is a high number of examples in current dataset versus the previous span.")]),
     ],
 )  # fmt: skip
-def test_dataset_sizes(
-    constraints: str, rows: int, previous: int | None, expected: list[tuple[str, str]]
-) -> None:
+def test_dataset_sizes(constraints, rows, previous, expected):
     """Too few, too many and much changed rows are a split's anomalies."""
     schema = parsed(f'feature {{ name: "x" type: INT }} dataset_constraints {{ {constraints} }}')
     baseline = None if previous is None else proto_of_rows(previous)
@@ -403,9 +397,7 @@ def test_dataset_sizes(
         ("min_fraction_threshold: 0.5", 4, None, None),
     ],
 )  # fmt: skip
-def test_rows_of_the_previous_version(
-    limit: str, rows: int, version: int | None, expected: str | None
-) -> None:
+def test_rows_of_the_previous_version(limit, rows, version, expected):
     """The version comparator divides by the rows of the previous version.
 
     The rows of the baseline do not matter.

@@ -129,9 +129,7 @@ TOO_MANY = (
         ),
     ],
 )  # fmt: skip
-def test_a_false_condition_is_an_anomaly(
-    tmp_path: Path, text: str, environment: str | None, expected: list[tuple[str, str]]
-) -> None:
+def test_a_false_condition_is_an_anomaly(tmp_path, text, environment, expected):
     """Type, path and wording are TFDV's."""
     assert reasons(tmp_path, text, environment) == expected
 

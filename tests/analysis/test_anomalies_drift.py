@@ -84,9 +84,7 @@ def histogram(*buckets: tuple[float, float, float], nans: int = 0) -> statistics
         (histogram(), histogram((0, 1, 1)), None),
     ],
 )  # fmt: skip
-def test_divergence_of_histograms(
-    left: statistics_pb2.Histogram, right: statistics_pb2.Histogram, expected: float | None
-) -> None:
+def test_divergence_of_histograms(left, right, expected):
     """Histograms are cut at both sides' bounds; single values stay apart."""
     found = jensen_shannon_of_histograms(left, right)
     assert found == (expected if expected is None else pytest.approx(expected, abs=1e-12))
@@ -119,15 +117,7 @@ def schema(text: str) -> schema_pb2.Schema:
          "The approximate Jensen-Shannon divergence between current and previous is 1 (up to six significant digits), above the threshold 0.9."),
     ],
 )  # fmt: skip
-def test_drift(
-    limit: str,
-    kind: pa.DataType,
-    now: list[Any],
-    before: list[Any],
-    value: float,
-    type_: str,
-    description: str,
-) -> None:
+def test_drift(limit, kind, now, before, value, type_, description):
     """A distance above its threshold is an ERROR in TFDV's words."""
     type_name = "FLOAT" if kind == pa.float64() else "BYTES"
     policy = ValidationPolicy(baseline={"train": proto(before, kind)})
@@ -164,9 +154,7 @@ COMPARATORS = (
     st.randoms(use_true_random=False),
 )
 @settings(max_examples=120, deadline=None)
-def test_equal_distributions_are_no_drift(
-    comparator: str, values: list[Any], times: int, chance: Any
-) -> None:
+def test_equal_distributions_are_no_drift(comparator, values, times, chance):
     """Repeated and reordered values do not exceed a threshold of 0."""
     kind = pa.string() if isinstance(values[0], str) else pa.float64()
     more = values * times

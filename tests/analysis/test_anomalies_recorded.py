@@ -24,9 +24,7 @@ BIG, NEW = Info.INT_TYPE_BIG_INT, Info.SCHEMA_NEW_COLUMN
         (Info.WARNING, [BIG], "", "warning"),
     ],
 )
-def test_only_what_a_run_accepts_is_accepted(
-    severity: int, types: list[int], allowed: str, word: str
-) -> None:
+def test_only_what_a_run_accepts_is_accepted(severity, types, allowed, word):
     """Warnings of severity files and of conditions are warnings."""
     anomalies = anomalies_pb2.Anomalies()
     info = anomalies.anomaly_info["##SEQUENCE##.x"]

@@ -48,9 +48,7 @@ HOURS = MARCH + 3600 * np.arange(40)
         ("order_date", 20_240_101, 20_241_231, None),
     ],
 )
-def test_a_name_and_a_range_tell(
-    name: str, low: float | None, high: float | None, unit: str | None
-) -> None:
+def test_a_name_and_a_range_tell(name, low, high, unit):
     """A name of times makes times of the years 1990 to 2099."""
     assert unit_of(name, low, high) == unit
 

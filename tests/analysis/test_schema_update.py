@@ -158,9 +158,7 @@ CONSTRAINTS = ("", "distribution_constraints { min_domain_mass: 0.5 }")
     st.data(),
 )
 @settings(max_examples=80, deadline=None)
-def test_an_updated_schema_does_not_contradict_itself(
-    type_: str, parts: tuple[str, ...], kind: pa.DataType, data: st.DataObject
-) -> None:
+def test_an_updated_schema_does_not_contradict_itself(type_, parts, kind, data):
     """An updated schema has no anomaly, and a second update changes nothing."""
     values = data.draw(st.lists(st.none() | VALUES_FOR_TYPE[kind], min_size=1, max_size=4))
     schema = parsed(

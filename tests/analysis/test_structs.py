@@ -89,9 +89,7 @@ def test_a_schema_has_the_structs_of_its_statistics() -> None:
         (('"a" type: STRUCT', '"a" type: INT'), (), {"a": 2}),
     ],
 )
-def test_anomalies_have_the_path_of_their_feature(
-    change: tuple[str, str], left_out: tuple[str, ...], expected: dict[str, Any]
-) -> None:
+def test_anomalies_have_the_path_of_their_feature(change, left_out, expected):
     """Features of structs are checked with their paths.
 
     They are not if the struct is retired or has another type. A struct that is new stands for its features. Afterwards the updated schema fits.
