@@ -158,9 +158,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("clicks/{YYYY}.csv --date 2026-11-21 --output out", "found {YYYY} in 'clicks/{YYYY}.csv', expected {date}"),
     ],
 )  # fmt: skip
-def test_wrong_dates(
-    folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str
-) -> None:
+def test_wrong_dates(folder, capsys, arguments, message):
     """A wrong date ends with status 2 and writes nothing.
 
     The error has the date's place. The date is missing, unused, no date, or a day without a file.
@@ -187,9 +185,7 @@ def manifest(folder: Path) -> dict:
     return json.loads((folder / "dataset.json").read_text())
 
 
-def test_a_new_day_leaves_the_others_untouched(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_new_day_leaves_the_others_untouched(folder, capsys):
     """A second day gets its own folder; the first stays unchanged.
 
     Every file stays byte by byte, and each day can be converted only once.
@@ -214,9 +210,7 @@ def test_a_new_day_leaves_the_others_untouched(
     assert "out/2026/2026-11-21: there is a dataset already" in capsys.readouterr().err
 
 
-def test_a_day_is_named_wherever_data_are_read(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_day_is_named_wherever_data_are_read(folder, capsys):
     """``--dry_run``, ``describe`` and ``validate`` take the day.
 
     A log without a recipe is named after its folder.
@@ -339,13 +333,7 @@ def test_a_named_file_has_no_date(encoded: Path) -> None:
         ("file clicks/2026-11-30.csv --date 2026-12-01", "found --date 2026-12-01, but no source has {date}"),
     ],
 )  # fmt: skip
-def test_wrong_dates_of_transform(
-    encoded: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: str,
-    message: str,
-) -> None:
+def test_wrong_dates_of_transform(encoded, monkeypatch, capsys, arguments, message):
     """A new day has to be said, and has to have files."""
     monkeypatch.chdir(encoded)
     assert run(["transform", *arguments.split(), "--output", "wrong"]) == 2
@@ -374,9 +362,7 @@ def test_days_are_loaded_together(encoded: Path) -> None:
     assert max(prices[70:]) == 30
 
 
-def test_days_that_do_not_go_together(
-    encoded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_days_that_do_not_go_together(encoded, tmp_path, monkeypatch):
     """Days that do not match are errors that name the folders.
 
     They have other encodings, other features or another label. A split may be in one alone.

@@ -46,13 +46,7 @@ def far_table(folder: pathlib.Path) -> str:
         (["plan"], ""),
     ],
 )
-def test_commands(
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    command: list[str],
-    shown: str,
-) -> None:
+def test_commands(tmp_path, monkeypatch, capsys, command, shown):
     """No command fails, and dates are shown as they are."""
     monkeypatch.chdir(tmp_path)
     assert main_module.run([command[0], far_table(tmp_path), *command[1:]]) == 0
@@ -81,9 +75,7 @@ def test_commands(
         ),
     ],
 )
-def test_recipes(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], keys: str, said: str
-) -> None:
+def test_recipes(tmp_path, capsys, keys, said):
     """Errors about such rows show them."""
     far_table(tmp_path)
     recipe = tmp_path / "recipe.yaml"

@@ -57,9 +57,7 @@ def test_types_are_shown_as_types(folder: pathlib.Path) -> None:
     ]  # fmt: skip
 
 
-def test_stored_statistics_are_printed(
-    folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stored_statistics_are_printed(folder, capsys):
     """A dataset and its statistics alone are described without data."""
     assert main_module.run(["describe", str(folder)]) == 0
     assert "2024-03-01" in capsys.readouterr().out

@@ -91,13 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ("init t.csv", {"recipe"}),
     ],
 )
-def test_results_are_json(
-    command: str,
-    keys: set[str] | None,
-    folder: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_results_are_json(command, keys, folder, monkeypatch, capsys):
     """The whole output is one document; a list, or with these keys."""
     monkeypatch.chdir(folder)
     assert run([*command.split(), "--format", "json"]) == 0
@@ -118,13 +112,7 @@ def test_results_are_json(
         ("describe nowhere.csv", "nowhere.csv"),
     ],
 )
-def test_errors_are_json(
-    command: str,
-    message: str,
-    folder: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_errors_are_json(command, message, folder, monkeypatch, capsys):
     """The output is one document; stderr has the error, too."""
     monkeypatch.chdir(folder)
     assert run([*command.split(), "--format", "json"]) != 0

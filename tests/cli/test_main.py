@@ -131,14 +131,7 @@ def test_wrong_flags(arguments: str, message: str) -> None:
         (["covnert"], 2, "error: No such command 'covnert'."),
     ],
 )  # fmt: skip
-def test_errors_and_status(
-    arguments: list[str],
-    status: int,
-    message: str,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_errors_and_status(arguments, status, message, tmp_path, monkeypatch, capsys):
     """Each command reports errors on standard error with the documented status.
 
     There is no traceback.
@@ -195,13 +188,7 @@ def test_dry_run_prints_the_plan(recipe: str, capsys: pytest.CaptureFixture[str]
         (KeyboardInterrupt(), 130, "error: interrupted; nothing was committed.\n"),
     ],
 )  # fmt: skip
-def test_failures_of_a_run(
-    error: BaseException,
-    status: int,
-    printed: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_failures_of_a_run(error, status, printed, monkeypatch, capsys):
     """Every end of a run has the documented status.
 
     There is no traceback except with --verbose.
@@ -283,9 +270,7 @@ def test_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("beam-pipelines 0.")
 
 
-def test_short_options_with_others(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_short_options_with_others(tmp_path, capsys):
     """Short options take values in any position, and Beam's options after them."""
     (tmp_path / "a.csv").write_text("x\n1\n")
     line = ["convert", "-o", str(tmp_path / "out"), str(tmp_path / "a.csv")]

@@ -93,12 +93,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         "verify out",
     ],
 )
-def test_quiet_commands_print_nothing(
-    command: str,
-    folder: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_quiet_commands_print_nothing(command, folder, monkeypatch, capsys):
     """With ``-q`` a command that succeeds prints nothing at all."""
     monkeypatch.chdir(folder)
     assert run([*command.split(), "-q"]) == 0
@@ -106,9 +101,7 @@ def test_quiet_commands_print_nothing(
 
 
 @pytest.mark.end_to_end
-def test_quiet_commands_print_errors(
-    folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_quiet_commands_print_errors(folder, capsys):
     """With ``-q`` errors and the exit status stay."""
     assert run(["validate", str(folder / "out"), "--schema", str(folder / "none"), "-q"]) == 1
     captured = capsys.readouterr()

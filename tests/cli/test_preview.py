@@ -89,9 +89,7 @@ def test_a_preview_has_the_rows_of_a_conversion(recipe: str, tmp_path: pathlib.P
         assert written == sorted(row.raw["id"] for row in found.rows if row.split == split)
 
 
-def test_text_and_json(
-    recipe: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_text_and_json(recipe, tmp_path, capsys):
     """The command prints rows as text or JSON, and writes nothing."""
     before = sorted(tmp_path.iterdir())
     assert main_module.run(["preview", recipe, "-n", "2"]) == 0
