@@ -179,9 +179,7 @@ def by_tensorflow(batch: pa.RecordBatch, lists: list[str]) -> list[bytes]:
 
 @given(batches(), st.data())
 @settings(max_examples=100, deadline=None)
-def test_bytes_equal_tensorflow(
-    drawn: tuple[pa.RecordBatch, list[str]], data: st.DataObject
-) -> None:
+def test_bytes_equal_tensorflow(drawn, data):
     """Each selected row has the bytes of TensorFlow with deterministic=True.
 
     This holds with framing and without it.

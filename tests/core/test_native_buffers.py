@@ -76,9 +76,7 @@ def lists_with_offsets(offsets: list[int]) -> pa.Array:
     ],
 )
 @pytest.mark.parametrize("in_order", [True, False])
-def test_buffers_that_contradict_themselves_are_refused(
-    array: pa.Array, message: str | None, in_order: bool
-) -> None:
+def test_buffers_that_contradict_themselves_are_refused(array, message, in_order):
     """Offsets and indices out of range are errors that name the row.
 
     This holds for rows in order and in any order.

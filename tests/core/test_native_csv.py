@@ -208,9 +208,7 @@ COMMON = {
     st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
     st.sampled_from([1, 1, 100]),
 )
-def test_what_is_common_is_not_declined(
-    data: st.DataObject, end: str, quoting: Any, times: int
-) -> None:
+def test_what_is_common_is_not_declined(data, end, quoting, times):
     """The kernel takes every common value and returns it unchanged.
 
     Python's csv module writes the values, which are of every type.
@@ -275,9 +273,7 @@ def test_what_is_common_is_not_declined(
     ],
 )
 @pytest.mark.parametrize("nulls", [NULLS, ("",)], ids=["usual-nulls", "empty-is-null"])
-def test_edges_that_are_taken(
-    records: bytes, types: list[pa.DataType], nulls: tuple[str, ...]
-) -> None:
+def test_edges_that_are_taken(records, types, nulls):
     """The kernel takes edge cases with the result of plain Python.
 
     These are both kinds of line ends, a missing last one, blank lines at the end, quotes, and

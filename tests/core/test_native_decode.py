@@ -274,9 +274,7 @@ def serialized(
 
 @given(messages(), st.data())
 @settings(max_examples=120, deadline=None)
-def test_examples_of_tensorflow_are_taken(
-    drawn: tuple[dict[str, pa.DataType], list[dict[str, list[Any] | None]]], data: st.DataObject
-) -> None:
+def test_examples_of_tensorflow_are_taken(drawn, data):
     """The kernel takes every tf.train.Example with its values.
 
     This holds for keys in any order and for any choice of features.
@@ -322,9 +320,7 @@ def check_sizes(
 
 @given(messages(), st.data())
 @settings(max_examples=80, deadline=None)
-def test_sizes(
-    drawn: tuple[dict[str, pa.DataType], list[dict[str, list[Any] | None]]], data: st.DataObject
-) -> None:
+def test_sizes(drawn, data):
     """Features with a size are taken if all records have it."""
     types, rows = drawn
     sizes = {name: data.draw(st.integers(0, 2)) for name in types if data.draw(st.booleans())}

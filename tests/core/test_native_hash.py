@@ -102,9 +102,7 @@ VALUES = {
 
 @given(st.sampled_from(list(VALUES)), st.data(), st.integers(0, MASK), st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_hashes_are_as_defined(
-    kind: pa.DataType, data: st.DataObject, seed: int, is_dictionary: bool
-) -> None:
+def test_hashes_are_as_defined(kind, data, seed, is_dictionary):
     """Each value of a slice hashes by the definition.
 
     Values may be null and in a dictionary.

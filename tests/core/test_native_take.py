@@ -53,9 +53,7 @@ def bits(batch: pa.RecordBatch) -> list[tuple[pa.DataType, str]]:
     st.data(), st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=4), st.integers(0, 40)
 )
 @settings(max_examples=80, deadline=None)
-def test_rows_are_those_that_arrow_takes(
-    data: st.DataObject, types: list[pa.DataType], count: int
-) -> None:
+def test_rows_are_those_that_arrow_takes(data, types, count):
     """The native ``take`` gives the values and nulls of Arrow's.
 
     The columns are slices of all types; rows come in any order, some several times.

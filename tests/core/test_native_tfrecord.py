@@ -46,9 +46,7 @@ def test_crc_equals_google_crc32c(data: bytes, start: int) -> None:
 
 @given(st.lists(st.binary(max_size=100)), st.sampled_from(KINDS), st.integers(0, 5))
 @settings(max_examples=80, deadline=None)
-def test_frames_equal_those_of_tfrecord(
-    records: list[bytes], kind: pa.DataType, start: int
-) -> None:
+def test_frames_equal_those_of_tfrecord(records, kind, start):
     """Slices of both widths get the same frames, and are found again."""
     array = pa.array(records, kind).slice(min(start, len(records)))
     frames = _native.frame(array)

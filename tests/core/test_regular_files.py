@@ -114,9 +114,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_regular_file(
-    folder: Path, kind: str, case: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_regular_file(folder, kind, case, capsys):
     """Planning refuses a pipe, a device or a socket.
 
     The error names it. No dataset is written.

@@ -131,9 +131,7 @@ def test_the_store_opens_nothing_without_its_password() -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("--verbose",)])
-def test_a_run_that_succeeds(
-    store: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
-) -> None:
+def test_a_run_that_succeeds(store, capsys, more):
     """A run's output shows URLs without user, password and token.
 
     The output is manifest, report, statistics, rejected rows, log and plan.
@@ -162,9 +160,7 @@ def test_a_run_that_succeeds(
 
 
 @pytest.mark.parametrize("command", ["convert --dry_run", "plan", "describe --quiet"])
-def test_plans_and_descriptions(
-    store: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_plans_and_descriptions(store, capsys, command):
     """A printed plan names the files without their credentials."""
     (store / "a.csv").write_text("a,b\n" + "1,x\n" * 50)
     path = recipe(f"sources: {{t: {{path: '{url('a.csv')}', format: csv}}}}")
@@ -206,9 +202,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("verbose", [False, True])
 @pytest.mark.parametrize("case", FAILURES)
-def test_runs_that_fail(
-    store: Path, capsys: pytest.CaptureFixture[str], case: str, verbose: bool
-) -> None:
+def test_runs_that_fail(store, capsys, case, verbose):
     """A failure has its usual message without the secret.
 
     This includes tracebacks and Beam's log.
@@ -406,9 +400,7 @@ def test_public_objects_of_a_recipe(store: Path) -> None:
         assert "sealed://***@host/a.csv" in each, name
 
 
-def test_labels_of_steps(
-    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_of_steps(store, capsys, monkeypatch):
     """Labels and display data of Beam's steps have no secret."""
     (store / "a.csv").write_text("a,b\n" + "1,x\n" * 50)
     found: list[str] = []
