@@ -112,9 +112,7 @@ def test_a_key_that_changes_rows_is_in_the_hash(folder: Path) -> None:
     assert len(set(hashes)) == 3
 
 
-def test_a_check_that_hides_that_it_changes_rows_is_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_check_that_hides_that_it_changes_rows_is_refused(folder, monkeypatch):
     """Its author sees what is missing."""
     kind = plugins.load(plugins.CHECKS, "no_twins")
     monkeypatch.setattr(kind, "changes_rows", False)

@@ -43,9 +43,7 @@ def started(name: str, folder: Path) -> Iterator[engines.Engine]:
     scope="session",
     params=[pytest.param(name, marks=getattr(pytest.mark, name)) for name in engines.STARTERS],
 )
-def engine(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[engines.Engine]:
+def engine(request, tmp_path_factory):
     """Every engine, one after the other, each started once."""
     with started(request.param, tmp_path_factory.mktemp(request.param)) as running:
         yield running

@@ -24,9 +24,7 @@ pytestmark = pytest.mark.runners
 
 
 @pytest.mark.parametrize("name", conversions.CONVERSIONS)
-def test_conversions(
-    name: str, engine: Engine, data: Path, reference: Reference, tmp_path: Path
-) -> None:
+def test_conversions(name, engine, data, reference, tmp_path):
     """Every runner writes the bytes of Beam's local runner, and they verify.
 
     The conversions have joins, shuffles, sink options, statistics and encodings.
@@ -48,13 +46,7 @@ def test_describe(engine: Engine, data: Path, reference: Reference, tmp_path: Pa
     conversions.assert_same(tmp_path / "out", reference("describe"))
 
 
-def test_resume(
-    engine: Engine,
-    data: Path,
-    reference: Reference,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_resume(engine, data, reference, tmp_path, monkeypatch):
     """Any runner resumes the shards that a local run has finished.
 
     The dataset is that of a single run.

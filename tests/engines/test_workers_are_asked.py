@@ -58,9 +58,7 @@ def test_workers_without_our_package(engine: Engine, data: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
-def test_workers_with_other_versions(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_with_other_versions(engine, tmp_path, monkeypatch):
     """A worker compares its versions with the launcher's, and reports both."""
     here = version_check.versions()
     with engines.worker_pool(tmp_path) as environment:

@@ -6,12 +6,12 @@ Tables and references are made on their first use.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from tests.engines.conftest import pytest_runtest_makereport, started
-from tests.engines.engines import STARTERS, Engine
+from tests.engines.engines import STARTERS
 from tests.engines_large import cases
 
 __all__ = ["pytest_runtest_makereport"]
@@ -23,9 +23,7 @@ __all__ = ["pytest_runtest_makereport"]
         pytest.param(name, marks=getattr(pytest.mark, name)) for name in STARTERS if name != "fnapi"
     ],
 )
-def engine(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Engine]:
+def engine(request, tmp_path_factory):
     """Every engine, one after the other, each started once."""
     with started(request.param, tmp_path_factory.mktemp(request.param)) as running:
         yield running

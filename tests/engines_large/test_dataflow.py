@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -21,7 +20,6 @@ from dry_run import Cloud, emulated_cloud, put_files, read_url
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.pipeline.previews.estimate import GRAPH_BYTES
 from tests.engines import conversions
-from tests.engines.engines import Engine
 from tests.engines_large import cases
 from tests.support.crossings import STEPS, WAITS
 
@@ -51,9 +49,7 @@ def cloud(made: Callable[[str], cases.Made]) -> Iterator[Cloud]:
 
 
 @pytest.mark.parametrize("engine", [pytest.param("prism", marks=pytest.mark.prism)], indirect=True)
-def test_the_staged_job_at_its_size(
-    engine: Engine, cloud: Cloud, made: Callable[[str], cases.Made], tmp_path: Path
-) -> None:
+def test_the_staged_job_at_its_size(engine, cloud, made, tmp_path):
     """The submitted graph is small, and Prism makes the local bytes.
 
     It is far below Dataflow's limit, and its steps are those whose elements are measured.

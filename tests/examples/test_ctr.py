@@ -195,9 +195,7 @@ def test_a_daily_run_adds_a_day(folder: Path) -> None:
     assert both.split("train").rows == loader.info(first).split("train").rows + 3000
 
 
-def test_a_day_that_breaks_the_contract_stops(
-    folder: Path, repository: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_day_that_breaks_the_contract_stops(folder, repository, capsys):
     """A log that breaks the frozen schema gives no dataset.
 
     It has an eleventh position on a page.

@@ -128,9 +128,7 @@ TRAINERS = [("train_text", "table"), ("train_ctr", "table"), ("train_image", "im
 
 @pytest.mark.parametrize(("name", "kind"), TRAINERS)
 @pytest.mark.parametrize("what", ["rows", "label"])
-def test_no_rows_or_no_label_is_one_line(
-    folder: Path, trainer, name: str, kind: str, what: str
-) -> None:
+def test_no_rows_or_no_label_is_one_line(folder, trainer, name, kind, what):
     """Without rows or a label, a trainer ends with one line.
 
     It ends before it trains.
@@ -144,9 +142,7 @@ def test_no_rows_or_no_label_is_one_line(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), TRAINERS)
-def test_nothing_held_back_is_no_error(
-    folder: Path, trainer, capsys: pytest.CaptureFixture[str], name: str, kind: str
-) -> None:
+def test_nothing_held_back_is_no_error(folder, trainer, capsys, name, kind):
     """Without a split ``eval``, a trainer trains but does not evaluate.
 
     It says so.

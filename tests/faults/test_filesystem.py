@@ -84,13 +84,7 @@ def _place(workshop: Workshop) -> pathlib.Path:
 
 @pytest.mark.parametrize("number", moments(12, least=1))
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_an_operation_that_fails(
-    operation: str,
-    number: int,
-    workshop: Workshop,
-    expected: dict[str, str],
-    counts: dict[str, int],
-) -> None:
+def test_an_operation_that_fails(operation, number, workshop, expected, counts):
     """A failing operation gives a clean error or success, never a part.
 
     It fails once, or from then on. The error contains the storage's message, and the next run
@@ -118,13 +112,7 @@ def test_an_operation_that_fails(
 
 @pytest.mark.parametrize("number", moments(2, least=1))
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_an_operation_that_stalls(
-    operation: str,
-    number: int,
-    workshop: Workshop,
-    expected: dict[str, str],
-    counts: dict[str, int],
-) -> None:
+def test_an_operation_that_stalls(operation, number, workshop, expected, counts):
     """A storage that answers late is waited for."""
     rng = random_of(f"stall {operation}", number)
     folder = _place(workshop)

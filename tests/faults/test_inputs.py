@@ -22,9 +22,7 @@ PLANNED, READING = ("_temporary", 0), ("_temporary/kept/", 2)
 @pytest.mark.parametrize("when", [PLANNED, READING], ids=["planned", "reading"])
 @pytest.mark.parametrize("name", ["visits-0.csv", "visits-3.csv", "users.csv"])
 @pytest.mark.parametrize("how", CHANGES)
-def test_an_input_file_that_changes(
-    how: str, name: str, when: tuple[str, int], workshop: Workshop
-) -> None:
+def test_an_input_file_that_changes(how, name, when, workshop):
     """A changed input file gives no dataset and is named.
 
     This holds for every file and every change, before the read and after it.

@@ -13,7 +13,6 @@ import time
 import psutil
 import pytest
 
-from tests.faults.conftest import Undisturbed
 from tests.faults.harness import (
     ONE,
     PROCESSES,
@@ -35,9 +34,7 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.parametrize("number", moments(100, least=2))
-def test_killed_at_some_moment(
-    number: int, workshop: Workshop, reference: dict[bool, Undisturbed]
-) -> None:
+def test_killed_at_some_moment(number, workshop, reference):
     """A kill at any moment leaves no dataset or the whole one.
 
     This holds for every process. None goes on or hangs, and the next run is byte-identical and
@@ -99,9 +96,7 @@ def _kill_at(number: int) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("number", moments(60, least=3))
-def test_killed_before_each_change_of_the_commit(
-    number: int, workshop: Workshop, small: tuple[dict[str, str], int]
-) -> None:
+def test_killed_before_each_change_of_the_commit(number, workshop, small):
     """A run that overwrites leaves one whole dataset or none when killed.
 
     The kill comes right before the last change, the last but one, and so on.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.conftest import Undisturbed
 from tests.faults.harness import (
     ONE,
     PROCESSES,
     THREADS,
-    Workshop,
     check_clean,
     dataset,
     differences,
@@ -21,13 +19,7 @@ pytestmark = pytest.mark.faults
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("options", [ONE, THREADS, PROCESSES], ids=["one", "threads", "processes"])
 @pytest.mark.parametrize("encodes", [False, True], ids=["plain", "encoded"])
-def test_every_bundle_is_run_again(
-    encodes: bool,
-    options: tuple[str, ...],
-    times: int,
-    workshop: Workshop,
-    reference: dict[bool, Undisturbed],
-) -> None:
+def test_every_bundle_is_run_again(encodes, options, times, workshop, reference):
     """Bundles that run several times give the same bytes.
 
     Each bundle, the commit's too, runs once or three times in vain before it counts.

@@ -12,7 +12,6 @@ import time
 import psutil
 import pytest
 
-from tests.faults.conftest import Undisturbed
 from tests.faults.harness import (
     ONE,
     PROCESSES,
@@ -47,9 +46,7 @@ WAYS = (
 
 
 @pytest.mark.parametrize("number", moments(60, least=4))
-def test_stopped_at_some_moment(
-    number: int, workshop: Workshop, reference: dict[bool, Undisturbed]
-) -> None:
+def test_stopped_at_some_moment(number, workshop, reference):
     """A stopped command ends within five seconds with one line.
 
     Its status is 130. No process, no temporary file and no part of a dataset is left.
@@ -102,9 +99,7 @@ def test_stopped_when_the_dataset_is_complete(workshop: Workshop) -> None:
     check_clean(late)
 
 
-def test_only_the_command_is_interrupted(
-    workshop: Workshop, reference: dict[bool, Undisturbed]
-) -> None:
+def test_only_the_command_is_interrupted(workshop, reference):
     """Workers that get Ctrl-C print nothing.
 
     Ctrl-C may reach them before the command has ended them. They do nothing by themselves.

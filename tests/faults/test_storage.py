@@ -14,7 +14,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.conftest import Undisturbed
 from tests.faults.harness import (
     ONE,
     PROCESSES,
@@ -63,9 +62,7 @@ def convert_on(
 
 @needs_root
 @pytest.mark.parametrize("number", moments(20, least=2))
-def test_a_disk_that_fills_up(
-    number: int, disk: pathlib.Path, workshop: Workshop, reference: dict[bool, Undisturbed]
-) -> None:
+def test_a_disk_that_fills_up(number, disk, workshop, reference):
     """A run on a small disk succeeds or reports too little room.
 
     This holds for every size. An earlier dataset stays, and the run succeeds with more room.
@@ -101,12 +98,7 @@ def test_a_disk_that_fills_up(
 
 @needs_root
 @pytest.mark.parametrize("has_earlier", [False, True])
-def test_a_disk_that_may_not_be_written(
-    has_earlier: bool,
-    disk: pathlib.Path,
-    workshop: Workshop,
-    reference: dict[bool, Undisturbed],
-) -> None:
+def test_a_disk_that_may_not_be_written(has_earlier, disk, workshop, reference):
     """A read-only filesystem is named at once, and an earlier dataset stays."""
     if has_earlier:
         shutil.copytree(reference[False].folder, disk / "out")
@@ -119,9 +111,7 @@ def test_a_disk_that_may_not_be_written(
 
 @needs_root
 @pytest.mark.parametrize("has_earlier", [False, True])
-def test_an_output_without_permission(
-    has_earlier: bool, workshop: Workshop, reference: dict[bool, Undisturbed]
-) -> None:
+def test_an_output_without_permission(has_earlier, workshop, reference):
     """A read-only output is named with the reason and stays unchanged."""
     folder = workshop.place("closed", encodes=False)
     if has_earlier:
@@ -138,9 +128,7 @@ def test_an_output_without_permission(
 
 @needs_root
 @pytest.mark.parametrize("part", ["examples", "statistics", "schema"])
-def test_a_part_of_a_dataset_without_permission(
-    part: str, workshop: Workshop, reference: dict[bool, Undisturbed]
-) -> None:
+def test_a_part_of_a_dataset_without_permission(part, workshop, reference):
     """A dataset with a read-only folder is replaced whole or stays."""
     folder = workshop.place("part", encodes=False)
     workshop.fill(folder, reference[False].folder)
@@ -169,9 +157,7 @@ def test_an_input_without_permission(name: str, workshop: Workshop) -> None:
 
 @needs_root
 @pytest.mark.parametrize("options", [ONE, PROCESSES], ids=["one", "processes"])
-def test_a_temporary_folder_without_permission(
-    options: tuple[str, ...], workshop: Workshop, reference: dict[bool, Undisturbed]
-) -> None:
+def test_a_temporary_folder_without_permission(options, workshop, reference):
     """A read-only temporary folder of the system is replaced or named.
 
     Python takes another one and the run succeeds, or the error names it.
@@ -186,9 +172,7 @@ def test_a_temporary_folder_without_permission(
 
 
 @needs_root
-def test_a_temporary_folder_that_is_full(
-    workshop: Workshop, reference: dict[bool, Undisturbed]
-) -> None:
+def test_a_temporary_folder_that_is_full(workshop, reference):
     """A full temporary folder is harmless or named.
 
     The output is elsewhere.

@@ -9,11 +9,9 @@ import time
 
 import pytest
 
-from tests.faults.conftest import Undisturbed
 from tests.faults.harness import (
     PROCESSES,
     THREADS,
-    Workshop,
     check_clean,
     check_error,
     dataset,
@@ -26,9 +24,7 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.parametrize("number", moments(20, least=2))
-def test_two_runs_at_once(
-    number: int, workshop: Workshop, reference: dict[bool, Undisturbed]
-) -> None:
+def test_two_runs_at_once(number, workshop, reference):
     """The second run ends at once and names the output.
 
     Its status is 2. Or both succeed, one after the other.

@@ -403,9 +403,7 @@ def tf_example(features: dict[str, list[int]]) -> bytes:
         ("sqlite_files", "finding-size-of-a-value", "SQLite answered: MemoryError"),
     ],
 )
-def test_damaged_tables_are_explained(
-    monkeypatch: pytest.MonkeyPatch, name: str, finding: str, said: str
-) -> None:
+def test_damaged_tables_are_explained(monkeypatch, name, finding, said):
     """Odd manifests of Iceberg and sizes in SQLite's pages are errors."""
     module = importlib.import_module(f"tests.fuzz.targets.{name}")
     found = []

@@ -47,9 +47,7 @@ IMAGE = "--environment_config=registry.example/ours:1"
         ("--runner=PortableRunner --job_endpoint=localhost:8099 --environment_type=LOOPBACK", "LOOPBACK", True),
     ],
 )  # fmt: skip
-def test_local_paths_are_for_workers_that_see_them(
-    arguments: str, kind: str, see_our_files: bool
-) -> None:
+def test_local_paths_are_for_workers_that_see_them(arguments, kind, see_our_files):
     """Local paths are for threads and processes of this machine.
 
     For containers and other machines, each such path is named in an error.

@@ -77,9 +77,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_folder_of_hostile_modules(
-    hostile: Path, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_hostile_modules(hostile, way, monkeypatch):
     """No module of the folder runs, and nothing listens to others."""
     if way == "module":
         if sys.version_info < (3, 11):

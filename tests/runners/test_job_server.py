@@ -46,9 +46,7 @@ def test_a_missing_program_is_named(jar: Path) -> None:
         pass
 
 
-def test_a_server_that_ends_shows_its_log(
-    jar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_ends_shows_its_log(jar, tmp_path, monkeypatch):
     """The error shows an ended server's log, and its folder is gone."""
     monkeypatch.setattr(job_server, "shows_engine_logs", lambda: False)  # as without --verbose
     launcher = tmp_path / "java"

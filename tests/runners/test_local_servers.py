@@ -44,9 +44,7 @@ def _note_sockets(path: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["multi_threading", "multi_processing"])
-def test_workers_are_reached_by_sockets_of_the_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
-) -> None:
+def test_workers_are_reached_by_sockets_of_the_user(tmp_path, monkeypatch, mode):
     """No port is open.
 
     Only the user may enter the folder of the sockets.

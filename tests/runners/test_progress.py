@@ -219,9 +219,7 @@ def test_short_run_prints_nothing_in_a_log(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("width", "bar"), [(100, "━{12}─{12} "), (60, "━{6}─{6} "), (50, "━{3}─{3} "), (45, "")]
 )
-def test_bar_on_a_terminal(
-    width: int, bar: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bar_on_a_terminal(width, bar, tmp_path, monkeypatch):
     """A terminal gets a bar of the room that words leave.
 
     The bar is gone in the end.
@@ -238,9 +236,7 @@ def test_bar_on_a_terminal(
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_terminal_without_escapes_gets_lines(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_without_escapes_gets_lines(tmp_path, monkeypatch):
     """Nothing is redrawn where the terminal says that it cannot."""
     monkeypatch.setenv("TERM", "dumb")
     stream, log = Terminal(), ProgressLog(str(tmp_path))

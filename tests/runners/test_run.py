@@ -122,9 +122,7 @@ def test_flushes_by_size_lose_no_elements(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_local_runner_is_chosen_by_size(
-    arguments: list[str], size_bytes: int, mode: str, workers: int
-) -> None:
+def test_local_runner_is_chosen_by_size(arguments, size_bytes, mode, workers):
     """Beam's local runner is chosen by name.
 
     DirectRunner would try a download. Only large input gets processes.

@@ -189,9 +189,7 @@ def loaded(folder: Path) -> tuple[Any, Any, Any]:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(rows=st.lists(ROWS, min_size=1, max_size=6))
-def test_layer_and_serving_signature_give_what_the_shards_hold(
-    built: tuple[EncodePlan, Path], rows: list[dict[str, Any]]
-) -> None:
+def test_layer_and_serving_signature_give_what_the_shards_hold(built, rows):
     """For any serialized rows, layer and serving signature equal the parsed shards."""
     import tensorflow as tf
 
@@ -218,9 +216,7 @@ def to_dense(tensor: Any) -> Any:
     return tf.sparse.to_dense(tensor) if isinstance(tensor, tf.SparseTensor) else tensor
 
 
-def test_signature_from_tensors_equals_the_one_from_examples(
-    built: tuple[EncodePlan, Path],
-) -> None:
+def test_signature_from_tensors_equals_the_one_from_examples(built):
     """Raw tensors give the result of serialized examples.
 
     They are padded and have row lengths.
@@ -253,9 +249,7 @@ def test_signature_from_tensors_equals_the_one_from_examples(
         assert_equal(got[name], tensor)
 
 
-def test_signatures_need_neither_label_nor_tensorflow_transform(
-    built: tuple[EncodePlan, Path], tmp_path: Path
-) -> None:
+def test_signatures_need_neither_label_nor_tensorflow_transform(built, tmp_path):
     """Signatures need neither the label nor TensorFlow Transform.
 
     A process with TensorFlow alone answers raw rows like the layer.
@@ -313,9 +307,7 @@ def test_specs_are_those_of_our_schemas(built: tuple[EncodePlan, Path]) -> None:
             )
 
 
-def test_vocabularies_are_found_by_the_name_of_their_feature(
-    built: tuple[EncodePlan, Path],
-) -> None:
+def test_vocabularies_are_found_by_the_name_of_their_feature(built):
     """Words, size and file of a vocabulary are found by its feature.
 
     Two file names may collide.
@@ -329,9 +321,7 @@ def test_vocabularies_are_found_by_the_name_of_their_feature(
 
 
 @pytest.mark.usefixtures("own_graph_process")
-def test_graph_is_the_same_wherever_and_whenever_it_is_built(
-    built: tuple[EncodePlan, Path], tmp_path: Path
-) -> None:
+def test_graph_is_the_same_wherever_and_whenever_it_is_built(built, tmp_path):
     """A graph rebuilt from a refitted plan has the same bytes.
 
     It is in another folder, and of an interpreter of its own, not of a fork.
@@ -459,9 +449,7 @@ CHAINS = [
     chosen=st.lists(st.sampled_from(CHAINS), min_size=1, max_size=4, unique=True),
     rows=st.lists(ROWS, min_size=1, max_size=8),
 )
-def test_any_plan_gives_what_the_shards_hold(
-    chosen: list[str], rows: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_any_plan_gives_what_the_shards_hold(chosen, rows, tmp_path_factory):
     """The traced graph equals the parsed shards for any chains."""
     import tensorflow as tf
     from tensorflow_transform.tf_metadata import schema_utils

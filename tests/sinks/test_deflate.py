@@ -31,9 +31,7 @@ def inflated(compression: str, part: bytes) -> bytes:
     st.sampled_from([0, 1, 3, 6]),
 )
 @settings(max_examples=80, deadline=None)
-def test_parts_are_whole_records(
-    records: list[bytes], part_size: int, start: int, compression: Compression, level: int
-) -> None:
+def test_parts_are_whole_records(records, part_size, start, compression, level):
     """Each part has whole records, inflates alone, and has its CRC-32."""
     array = pa.array(records, pa.large_binary())[start:]
     parts = compress_parts(compression, level, array, part_size)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -185,9 +184,7 @@ def recipe_of(**keys: Any) -> Recipe:
         ({"derive": {"z": "repeat(a, 1001)"}, "expect": [Expectation("e", column="max(repeat(z, 1000)) = 'x'")]}, ("expect", 0, "column")),
     ],
 )  # fmt: skip
-def test_every_place_of_an_expression_is_measured(
-    keys: Mapping[str, Any], place: tuple[object, ...]
-) -> None:
+def test_every_place_of_an_expression_is_measured(keys, place):
     """A derived column has the size of its expression."""
     with pytest.raises(RecipeProblems) as caught:
         plan_select(recipe_of(**keys), BATCH.schema)
@@ -239,9 +236,7 @@ EXPRESSIONS = [
 
 @pytest.mark.parametrize("sql", EXPRESSIONS)
 @pytest.mark.parametrize("piece", [1, 100, 1000])
-def test_rows_that_are_evaluated_in_pieces(
-    sql: str, piece: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_are_evaluated_in_pieces(sql, piece, monkeypatch):
     """Values and types are those of all rows at once."""
     expression = parse_expression("z", sql, MANY.schema.names)
     whole, none = evaluate(MANY, expression), evaluate(MANY.slice(0, 0), expression)

@@ -65,9 +65,7 @@ def test_credentials(monkeypatch: pytest.MonkeyPatch, no_credentials: None) -> N
         ("hdfs://x", "apache-beam[hadoop]"),
     ],
 )
-def test_missing_package(
-    path: str, extra: str, monkeypatch: pytest.MonkeyPatch, no_credentials: None
-) -> None:
+def test_missing_package(path, extra, monkeypatch, no_credentials):
     """A missing package is named with its extra."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(RecipeError, match=re.escape(f"pip install '{extra}'")):
@@ -84,9 +82,7 @@ def test_missing_package(
         ("abfss://c@a/x", "found abfss://, expected azfs://ACCOUNT/CONTAINER/…"),
     ],
 )
-def test_what_a_store_needs(
-    path: str, message: str, monkeypatch: pytest.MonkeyPatch, no_credentials: None
-) -> None:
+def test_what_a_store_needs(path, message, monkeypatch, no_credentials):
     """Missing options and other names of a store are errors."""
     monkeypatch.setattr(cloud_access, "_is_installed", lambda _: True)
     monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING", raising=False)
@@ -104,9 +100,7 @@ def test_what_a_store_needs(
         ("azfs://a/b/x", "", ["--azure_connection_string=BlobEndpoint=http://127.0.0.1:9/a"]),
     ],
 )
-def test_servers_that_do_not_answer(
-    path: str, variable: str, options: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_servers_that_do_not_answer(path, variable, options, monkeypatch):
     """A server that does not answer is an error at once."""
     monkeypatch.setattr(urllib.request, "getproxies", dict)
     monkeypatch.setattr(cloud_access, "_is_installed", lambda _: True)

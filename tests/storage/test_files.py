@@ -14,9 +14,7 @@ from beam_pipelines.storage import files
 
 
 @pytest.mark.parametrize("pattern", ["*.csv", "x*", "**"])
-def test_a_name_that_is_no_text(
-    tmp_path: Path, pattern: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_that_is_no_text(tmp_path, pattern, capsys):
     """A file whose name is not UTF-8 gives an error.
 
     No output could name the file. The error names it with escaped bytes.
@@ -45,9 +43,7 @@ def test_names(path: str, name: str) -> None:
     assert files.name_of(path) == name
 
 
-def test_threads_of_an_interrupted_run_make_no_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_of_an_interrupted_run_make_no_folder(tmp_path, monkeypatch):
     """Threads of an interrupted run do not make removed folders again.
 
     The main thread may still make one.

@@ -202,9 +202,7 @@ def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         plan_of("-")
 
 
-def test_an_untrusted_certificate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_untrusted_certificate(tmp_path, monkeypatch, capsys):
     """A server's own certificate is refused until it is named."""
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "own.pem")
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]

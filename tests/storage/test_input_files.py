@@ -54,9 +54,7 @@ def make(folder: Path, *paths: str) -> None:
 @example(tree=[("a", "b.csv")], pattern="a[!x]b.csv")
 @example(tree=[("a", "b", "b.csv")], pattern="a**.csv")
 @given(tree=st.lists(PATHS, max_size=8), pattern=PATTERNS)
-def test_without_links_as_beam(
-    tmp_path_factory: pytest.TempPathFactory, tree: list[tuple[str, ...]], pattern: str
-) -> None:
+def test_without_links_as_beam(tmp_path_factory, tree, pattern):
     """Without links, a pattern matches the files that Beam finds.
 
     The order is the same, too.
@@ -80,12 +78,7 @@ def test_without_links_as_beam(
     links=st.lists(st.tuples(PATHS, PATHS), max_size=3),
     pattern=PATTERNS.filter(lambda pattern: not any(sign in pattern for sign in ("?", "[", "**"))),
 )
-def test_with_links_as_the_shell(
-    tmp_path_factory: pytest.TempPathFactory,
-    tree: list[tuple[str, ...]],
-    links: list[tuple[tuple[str, ...], tuple[str, ...]]],
-    pattern: str,
-) -> None:
+def test_with_links_as_the_shell(tmp_path_factory, tree, links, pattern):
     """With links, a pattern matches the files that ``glob`` finds.
 
     A shell finds the same files.
@@ -138,13 +131,7 @@ def names_below(folder: str, depth: int) -> list[str]:
     ),
     pattern=PATTERNS,
 )
-def test_names_of_linked_folders(
-    tmp_path_factory: pytest.TempPathFactory,
-    folders: list[str],
-    entries: list[str],
-    links: list[tuple[str, str]],
-    pattern: str,
-) -> None:
+def test_names_of_linked_folders(tmp_path_factory, folders, entries, links, pattern):
     """All matches are found, unless a file has two of them.
 
     The oracle enumerates all names to a depth that ends no cycle too early.
@@ -298,9 +285,7 @@ HIDDEN = {
 
 @pytest.mark.parametrize("pattern", HIDDEN)
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_hidden_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, is_remote: bool
-) -> None:
+def test_hidden_files(tmp_path, monkeypatch, pattern, is_remote):
     """Wildcards match no hidden files or markers, in any storage.
 
     They match no files in hidden folders either. A pattern that has the sign ``.`` or ``_`` in the

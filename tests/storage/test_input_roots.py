@@ -232,12 +232,7 @@ COMMANDS: dict[str, Callable[[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands(
-    folders: tuple[Path, Path],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    command: str,
-) -> None:
+def test_commands(folders, monkeypatch, capsys, command):
     """Every command that opens a recipe's files takes the option.
 
     It refuses with the recipe's line and status 2.
@@ -260,9 +255,7 @@ def test_commands(
         )
 
 
-def test_a_root_that_is_not_there(
-    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_root_that_is_not_there(folders, capsys):
     """A misspelt root is told apart from a file outside."""
     inside, _ = folders
     assert (
