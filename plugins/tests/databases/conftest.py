@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support import mariadb_server, postgres_server
+from plugins.tests.support import mariadb_server, postgres_server
 
 
 @pytest.fixture(scope="session")

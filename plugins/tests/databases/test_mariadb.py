@@ -23,7 +23,6 @@ from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.databases import keep, mysql
 from tests.support.made_source import made_source
-from tests.support.mariadb_server import PASSWORD, USER, Server
 
 pytestmark = [pytest.mark.databases, pytest.mark.end_to_end]
 

@@ -20,7 +20,6 @@ from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.databases import keep, postgres
 from tests.support.made_source import made_source
-from tests.support.postgres_server import PASSWORD, Server
 
 pytestmark = [pytest.mark.databases, pytest.mark.end_to_end]
 

@@ -22,8 +22,8 @@ from beam_pipelines_plugins.first_recipe import Side, profile_columns
 from beam_pipelines_plugins.first_recipe.draft import draft_of
 from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables
 from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text
-from tests.support.first_tables import FIRST_TABLES, Tables, events, passengers
-from tests.support.more_first_tables import MORE_FIRST_TABLES, answers, sensor_series, shop
+from plugins.tests.support.first_tables import FIRST_TABLES, Tables, events, passengers
+from plugins.tests.support.more_first_tables import MORE_FIRST_TABLES, answers, sensor_series, shop
 
 EXPECTED = pathlib.Path(__file__).parent / "first_recipes"
 ALL_TABLES = (*FIRST_TABLES, *MORE_FIRST_TABLES)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tests.support.first_tables import Tables
+from plugins.tests.support.first_tables import Tables
 
 ROWS = 100_000
 _START = np.datetime64("2024-03-01", "us")
