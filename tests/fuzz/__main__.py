@@ -11,7 +11,7 @@ import pathlib
 import sys
 
 from tests.fuzz import watch
-from tests.fuzz.targets import NAMES
+from tests.fuzz.targets import NAMES, module_of
 
 
 def main() -> int:
@@ -36,9 +36,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     if options.input is not None:
-        importlib.import_module(f"tests.fuzz.targets.{options.target}").TARGET.run(
-            options.input.read_bytes()
-        )
+        importlib.import_module(module_of(options.target)).TARGET.run(options.input.read_bytes())
         return 0
     found = 0
     for name in NAMES if options.target == "all" else [options.target]:

@@ -22,6 +22,7 @@ import traceback
 from typing import Any
 
 from tests.fuzz.finding import Finding
+from tests.fuzz.targets import module_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
@@ -140,7 +141,7 @@ def main(names: list[str]) -> None:
     start, inputs = set(sys.modules), 0
     sys.addaudithook(hook)
     for name in names:
-        target = importlib.import_module(f"tests.fuzz.targets.{name}").TARGET
+        target = importlib.import_module(module_of(name)).TARGET
         kept = [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
         for data in [*target.seeds(), *kept]:
             inputs += 1

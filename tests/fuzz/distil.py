@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 from tests.fuzz.target import Target
+from tests.fuzz.targets import module_of
 
 MOST_BYTES = 6_000
 _OURS = f"{os.sep}beam_pipelines{os.sep}"
@@ -67,7 +68,7 @@ def distil(target: Target, inputs: list[bytes]) -> list[bytes]:
 
 def main(name: str, state: pathlib.Path) -> None:
     """Distils the corpus of a target."""
-    target: Target = importlib.import_module(f"tests.fuzz.targets.{name}").TARGET
+    target: Target = importlib.import_module(module_of(name)).TARGET
     target.run(target.seeds()[0])
     folder = pathlib.Path(__file__).parent / "corpus" / name
     folder.mkdir(parents=True, exist_ok=True)

@@ -24,6 +24,7 @@ import traceback
 
 from tests.fuzz.finding import Finding
 from tests.fuzz.target import Target
+from tests.fuzz.targets import module_of
 
 # Limits that the issue asks for: seconds of CPU for one input, and memory beyond 10 times the
 # input.
@@ -151,7 +152,7 @@ def main(name: str, state: pathlib.Path, seconds: int, seed: int) -> None:
 
     faulthandler.enable()
     with atheris.instrument_imports(include=["beam_pipelines"]):
-        target: Target = importlib.import_module(f"tests.fuzz.targets.{name}").TARGET
+        target: Target = importlib.import_module(module_of(name)).TARGET
     engine = Engine(target, state)
     corpus = state / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,7 @@ def run(data):
     sys.modules["stranger"] = types.SimpleNamespace(__file__="/tmp/stranger.py")
     os.system("true")
 
-sys.modules["tests.fuzz.targets.hdf5"] = types.SimpleNamespace(
+sys.modules["plugins.tests.fuzz_targets.hdf5"] = types.SimpleNamespace(
     TARGET=Target(run, lambda: [b""], lambda data, chance: data)
 )
 audit.main(["hdf5"])

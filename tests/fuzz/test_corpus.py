@@ -21,13 +21,13 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.transforms import read
 from tests.fuzz import distil, engine, finding
 from tests.fuzz.target import Target
-from tests.fuzz.targets import NAMES
+from tests.fuzz.targets import NAMES, module_of
 
 CORPUS = pathlib.Path(__file__).parent / "corpus"
 
 
 def target_of(name: str) -> Target:
-    return importlib.import_module(f"tests.fuzz.targets.{name}").TARGET
+    return importlib.import_module(module_of(name)).TARGET
 
 
 @pytest.mark.parametrize("name", NAMES)

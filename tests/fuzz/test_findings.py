@@ -30,7 +30,7 @@ from beam_pipelines.sources.tfrecord.decoder import RecordDecoder
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord import framing
 from beam_pipelines.transforms import read
-from tests.fuzz.targets import part_index
+from tests.fuzz.targets import module_of, part_index
 from tests.fuzz.targets.tfrecord import framed
 from tests.sources import support
 from tests.support.kernels import without_kernels
@@ -405,7 +405,7 @@ def tf_example(features: dict[str, list[int]]) -> bytes:
 )
 def test_damaged_tables_are_explained(monkeypatch, name, finding, said):
     """Odd manifests of Iceberg and sizes in SQLite's pages are errors."""
-    module = importlib.import_module(f"tests.fuzz.targets.{name}")
+    module = importlib.import_module(module_of(name))
     found = []
 
     def noted(call: Callable[[], Any]) -> tuple[None, str]:

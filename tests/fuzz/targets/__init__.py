@@ -28,3 +28,12 @@ NAMES = (
     "parquet_files",
     "jpegs",
 )
+NAMES = (
+    *("recipe", "csv_ranges", "json_lines", "libfm", "idx", "cifar", "tfrecord", "part_index"),
+    *("parts", "example", "manifest", *OF_PLUGINS, "arrow_files", "parquet_files"),
+)
+
+
+def module_of(name: str) -> str:
+    """Returns the name of a target's module."""
+    return f"{'plugins.tests.fuzz_targets' if name in OF_PLUGINS else 'tests.fuzz.targets'}.{name}"
