@@ -21,7 +21,7 @@ def test_python_compiles() -> None:
 
 
 def test_cron_job_has_the_fields_of_kubernetes() -> None:
-    """The CronJob has each field that ``batch/v1`` asks for, and mounts its volumes."""
+    """The CronJob has the fields that ``batch/v1`` asks for."""
     (text,) = (block.text for block in BLOCKS if block.text.startswith("apiVersion"))
     job = yaml.safe_load(text)
     assert (job["apiVersion"], job["kind"]) == ("batch/v1", "CronJob")

@@ -63,7 +63,7 @@ def print_failure(error: Exception, is_verbose: bool) -> int:
 
 
 def hint_without_recipe(message: str, data: str) -> str:
-    """Returns the options for the keys that a message proposes first; or "".
+    """Returns options for the keys that a message proposes first.
 
     Args:
       message: of an error.

@@ -1,4 +1,4 @@
-"""Row counts of a run, in which no row is lost; its rejected rows.
+"""Counts of a run, in which no row is lost.
 
 The rejected rows of a chunk are in a file, which keeps their number out of memory; its row counts
 name the file. The commit concatenates the files by range; within a range it sorts by file and line,

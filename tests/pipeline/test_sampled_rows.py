@@ -56,7 +56,7 @@ def cells(feature: EncodedFeature) -> dict[str, list[str]]:
 def test_coverage_of_a_vocabulary(
     train: list[str | None], test: list[str | None], top_k: int, num_oov: int
 ) -> None:
-    """Shares out of the vocabulary are those that Python counts; an alert names ids of -1."""
+    """Shares are those that Python counts; an alert names ids of -1."""
     first, second = (pa.record_batch({"word": pa.array(x, pa.string())}) for x in (train, test))
     encode = f"{{id: [{{column: word}}, {{vocabulary: {{top_k: {top_k}, num_oov: {num_oov}}}}}]}}"
     plan = fitted(encode, first)

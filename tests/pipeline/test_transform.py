@@ -255,7 +255,7 @@ def test_columns_of_features_are_asked_for(labelled: Path) -> None:
 
 
 def test_new_data_without_any_feature(tmp_path: Path) -> None:
-    """Where the label is the only feature, rows without it have nothing to write."""
+    """Where the label is the only feature, no row may lack it."""
     (tmp_path / "old.csv").write_text("id,y\n1,0\n2,1\n")
     (tmp_path / "new.csv").write_text("id\n3\n")
     recipe = {"name": "t", "sources": {"t": {"path": str(tmp_path / "old.csv")}}, "label": "y"}

@@ -233,7 +233,7 @@ def test_values_are_the_same_for_another_user_zone_and_moment() -> None:
 
 
 def test_functions_that_duckdb_marks_are_refused() -> None:
-    """None that it calls volatile, or constant in a query, is allowed, but for a zone's sake."""
+    """No volatile function is allowed, but for a zone's sake."""
     rows = connection().execute(
         "SELECT DISTINCT lower(function_name) FROM duckdb_functions() "
         "WHERE stability <> 'CONSISTENT' AND function_type IN ('scalar', 'macro') AND NOT "

@@ -19,6 +19,7 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.databases import keep, postgres
+from plugins.tests.support.postgres_server import PASSWORD, Server
 from tests.support.made_source import made_source
 
 pytestmark = [pytest.mark.databases, pytest.mark.end_to_end]
