@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import click
 
 from beam_pipelines.cli.compare import compare
-from beam_pipelines.cli.datasets import inspect, verify
+from beam_pipelines.cli.datasets import feed, inspect, verify
 from beam_pipelines.cli.doctor import doctor
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted, warn
 from beam_pipelines.cli.graph import graph
@@ -405,6 +405,7 @@ def transform(
     print_summary(made.manifest, output, form=form)
 
 
+cli.add_command(feed)
 cli.add_command(inspect)
 cli.add_command(verify)
 cli.add_command(statistics)

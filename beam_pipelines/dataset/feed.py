@@ -1,0 +1,199 @@
+"""Measures how fast a dataset feeds a trainer, and what bounds it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from beam_pipelines.opening.dataset import Dataset
+from beam_pipelines.reader.columns import Ragged
+from beam_pipelines.reader.images import Image
+
+# Shares of a resource from which on it counts as used up.
+_BUSY_THREAD, _BUSY_CORES = 0.8, 0.8
+# Share of the seconds that each reading with less takes: of one column, and without pictures.
+_SHARE = 0.2
+_DISK_BLOCK = 512
+# Bytes a second from disk that are more than files' ends and indexes.
+_DISK_RATE = 1 << 20
+PARTS = "read and inflate", "parse columns", "decode pictures"
+ADVICE = {
+    "this thread": (
+        "Give larger batches or fewer 'columns'; Python hands each feature of a batch over. "
+        "as_='torch' with pin_memory=True reads in another process."
+    ),
+    "read and inflate": "Convert with 'output: {compression: none}', or take more cores.",
+    "parse columns": "Name the 'columns' that the model takes, or take more cores.",
+    "decode pictures": (
+        "Make the pictures smaller by the recipe ('image: {resize: …}'), or take more cores."
+    ),
+    "network": "Give bp.open a 'cache' on this machine, or copy the dataset nearer.",
+    "disk": "Use a faster disk, or memory for the files: the next epoch reads them from there.",
+    "other programs": "Stop the programs that take this machine's processors, and measure again.",
+    "lock": (
+        "Python's lock: read in several processes, each a rank of its own; or name fewer 'columns'."
+    ),
+}
+
+
+class Rate(NamedTuple):
+    """What reading took.
+
+    Attributes:
+      rows, batches: that were read.
+      wall, cpu: seconds, of the clock and of all threads.
+      consumer: seconds of CPU of the thread that took the batches.
+      others: seconds of CPU of other programs, on all processors.
+      disk: bytes that did not come from memory.
+      first: seconds to the first batch, which do not count.
+    """
+
+    rows: int
+    batches: int
+    wall: float
+    cpu: float
+    consumer: float
+    others: float
+    disk: int
+    first: float
+
+
+class Feed(NamedTuple):
+    """What a dataset can feed.
+
+    Attributes:
+      rows_per_second, steps_per_second: that were read.
+      cores_busy, cores: processors that worked, and that this process may use.
+      first_batch: seconds until it was there.
+      cpu: part of the work -> microseconds of CPU of a row.
+      bound: what was used up: a key of ``ADVICE``.
+      advice: what to change.
+      step: seconds of a step; ``None``: not asked for.
+      waits: share of its time that a trainer with this step waits.
+      others_busy: processors that other programs took.
+    """
+
+    rows_per_second: float
+    steps_per_second: float
+    cores_busy: float
+    cores: int
+    first_batch: float
+    cpu: dict[str, float]
+    bound: str
+    advice: str
+    step: float | None
+    waits: float | None
+    others_busy: float
+
+
+def measure_feed(
+    dataset: Dataset,
+    split: str | None,
+    batch_size: int,
+    seconds: float,
+    images: Mapping[str, Image],
+    step: float | None = None,
+) -> Feed:
+    """Reads shuffled batches as a trainer does, whose step takes no processor.
+
+    Args:
+      dataset: to read.
+      split: default: the first.
+      batch_size: rows of a step.
+      seconds: to read for.
+      images: feature -> how its pictures are decoded.
+      step: seconds of a step.
+
+    Raises:
+      DataError, ValueError: as ``Dataset.batches``.
+    """
+    numbers = [name for name, found in dataset.features.items() if found.dtype != "bytes"]
+    options: list[dict[str, Any]] = [{"columns": [*numbers, *dataset.features][:1]}, {}]
+    if images:
+        options.append({"images": images})
+    least = [_read(dataset, split, batch_size, seconds * _SHARE, some) for some in options[:-1]]
+    rest = seconds * (1 - _SHARE * len(least))
+    rate = _read(dataset, split, batch_size, rest, options[-1])
+    return judge(rate, parts_of([*least, rate]), "://" in dataset.folder, step)
+
+
+def _read(
+    dataset: Dataset, split: str | None, batch_size: int, seconds: float, options: dict[str, Any]
+) -> Rate:
+    begun = time.perf_counter()
+    with dataset.batches(split, batch_size, **options) as reader:
+        next(reader)
+        before, machine = resource.getrusage(resource.RUSAGE_SELF), _machine_cpu()
+        start, own, rows, batches = time.perf_counter(), time.thread_time(), 0, 0
+        while (wall := time.perf_counter() - start) < seconds:
+            for batch in reader:
+                one = next(iter(batch.values()))
+                rows += len(one.is_present) if isinstance(one, Ragged) else len(one)
+                batches += 1
+                if time.perf_counter() - start >= seconds:
+                    break
+        own, machine = time.thread_time() - own, _machine_cpu() - machine
+        after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    disk = (after.ru_inblock - before.ru_inblock) * _DISK_BLOCK
+    return Rate(rows, batches, wall, cpu, own, max(0.0, machine - cpu), disk, start - begun)
+
+
+def _machine_cpu() -> float:
+    """Returns seconds of CPU of all programs; 0 without Linux."""
+    try:
+        with open("/proc/stat") as file:
+            user, nice, system = map(int, file.readline().split()[1:4])
+    except OSError:
+        return 0.0
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
+
+
+def parts_of(rates: Sequence[Rate]) -> dict[str, float]:
+    """Returns each part's microseconds of CPU of a row.
+
+    Args:
+      rates: of one column, of all, and with pictures if there are any: each with one part more.
+    """
+    costs = [rate.cpu / rate.rows * 1e6 for rate in rates]
+    more = [cost - before for cost, before in zip(costs, [0.0, *costs], strict=False)]
+    return {name: max(0.0, cost) for name, cost in zip(PARTS, more, strict=False)}
+
+
+def judge(rate: Rate, cpu: dict[str, float], is_remote: bool, step: float | None) -> Feed:
+    """Says what bounds a rate, and whether it feeds a step.
+
+    Args:
+      rate: of all columns, as they were asked for.
+      cpu: part -> microseconds of a row.
+      is_remote: whether shards come over the network.
+      step: seconds of a step.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores, busy, steps = cores or 1, rate.cpu / rate.wall, rate.batches / rate.wall
+    if busy >= _BUSY_CORES * cores:
+        bound = max(cpu, key=lambda name: cpu[name])
+    elif rate.consumer >= _BUSY_THREAD * rate.wall:
+        bound = "this thread"
+    elif busy + rate.others / rate.wall >= _BUSY_CORES * (os.cpu_count() or 1):
+        bound = "other programs"
+    elif is_remote:
+        bound = "network"
+    else:
+        bound = "disk" if rate.disk >= _DISK_RATE * rate.wall else "lock"
+    return Feed(
+        rows_per_second=rate.rows / rate.wall,
+        steps_per_second=steps,
+        cores_busy=busy,
+        cores=cores,
+        first_batch=rate.first,
+        cpu=cpu,
+        bound=bound,
+        advice=ADVICE[bound],
+        step=step,
+        waits=None if step is None else max(0.0, 1 - steps * step),
+        others_busy=rate.others / rate.wall,
+    )
