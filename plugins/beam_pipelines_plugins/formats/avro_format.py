@@ -1,8 +1,4 @@
-"""Avro: blocks of records, cut at the bytes between them.
-
-A file is a header, which ends in 16 random bytes, and blocks, each followed by these. So a reader
-finds the first block behind any place.
-"""
+"""Avro: blocks of records, cut at the bytes between them."""
 
 from __future__ import annotations
 
@@ -10,17 +6,16 @@ import contextlib
 import functools
 import io
 import itertools
-import json
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.limits import FREE_BYTES, MIB, Limits, exceeds_ratio, ratio_exceeded
+from beam_pipelines.core.limits import FREE_BYTES, Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, tables
 from beam_pipelines.sources.archives.whole import open_whole
@@ -29,19 +24,15 @@ from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.format import QuoteStates, Rows, empty_batch
 from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, top_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines_plugins.formats import avro_codecs
+from beam_pipelines_plugins.formats import avro_blocks as blocks
 from beam_pipelines_plugins.formats.avro_types import SchemaError, columns_of, plain
 
-_MAGIC = b"Obj\x01"
-_SYNC_BYTES = 16
-# A header or a block is read as a whole.
-_MOST_BYTES = 256 * MIB
 # Rows of Python objects at a time, which take some times the bytes of their columns.
 _MOST_ROWS = 16_384
 _NOT_OF_TYPE = (pa.ArrowException, ValueError, TypeError, OverflowError)
 _DAMAGED = (
     *_NOT_OF_TYPE,
-    *avro_codecs.DAMAGED,
+    *blocks.DAMAGED,
     EOFError,
     LookupError,
     AttributeError,
@@ -66,7 +57,7 @@ class Avro(BatchFiles):
     def opened(self, source: Source, path: str) -> Iterator[Opened]:
         """Opens a file; see ``BatchFiles``."""
         with _opened(path) as one:
-            records = _records(source.limits, one, one.header, one.file.seek(0, io.SEEK_END))
+            records = _records(source.limits, one, one.header.end, one.file.seek(0, io.SEEK_END))
             batches = (_good(some, one.schema) for some in _some(records, SAMPLE_ROWS))
             yield Opened(one.file, one.schema, batches)
 
@@ -97,37 +88,12 @@ class Avro(BatchFiles):
 
 
 class _Opened(NamedTuple):
-    """An open file.
-
-    Attributes:
-      file: its bytes.
-      path: of the file.
-      header: its bytes.
-      codec: of its blocks.
-      written: its schema, as Avro's data, without logical types but decimals.
-      schema: its columns.
-    """
+    """An open file, its header without logical types but decimals, and its columns."""
 
     file: BinaryIO
     path: str
-    header: int
-    codec: str
-    written: Any
+    header: blocks.Header
     schema: pa.Schema
-
-
-class _Bytes:
-    """Bytes before those of a file, in pieces of bounded size."""
-
-    def __init__(self, file: BinaryIO, before: bytes = b"") -> None:
-        self._file, self._before = file, io.BytesIO(before)
-        self.tell = file.tell
-
-    def read(self, size: int) -> bytes:
-        """Returns the next bytes; fastavro asks for a header's ones by themselves."""
-        if not 0 <= size <= _MOST_BYTES:
-            raise ValueError(f"found {size:,} bytes in one piece, expected at most {_MOST_BYTES:,}")
-        return self._before.read(size) or self._file.read(size)
 
 
 @contextlib.contextmanager
@@ -136,15 +102,9 @@ def _opened(path: str) -> Iterator[_Opened]:
 
     with open_whole(path) as file:
         try:
-            if file.read(len(_MAGIC)) != _MAGIC:
-                raise ValueError("found no Avro file, which begins with 'Obj' and 1")
-            file.seek(0)
-            metadata = fastavro.block_reader(cast("Any", _Bytes(file))).metadata
-            header, named = file.tell(), dict[str, Any]()
-            schema = json.loads(metadata["avro.schema"])
-            columns = columns_of(fastavro.schema.parse_schema(schema, named), named)
-            codec = metadata.get("avro.codec", "null")
-            yield _Opened(file, path, header, codec, plain(schema), columns)
+            header, named = blocks.read_header(file), dict[str, Any]()
+            columns = columns_of(fastavro.schema.parse_schema(header.schema, named), named)
+            yield _Opened(file, path, header._replace(schema=plain(header.schema)), columns)
         except SchemaError as error:
             raise DataError(f"{path}: {error}. {error.cure}") from error
         except DataError:
@@ -160,61 +120,25 @@ def _opened(path: str) -> Iterator[_Opened]:
             ) from error
 
 
-def _sync(one: _Opened) -> bytes:
-    one.file.seek(one.header - _SYNC_BYTES)
-    return one.file.read(_SYNC_BYTES)
-
-
 def _first_block(one: _Opened, byte_range: ByteRange) -> int:
-    """Returns the offset of a range's first block, or of its end."""
-    if byte_range.start <= one.header:
-        return one.header
-    sync, place, rest = _sync(one), byte_range.start - _SYNC_BYTES, b""
-    one.file.seek(place)
-    while place + len(rest) < byte_range.end and (data := one.file.read(MIB)):
-        data = rest + data
-        found = data.find(sync)
-        if found >= 0:
-            return min(byte_range.end, place + found + _SYNC_BYTES)
-        rest = data[-(_SYNC_BYTES - 1) :]
-        place += len(data) - len(rest)
-    return byte_range.end
-
-
-def _blocks(one: _Opened, start: int, end: int) -> Iterator[Any]:
-    """Yields fastavro's blocks that begin in [start, end), compressed."""
-    import fastavro
-
-    # A header that says 'null', so that blocks stay as they are.
-    header = io.BytesIO()
-    fastavro.writer(header, one.written, [], sync_marker=_sync(one))
-    one.file.seek(start)
-    found = fastavro.block_reader(
-        cast("Any", _Bytes(one.file, header.getvalue())), handle_unicode_errors="surrogateescape"
-    )
-    while start < end and (block := next(found, None)) is not None:
-        if block.num_records < 0:
-            raise ValueError(f"the block at byte {start:,} has {block.num_records:,} records")
-        yield block
-        start = one.file.tell()
-    if start < end and one.file.tell() != start:
-        raise EOFError("the file ends within a number")
+    return blocks.first_block(one.file, one.header, byte_range.start, byte_range.end)
 
 
 def _rows_before(one: _Opened, start: int) -> int:
     """Returns the number of rows before a block."""
-    return sum(block.num_records for block in _blocks(one, one.header, start))
+    before = blocks.read_blocks(one.file, one.header, one.header.end, start)
+    return sum(block.num_records for block in before)
 
 
 def _records(limits: Limits, one: _Opened, start: int, end: int) -> Iterator[dict[str, Any]]:
     """Yields the records of the blocks that begin in [start, end)."""
-    for block in _blocks(one, start, end):
+    for block in blocks.read_blocks(one.file, one.header, start, end):
         data = block.bytes_.read()
         most = max(FREE_BYTES, limits.decompression_ratio * len(data))
         try:
-            whole = avro_codecs.decompress(one.codec, data, most)
+            whole = blocks.decompress(one.header.codec, data, most)
             size = len(whole)
-        except avro_codecs.TooLargeError as error:
+        except blocks.TooLargeError as error:
             size = error.size
         if exceeds_ratio(limits, len(data), size):
             message = ratio_exceeded(limits, len(data), size)

@@ -94,21 +94,22 @@ def _unpacked(path: str) -> io.BytesIO:
     Raises:
       DataError: it has too many bytes or entries.
     """
-    left, rows, blocks = _MOST_METADATA_BYTES, 0, []
+    left, rows, blocks = _MOST_METADATA_BYTES, 0, list[tuple[int, bytes]]()
     with files.open_read(path) as file:
         size = file.seek(0, os.SEEK_END)
         header = avro.read_header(file)
         for block in avro.read_blocks(file, header, header.end, size):
             with contextlib.suppress(avro.TooLargeError):
-                blocks.append((block.rows, avro.decompress(header.codec, block.data, left)))
-                left, rows = left - len(blocks[-1][1]), rows + block.rows
+                data = avro.decompress(header.codec, block.bytes_.read(), left)
+                blocks.append((block.num_records, data))
+                left, rows = left - len(data), rows + block.num_records
                 if left >= 0 and rows <= _MOST_ENTRIES:
                     continue
             raise DataError(
                 f"{path}: found more than {_MOST_METADATA_BYTES:,} bytes or {_MOST_ENTRIES:,} "
                 "entries in a manifest, expected at most as many. Have manifests rewritten."
             )
-    return io.BytesIO(avro.container(header, header.schema, "null", blocks))
+    return io.BytesIO(avro.container(header._replace(codec="null"), blocks))
 
 
 def table_at(path: str) -> Table:

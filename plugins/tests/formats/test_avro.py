@@ -18,13 +18,19 @@ import pytest
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.transforms import read
+from beam_pipelines_plugins.formats.avro_blocks import Header, read_blocks, read_header
+from beam_pipelines_plugins.formats.avro_blocks import container as container_of
 from tests.sources.support import plan_of, problems_of, read_rows, source, types_of
-from tests.support.avro_files import blocks_of, container
 
 UTC = datetime.timezone.utc
 
 
 CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard", "lz4")
+
+
+def container(schema: Any, codec: str, blocks: list[tuple[int, bytes]]) -> bytes:
+    """Returns a file of compressed blocks."""
+    return container_of(Header(schema, codec, b"s" * 16, 0), blocks)
 
 
 def record(*fields: tuple[str, Any]) -> dict[str, Any]:
@@ -43,8 +49,11 @@ def write(path: Path, schema: Any, rows: list[Any], codec: str = "deflate", **op
     fastavro.writer(stream, schema, rows, codec="null" if is_zstandard else codec, **options)
     data = stream.getvalue()
     if is_zstandard:
-        _, _, blocks = blocks_of(data)
-        packed = [(rows, pa.compress(block, "zstd", asbytes=True)) for rows, block in blocks]
+        header = read_header(stream)
+        packed = [
+            (block.num_records, pa.compress(block.bytes_.read(), "zstd", asbytes=True))
+            for block in read_blocks(stream, header, header.end, len(data))
+        ]
         data = container(schema, codec, packed)
     path.write_bytes(data)
     return path
@@ -269,7 +278,7 @@ def test_other_codecs_and_damaged_blocks(tmp_path: Path) -> None:
 def test_blocks_that_lack_bytes(tmp_path: Path) -> None:
     """A block of LZ4 that states too many bytes is damaged."""
     path = write(tmp_path / "a.avro", record(("x", "long")), [{"x": 5}], "lz4")
-    schema, _, _ = blocks_of(path.read_bytes())
+    schema = record(("x", "long"))
     for size, block in ((1, b"\x10\x0a"), (2, b"\x10\x0a")):
         body = size.to_bytes(4, "little") + block
         path.write_bytes(container(schema, "lz4", [(1, body)]))

@@ -14,10 +14,10 @@ import fastavro
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import plan, planner
 from beam_pipelines.transforms import read
+from beam_pipelines_plugins.formats.avro_blocks import container, read_blocks, read_header
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
-from tests.support.avro_files import blocks_of, container
 
 HEAD = 1
 _TOKENS = [b"\0", b"\1", b"\x02", b"\x7f", b"\x80\x01", b"\xff" * 9 + b"\x01", b'"string"', b'"null"',
@@ -98,7 +98,10 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
     """Changes bytes of blocks, of their counts, or anything."""
     text = data[HEAD:]
     try:
-        schema, codec, blocks = blocks_of(text)
+        file = io.BytesIO(text)
+        header = read_header(file)
+        found = read_blocks(file, header, header.end, len(text))
+        blocks = [(block.num_records, block.bytes_.read()) for block in found]
     except Exception:  # noqa: BLE001 - a damaged file has no blocks to change
         blocks = []
     if not blocks or not chance.randrange(3):
@@ -110,7 +113,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
     else:
         rows = max(0, mutations.near(rows, chance))
     blocks[place] = (rows, own)
-    changed = container(schema, codec, blocks)
+    changed = container(header, blocks)
     return mutations.keep_head(data, HEAD, changed, chance)
 
 

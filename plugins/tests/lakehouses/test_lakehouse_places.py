@@ -357,7 +357,7 @@ def test_manifests_that_outgrow_the_memory(
         content = packer.compress(content) + packer.flush()
     elif codec == "zstandard":
         content = pa.compress(content, "zstd", asbytes=True)
-    made = blocks.container(header, header.schema, codec, [(rows, content)])
+    made = blocks.container(header._replace(codec=codec), [(rows, content)])
     assert len(made) < 1 << 20
     manifest.write_bytes(made)
     with pytest.raises(DataError, match=rf"{manifest.name}: found more than 268,435,456 bytes or"):
