@@ -9,7 +9,6 @@ import pytest
 from beam_pipelines.sources.csv import evidence, sniffer
 from beam_pipelines.sources.libsvm import lines
 from beam_pipelines.sources.text import encodings
-from beam_pipelines_plugins.databases import comparisons, duckdb_file
 
 LENGTH = 1_000_000
 
@@ -21,8 +20,6 @@ LENGTH = 1_000_000
         (evidence._EXPONENT, "fullmatch", "1" * LENGTH + "x"),
         (sniffer._MARK, "search", "1" * LENGTH),
         (encodings._WORD, "search", "a" * LENGTH),
-        (comparisons._DECIMAL, "fullmatch", "1" * LENGTH + "x"),
-        (duckdb_file._CALL, "search", "a" * LENGTH),
     ],
 )
 def test_long_texts(pattern: re.Pattern[str], method: str, text: str) -> None:

@@ -1,13 +1,11 @@
 """BigQuery, read as Arrow by its Storage Read API.
 
-A table is read at a snapshot, by several streams. A query runs once, and its result is a table,
-which one stream reads in order.
+A table is read at a snapshot. A query runs once, and its result is a table, which is read in order.
 """
 
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 import re
 import urllib.parse
@@ -31,8 +29,6 @@ from beam_pipelines_plugins.databases.database import (
 _REST, _GRPC = "BIGQUERY_EMULATOR_HOST", "BIGQUERY_STORAGE_EMULATOR_HOST"
 # Kinds of tables that are read as they are; a query reads the others.
 _STORED = ("TABLE", "CLONE")
-# HTTP's numbers: too many requests, and servers that fail for now.
-_TRANSIENT = (429, 500, 502, 503, 504)
 _MOMENT = "is of the moment when BigQuery runs it, not of the snapshot"
 
 
@@ -42,7 +38,6 @@ class BigQuery(Database):
     name = "BigQuery"
     format = "bigquery"
     schemes = ("bigquery",)
-    sessions = 4
     has_order = False
 
     def connect(self, url: str) -> Session:
@@ -54,35 +49,21 @@ class BigQuery(Database):
         escaped = name.replace("\\", "\\\\").replace("`", "\\`")
         return f"`{escaped}`"
 
-    def parts(
-        self,
-        session: Session,
-        request: Request,
-        columns: Sequence[Column],
-        partition: Column | None,
-        number: int,
-    ) -> list[str]:
-        """Returns the names of streams, after a query has run; see ``Database``."""
-        return _own(session).streams(request, columns, number)
-
     def read(
-        self, session: Session, request: Request, columns: Sequence[Column], part: str = ""
+        self, session: Session, request: Request, columns: Sequence[Column]
     ) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a stream, or the first rows; see ``Database``."""
-        own = _own(session)
-        skipped, left = request.offset, request.limit
-        for name in [part] if part else own.streams(request, columns, 1):
-            for batch in own.read(name):
-                rows = batch.slice(skipped, left)
-                skipped = max(0, skipped - batch.num_rows)
-                if rows.num_rows:
-                    yield rows
-                if left is not None:
-                    left -= rows.num_rows
-                    if not left:
-                        return
+        """Yields the rows of a table or query; see ``Database``."""
+        own, left = _own(session), request.limit
+        for batch in own.read_stream(request, columns):
+            rows = batch.slice(0, left)
+            if rows.num_rows:
+                yield rows
+            if left is not None:
+                left -= rows.num_rows
+                if not left:
+                    return
 
-    def count(self, session: Session, request: Request) -> int:
+    def count(self, session: Session, request: Request) -> int | None:
         """Returns the server's number of rows at the snapshot; see ``Database``."""
         return _own(session).count(request)
 
@@ -114,8 +95,6 @@ class _Session(Session):
         self._time: Any = None
         # Source -> rows of its query's result.
         self._results: dict[str, int] = {}
-        self._reading: Any = None
-        self._is_cancelled = False
         anonymous: Any = AnonymousCredentials
         credentials = anonymous() if _REST in os.environ else None
         with self._explained():
@@ -139,7 +118,7 @@ class _Session(Session):
         columns = tuple(column_of(field, request.types.get(field.name)) for field in fields)
         size_bytes = max(1, size_bytes or 0)
         rows = max(1, size_bytes // (12 * max(1, len(columns))) if rows is None else rows)
-        return Description(columns, rows, size_bytes, True, decisions)
+        return Description(columns, rows, size_bytes, decisions)
 
     def tables(self) -> list[str]:
         """Returns the names of the tables in the dataset, or all."""
@@ -152,83 +131,57 @@ class _Session(Session):
                 for table in self._client.list_tables(dataset.reference)
             ]
 
-    def begin(self, snapshot: str | None = None) -> str:
+    def begin(self) -> str:
         """Begins at a time of the server; see ``Session``."""
-        if snapshot is None:
-            (found,) = self.value("SELECT CURRENT_TIMESTAMP() AS t")
-            self._time = found
-        else:
-            self._time = datetime.datetime.fromisoformat(snapshot)
+        ((self._time,),) = self.rows("SELECT CURRENT_TIMESTAMP() AS t")
         return str(self._time.isoformat())
 
-    def streams(self, request: Request, columns: Sequence[Column], number: int) -> list[str]:
-        """Begins to read a table, or a query, which runs now.
-
-        Args:
-          request: the rows.
-          columns: to read.
-          number: of streams at most.
-
-        Returns:
-          The names of streams; none if there are no rows.
-        """
-        types, modifiers = self._storage_library.types, None
-        sql = _sql_of(request, columns)
+    def read_stream(self, request: Request, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a table, or of a query, which runs now."""
         with self._explained():
-            if sql is None:
-                found = self._client.get_table(self._name(request))
-                table = found.path.strip("/")
-                if found.table_type not in _STORED:
-                    sql = _select(f"`{self._name(request)}`", columns)
-            if sql is not None:
-                job = self._run(sql)
-                rows = job.result().total_rows
-                table, number = job.destination.path.strip("/"), 1
-                self._results[request.source] = rows
-            elif self._time is not None:
-                modifiers = {"snapshot_time": self._time}
-            session = types.ReadSession(
-                table=table,
-                data_format=types.DataFormat.ARROW,
-                table_modifiers=modifiers,
-                read_options={"selected_fields": [column.name for column in columns]},
-            )
-            made = self._storage.create_read_session(
-                parent=f"projects/{self._client.project}",
-                read_session=session,
-                max_stream_count=number if request.limit is None else 1,
-            )
-        return [stream.name for stream in made.streams]
+            for stream in self._session(request, columns).streams:
+                reader = self._storage.read_rows(stream.name)
+                try:
+                    for page in reader.rows().pages:
+                        yield page.to_arrow()
+                finally:
+                    reader.cancel()
 
     def read(self, select: str) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a stream, which goes on after a break."""
-        schema = None
+        """Yields the rows of a query."""
         with self._explained():
-            self._reading = reader = self._storage.read_rows(select)
-            try:
-                for message in reader:
-                    if message.arrow_schema.serialized_schema:
-                        schema = pa.ipc.read_schema(
-                            pa.py_buffer(message.arrow_schema.serialized_schema)
-                        )
-                    batch = pa.ipc.read_record_batch(
-                        pa.py_buffer(message.arrow_record_batch.serialized_record_batch), schema
-                    )
-                    if batch.num_rows != message.row_count:
-                        raise ServerError(
-                            f"a message of {message.row_count} rows has {batch.num_rows}", True
-                        )
-                    yield batch
-                if self._is_cancelled:
-                    raise ServerError("the read was cancelled", False)
-            finally:
-                self._reading = None
-                reader.cancel()
+            yield from self._run(select).result().to_arrow_iterable()
 
-    def value(self, select: str) -> Any:
-        """Returns the first row of a query."""
+    def _session(self, request: Request, columns: Sequence[Column]) -> Any:
+        """Begins to read a table or a query's result, in one stream."""
+        types, modifiers = self._storage_library.types, None
+        sql = _sql_of(request, columns)
+        if sql is None:
+            found = self._client.get_table(self._name(request))
+            table = found.path.strip("/")
+            if found.table_type not in _STORED:
+                sql = _select(f"`{self._name(request)}`", columns)
+        if sql is not None:
+            job = self._run(sql)
+            self._results[request.source] = job.result().total_rows
+            table = job.destination.path.strip("/")
+        elif self._time is not None:
+            modifiers = {"snapshot_time": self._time}
+        session = types.ReadSession(
+            table=table,
+            data_format=types.DataFormat.ARROW,
+            table_modifiers=modifiers,
+            read_options={"selected_fields": [column.name for column in columns]},
+        )
+        parent = f"projects/{self._client.project}"
+        return self._storage.create_read_session(
+            parent=parent, read_session=session, max_stream_count=1
+        )
+
+    def rows(self, select: str) -> list[tuple[Any, ...]]:
+        """Returns the rows of a query."""
         with self._explained():
-            return tuple(next(iter(self._run(select).result())))
+            return [tuple(row) for row in self._run(select).result()]
 
     def count(self, request: Request) -> int:
         """Returns the number of rows at the snapshot, or of a query."""
@@ -236,14 +189,8 @@ class _Session(Session):
             return self._results[request.source]
         moment = f"FOR SYSTEM_TIME AS OF TIMESTAMP '{self._time.isoformat()}'"
         rows = f"`{self._name(request)}` {moment}"
-        (count,) = self.value(f"SELECT COUNT(*) AS n FROM {rows}")
+        ((count,),) = self.rows(f"SELECT COUNT(*) AS n FROM {rows}")
         return int(count)
-
-    def cancel(self) -> None:
-        """Ends the reading of another thread."""
-        self._is_cancelled, reading = True, self._reading
-        if reading is not None:
-            reading.cancel()
 
     def close(self) -> None:
         """Ends the connections."""
@@ -287,12 +234,10 @@ class _Session(Session):
         try:
             yield
         except (*self._errors, ValueError, pa.ArrowException) as error:
-            code = getattr(error, "code", None)
             # The first line says it; the address and the job do not help.
             text = str(getattr(error, "message", None) or error).strip().partition("\n")[0]
             text = re.sub(r"^(GET|POST) \S+: ", "", text)
-            is_broken = isinstance(error, OSError) and not isinstance(error, pa.ArrowException)
-            raise ServerError(text, is_broken or code in _TRANSIENT) from error
+            raise ServerError(text) from error
 
 
 def _own(session: Session) -> _Session:

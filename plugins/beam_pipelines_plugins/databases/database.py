@@ -26,8 +26,6 @@ from beam_pipelines_plugins.databases.options import DatabaseOptions
 # user "shop", role "shop", user 'shop'@'host', 'shop'@'%' in what servers answer.
 _QUOTED = r"(?:\"[^\"]*\"|'[^']*')"
 _USER = re.compile(rf"(\b(?:user|role) )(?:{_QUOTED})(?:@{_QUOTED})?|{_QUOTED}@{_QUOTED}")
-# More rows than any table has: some databases take an offset with a limit only.
-_ALL = (1 << 63) - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +41,6 @@ class Request:
       columns: to read, in this order; empty: all.
       types: column -> declared type.
       limit: the first rows only; ``None``: all.
-      offset: rows before these.
     """
 
     source: str
@@ -54,7 +51,6 @@ class Request:
     columns: tuple[str, ...]
     types: Mapping[str, str]
     limit: int | None = None
-    offset: int = 0
 
     @property
     def name(self) -> str:
@@ -90,27 +86,20 @@ class Description(NamedTuple):
     Attributes:
       columns: of the table or query, all of them.
       rows, size_bytes: estimates of the server; at least 1.
-      is_repeatable: whether the query gives the same rows each time, at one snapshot.
       decisions: what the dataset tells of the tables.
     """
 
     columns: tuple[Column, ...]
     rows: int
     size_bytes: int
-    is_repeatable: bool = True
     decisions: tuple[str, ...] = ()
 
 
 class ServerError(Exception):
-    """An error of a server or driver, without the user's name.
+    """An error of a server or driver, without the user's name."""
 
-    Attributes:
-      is_transient: whether another connection may succeed.
-    """
-
-    def __init__(self, message: str, is_transient: bool) -> None:
-        super().__init__(_USER.sub(rf"\g<1>{HIDDEN}", message))
-        self.is_transient = is_transient
+    def __init__(self, message: object) -> None:
+        super().__init__(_USER.sub(rf"\g<1>{HIDDEN}", str(message)))
 
 
 class Session(abc.ABC):
@@ -125,42 +114,20 @@ class Session(abc.ABC):
         """Returns the names of the tables that may be read."""
 
     @abc.abstractmethod
-    def begin(self, snapshot: str | None = None) -> str:
-        """Begins to read at one snapshot.
-
-        Args:
-          snapshot: of another session that is still open; ``None``: a new one.
-
-        Returns:
-          The id of the snapshot.
-        """
-
-    def cut_points(self, request: Request, column: Column, number: int) -> list[str]:
-        """Returns values, as SQL, that cut a column's range in equal parts.
-
-        Args:
-          request: with ``partition``.
-          column: of the partition.
-          number: of parts; there is one cut point less, or fewer.
-        """
-        return []
+    def begin(self) -> str:
+        """Begins to read at one snapshot; returns its id."""
 
     @abc.abstractmethod
     def read(self, select: str) -> Iterator[pa.RecordBatch]:
         """Runs a SELECT, and yields its rows."""
 
-    def cancel(self) -> None:
-        """Ends a ``read`` of another thread, by an error there."""
-        return
-
     @abc.abstractmethod
     def close(self) -> None:
-        """Ends the connection; the snapshot that it began ends with it."""
+        """Ends the connection, and its snapshot."""
 
-    def value(self, select: str) -> Any:
-        """Returns the first row of a SELECT as Python values."""
-        rows = [row for batch in self.read(select) for row in batch.to_pylist()]
-        return tuple(rows[0].values())
+    def rows(self, select: str) -> list[tuple[Any, ...]]:
+        """Returns the rows of a SELECT as Python values."""
+        return [tuple(row.values()) for batch in self.read(select) for row in batch.to_pylist()]
 
 
 class Database(abc.ABC):
@@ -171,8 +138,6 @@ class Database(abc.ABC):
       format: in manifests and plans.
       schemes: of its URLs; empty: it is a file.
       suffixes: of its files.
-      sessions: most connections that read at once; 1 if they cannot share a snapshot.
-      cuts: types of a partition's column, whose range can be cut; empty: any, which is not cut.
       has_order: whether ``partition`` can order the rows.
     """
 
@@ -180,8 +145,6 @@ class Database(abc.ABC):
     format: str
     schemes: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
-    sessions = 1
-    cuts: tuple[str, ...] = ()
     has_order = True
 
     @abc.abstractmethod
@@ -210,46 +173,20 @@ class Database(abc.ABC):
             return ""
         return f" ORDER BY q.{self.quoted(request.partition)} NULLS LAST"
 
-    def parts(
-        self,
-        session: Session,
-        request: Request,
-        columns: Sequence[Column],
-        partition: Column | None,
-        number: int,
-    ) -> list[str]:
-        """Returns parts of a request's rows, in their order, for ``read``.
-
-        Args:
-          session: at a snapshot.
-          request: the rows.
-          columns: to read.
-          partition: column that orders the rows, or ``None``.
-          number: of parts; there may be fewer.
-
-        Returns:
-          Conditions of SQL; "": all rows.
-        """
-        if partition is None or request.limit is not None or not self.cuts:
-            return [""]
-        cuts = session.cut_points(request, partition, number)
-        if not cuts:
-            return [""]
-        key = f"q.{self.quoted(partition.name)}"
-        lower = ["", *(f"{key} >= {cut}" for cut in cuts)]
-        upper = [*(f"{key} < {cut}" for cut in cuts), ""]
-        lower[-1] = f"({lower[-1]} OR {key} IS NULL)"
-        return [" AND ".join(filter(None, bounds)) for bounds in zip(lower, upper, strict=True)]
-
     def read(
-        self, session: Session, request: Request, columns: Sequence[Column], part: str = ""
+        self, session: Session, request: Request, columns: Sequence[Column]
     ) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a request, or of one of its ``parts``."""
-        return session.read(select_of(self, request, columns, part))
+        """Yields the rows of a request."""
+        return session.read(select_of(self, request, columns))
 
-    def count(self, session: Session, request: Request) -> int:
-        """Returns the server's number of rows, without ``limit``."""
-        (count,) = session.value(f"SELECT count(*) AS n FROM {self.rows_of(request)}")
+    def count(self, session: Session, request: Request) -> int | None:
+        """Returns the server's number of rows, without ``limit``.
+
+        ``None`` of a query, which may give others the next time.
+        """
+        if request.query is not None:
+            return None
+        ((count,),) = session.rows(f"SELECT count(*) AS n FROM {self.rows_of(request)}")
         return int(count)
 
     def describe_read(self, request: Request, columns: Sequence[Column]) -> str:
@@ -271,9 +208,15 @@ def display(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def select_of(
-    database: Database, request: Request, columns: Sequence[Column], where: str = ""
-) -> str:
+def guarded(
+    name: str, kind: str, value: str, stored: pa.DataType | None, guard: str, words: str
+) -> Column:
+    """Returns a column whose bad values the server does not convert."""
+    expression = f"CASE WHEN {guard} THEN NULL ELSE {value} END"
+    return Column(name, kind, expression, stored, None, guard, words)
+
+
+def select_of(database: Database, request: Request, columns: Sequence[Column]) -> str:
     """Returns the SELECT of a request's columns.
 
     The last column is that of ``guard_name``, if a column may have values that cannot be read.
@@ -288,12 +231,8 @@ def select_of(
     if cases:
         listed.append(f"CASE {' '.join(cases)} END AS {quoted(guard_name(columns))}")
     limit = "" if request.limit is None else f" LIMIT {request.limit}"
-    if request.offset:
-        limit = f"{limit or f' LIMIT {_ALL}'} OFFSET {request.offset}"
-    return (
-        f"SELECT {', '.join(listed)} FROM {database.rows_of(request)}"
-        f"{f' WHERE {where}' if where else ''}{database.order_of(request)}{limit}"
-    )
+    rows = f"{database.rows_of(request)}{database.order_of(request)}{limit}"
+    return f"SELECT {', '.join(listed)} FROM {rows}"
 
 
 def guard_name(columns: Sequence[Column]) -> str:

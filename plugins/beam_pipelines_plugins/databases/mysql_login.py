@@ -6,8 +6,8 @@ As for their own programs: the URL first, then the group ``[client]`` of an opti
 
 from __future__ import annotations
 
+import configparser
 import os
-import re
 import urllib.parse
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 from beam_pipelines.core.errors import DataError, keep_secret
 
 _OPTION_FILE, _PARAMETER, _GROUP = "~/.my.cnf", "defaults-file", "client"
-_ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " "}
 _OFF = ("0", "off", "false")
 
 
@@ -89,32 +88,21 @@ def _options(path: str | None) -> dict[str, str]:
     Args:
       path: of the file, which must be there; ``None``: the user's, if there is one.
     """
-    found = os.path.expanduser(path or _OPTION_FILE)
-    try:
-        with open(found, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except FileNotFoundError:
+    from pymysql.optionfile import Parser
+
+    found, parser = os.path.expanduser(path or _OPTION_FILE), Parser(strict=False)
+    if not os.path.exists(found):
         if path is None:
             return {}
-        raise DataError(f"there is no file {found}. Check '{_PARAMETER}' of the URL.") from None
-    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"there is no file {found}. Check '{_PARAMETER}' of the URL.")
+    try:
+        with open(found, encoding="utf-8") as file:
+            parser.read_file(file)
+    except (OSError, UnicodeDecodeError, configparser.Error) as error:
         # No text of the file is shown: it may have a password.
         raise DataError(
             f"{found}: found a file that cannot be read ({type(error).__name__}), expected options "
             "of MariaDB's and MySQL's clients, as UTF-8 text."
         ) from None
-    group, options = "", {}
-    for line in map(str.strip, lines):
-        if line.startswith("["):
-            group = line.strip("[] ").lower()
-        elif group == _GROUP and line and line[0] not in "#;!":
-            name, _, value = line.partition("=")
-            options[name.strip().lower().replace("_", "-")] = _value(value.strip()) or ""
-    return options
-
-
-def _value(text: str) -> str:
-    """Returns an option's value without quotes, comment and escapes."""
-    quoted = re.match(r"""(["'])(.*?)\1\s*(#.*)?$""", text)
-    text = quoted[2] if quoted else text.partition("#")[0].rstrip()
-    return re.sub(r"\\(.)", lambda match: _ESCAPED.get(match[1], match[1]), text)
+    found_options = parser.items(_GROUP) if parser.has_section(_GROUP) else ()
+    return {name: parser.get(_GROUP, name) if value else "" for name, value in found_options}

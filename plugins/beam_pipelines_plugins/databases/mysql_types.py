@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines_plugins.databases.database import Column
+from beam_pipelines_plugins.databases.database import Column, guarded
 
 # Numbers of the protocol.
 _INTEGERS = {1: "tinyint", 2: "smallint", 3: "int", 8: "bigint", 9: "mediumint", 13: "year"}
@@ -111,8 +111,8 @@ def _of_64_bits(field: Field, kind: str, column: str, is_text: bool) -> Column:
     number = f"({column} + 0)" if field.code == _BIT else column
     if is_text:
         return Column(field.name, kind, f"CAST({number} AS CHAR)", pa.string())
-    guarded = f"an integer above {_LARGEST}"
-    return _guarded(field.name, kind, number, pa.int64(), f"{column} > {_LARGEST}", guarded)
+    guard, words = f"{column} > {_LARGEST}", f"an integer above {_LARGEST}"
+    return guarded(field.name, kind, number, pa.int64(), guard, words)
 
 
 def _of_calendar(field: Field, kind: str, column: str, is_text: bool) -> Column:
@@ -121,8 +121,8 @@ def _of_calendar(field: Field, kind: str, column: str, is_text: bool) -> Column:
         return Column(field.name, kind, f"CAST({column} AS CHAR)", pa.string())
     if field.code == _TIME:
         guard = f"({column} < '00:00:00' OR {column} >= '24:00:00')"
-        guarded = "a time below 0 or of 24 hours or more"
-        return _guarded(field.name, kind, column, pa.time64("us"), guard, guarded)
+        words = "a time below 0 or of 24 hours or more"
+        return guarded(field.name, kind, column, pa.time64("us"), guard, words)
     zoned = pa.timestamp("us", "UTC")
     stored = zoned if kind == "timestamp" else received_type(field)
     # Zeros, and the last days of longer months, which the server may keep.
@@ -130,7 +130,7 @@ def _of_calendar(field: Field, kind: str, column: str, is_text: bool) -> Column:
         f"(MONTH({column}) = 0 OR DAYOFMONTH({column}) = 0 "
         f"OR DAYOFMONTH({column}) > DAYOFMONTH(LAST_DAY({column})))"
     )
-    return _guarded(field.name, kind, column, stored, guard, "a day that no calendar has")
+    return guarded(field.name, kind, column, stored, guard, "a day that no calendar has")
 
 
 def received_type(field: Field) -> pa.DataType | None:
@@ -161,13 +161,6 @@ def received(values: tuple[bytes | None, ...], field: Field) -> pa.Array:
         text = pc.binary_join_element_wise("1970-01-01", text, " ")
         return pc.cast(pc.cast(text, pa.timestamp("us")), type_)
     return text if type_ == pa.string() else pc.cast(text, type_)
-
-
-def _guarded(
-    name: str, kind: str, column: str, stored: pa.DataType | None, guard: str, guarded: str
-) -> Column:
-    expression = f"CASE WHEN {guard} THEN NULL ELSE {column} END"
-    return Column(name, kind, expression, stored, None, guard, guarded)
 
 
 def _digits(field: Field) -> int:

@@ -86,9 +86,7 @@ class DatabaseOptions(ListOptions):
         "Table of a database, with `url`, or of an Iceberg catalog, with `catalog`.",
     )
     query: str | None = recipe_key(read_text, None, "none", "SELECT of a database, with `url`.")
-    partition: str | None = recipe_key(
-        read_text, None, "none", "Column that orders the rows and cuts them into parallel reads."
-    )
+    partition: str | None = recipe_key(read_text, None, "none", "Column that orders the rows.")
 
 
 def problems(source: Source) -> Iterator[Problem]:

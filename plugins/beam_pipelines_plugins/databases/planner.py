@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
@@ -14,7 +13,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import scheme_of
 from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources.format import Contents, Planner
-from beam_pipelines.sources.plan import RANGE_BYTES, ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files, input_roots
 from beam_pipelines_plugins.databases import database_of
 from beam_pipelines_plugins.databases.database import (
@@ -29,9 +28,6 @@ from beam_pipelines_plugins.databases.database import (
 )
 from beam_pipelines_plugins.databases.options import DatabaseOptions, problems
 from beam_pipelines_plugins.databases.tables import Table
-
-# A plan lists each range; the rest of a table is estimated.
-_MOST_RANGES = 4096
 
 
 def plan_table(source: Source, directory: str) -> tuple[SourcePlan, Contents]:
@@ -62,18 +58,7 @@ def plan_table(source: Source, directory: str) -> tuple[SourcePlan, Contents]:
     except ServerError as error:
         raise failure(request_of(source, url), database, error) from error
     file = FileInfo(request.name, described.size_bytes)
-    rows = max(1, described.rows * RANGE_BYTES // described.size_bytes)
-    rows = max(rows, math.ceil(described.rows / _MOST_RANGES))
-    known = {column.name: column for column in described.columns}
-    table = Table(
-        request,
-        chosen,
-        rows,
-        described.size_bytes,
-        known.get(request.partition or ""),
-        described.is_repeatable,
-        tuple(_decisions(described, chosen)),
-    )
+    table = Table(request, chosen, tuple(_decisions(described, chosen)))
     contents = table.infer(source, (file,))._replace(
         names=tuple(column.name for column in described.columns)
     )
@@ -83,7 +68,7 @@ def plan_table(source: Source, directory: str) -> tuple[SourcePlan, Contents]:
         files=(file,),
         read_schema=contents.read_schema,
         schema=columns.normalise_schema(contents.read_schema, file.path, takes_steps=True),
-        ranges=ranges_of(file, described.rows, rows),
+        ranges=ranges_of(file, 1, 1),
         file_schema=contents.file_schema,
         decisions=(
             f"about {described.rows:,} rows by {database.name}'s estimate",
@@ -142,34 +127,15 @@ def choose_columns(
                 f"with 'types: {{{yaml_text(name)}: text}}', make a number or a text of it in "
                 "'query', or leave it out with 'columns'.",
             )
-    for message in _wrong_partition(database, request, described, known):
-        note("partition", message)
+    if request.partition and not database.has_order:
+        note(
+            "partition",
+            f"found it with {database.name}, which has no order of rows, expected none. Order the "
+            "rows in 'query', if their order matters.",
+        )
     if problems:
         raise RecipeProblems(problems)
     return tuple(known[name] for name in wanted)
-
-
-def _wrong_partition(
-    database: Database, request: Request, described: Description, known: Mapping[str, Column]
-) -> Iterator[str]:
-    """Yields what is wrong with the column of a partition."""
-    column = known.get(request.partition or "")
-    if column is not None and database.cuts and column.kind not in database.cuts:
-        yield (
-            f"column '{column.name}': found {column.kind}, expected {', '.join(database.cuts)}, "
-            "whose range can be cut. Name another column, or order the rows in 'query'."
-        )
-    if request.partition and not database.has_order:
-        yield (
-            f"found it with {database.name}, which has no order of rows, expected none. Order the "
-            "rows in 'query', if their order matters."
-        )
-    if request.partition and not described.is_repeatable:
-        yield (
-            "found it with a query that may give other rows each time, expected a query without "
-            "volatile functions or TABLESAMPLE. Leave 'partition' out: one connection then reads "
-            "the query once."
-        )
 
 
 def ranges_of(file: FileInfo, rows: int, range_rows: int) -> tuple[ByteRange, ...]:
@@ -233,29 +199,26 @@ def _described(database: Database, session: Session, request: Request) -> Descri
     try:
         return session.describe(request)
     except ServerError as error:
-        if error.is_transient:
-            raise
+        # It raises the server's error if the connection is broken.
+        tables = session.tables()
         if request.query is not None:
             message = f"{database.name} answered: {error}."
-            raise RecipeProblems(
-                [Problem(("sources", request.source, "query"), message)]
-            ) from error
-        tables = session.tables()
-        if request.table in tables:
+            found = Problem(("sources", request.source, "query"), message)
+        elif request.table in tables:
             raise
-        hint = nearest(request.table or "", tables)
-        message = f"there is no table '{request.table}' in {database.name}.{hint}"
-        raise RecipeProblems([Problem(("sources", request.source, "table"), message)]) from error
+        else:
+            hint = nearest(request.table or "", tables)
+            message = f"there is no table '{request.table}' in {database.name}.{hint}"
+            found = Problem(("sources", request.source, "table"), message)
+        raise RecipeProblems([found]) from error
 
 
 def _decisions(described: Description, chosen: tuple[Column, ...]) -> list[str]:
     """Returns what the dataset tells of its columns and query."""
-    found = [
+    rounded = (
         f"column '{column.name}' is {column.kind}: the nearest float64; 'types: "
         f"{{{column.name}: text}}' keeps its digits"
         for column in chosen
         if column.found is not None and pa.types.is_decimal(column.found)
-    ]
-    if not described.is_repeatable:
-        found.append("the query may give other rows each time: it is read once")
-    return [*found, *described.decisions]
+    )
+    return [*rounded, *described.decisions]

@@ -7,6 +7,7 @@ Commands that need some rows only read them from the server.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -64,21 +65,15 @@ class Table(Format):
     Attributes:
       request: the rows.
       columns: to read.
-      range_rows: rows of each range but the last.
-      size_bytes: estimate of the server.
-      partition: column that orders the rows, or ``None``.
-      is_repeatable: as in ``Description``.
+      range_rows: rows of each range of kept ones but the last.
       decisions: what the dataset tells of columns and query.
       kept: files with the rows, in order; ``None``: they are on the server.
     """
 
     request: Request
     columns: tuple[Column, ...]
-    range_rows: int
-    size_bytes: int
-    partition: Column | None
-    is_repeatable: bool
     decisions: tuple[str, ...] = ()
+    range_rows: int = 0
     kept: tuple[KeptFile, ...] | None = None
 
     suffixes = ()
@@ -108,7 +103,7 @@ class Table(Format):
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         row, crc32c = byte_range.number_in_file * self.range_rows + 1, 0
-        batches = self._live(plan, byte_range) if self.kept is None else self._kept(byte_range)
+        batches = self._live() if self.kept is None else self._kept(byte_range)
         for batch in batches:
             for rows in tables.rows_of(batch, plan, byte_range.file, row, True):
                 rejected = tuple(self._with_key(bad, batch, row) for bad in rows.rejected)
@@ -169,37 +164,25 @@ class Table(Format):
         table = pa.Table.from_batches(parts).combine_chunks()
         yield from table.to_batches()
 
-    def _live(self, plan: SourcePlan, byte_range: ByteRange) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a range from the server."""
-        database = database_of(self.request.url)
-        request, number = self.request, byte_range.number_in_file
-        if request.limit is None and len(plan.ranges) > 1:
-            is_last = number == plan.ranges[-1].number_in_file
-            request = dataclasses.replace(
-                request,
-                limit=None if is_last else self.range_rows,
-                offset=number * self.range_rows,
-            )
+    def _live(self) -> Iterator[pa.RecordBatch]:
+        """Yields the rows from the server."""
+        database, row = database_of(self.request.url), 1
         try:
-            session = database.connect(self.request.url)
-            try:
-                row = number * self.range_rows + 1
-                for batch in database.read(session, request, self.columns):
+            with contextlib.closing(database.connect(self.request.url)) as session:
+                for batch in database.read(session, self.request, self.columns):
                     yield readable(batch, self, row)
                     row += batch.num_rows
-            finally:
-                session.close()
         except ServerError as error:
             raise failure(self.request, database, error) from error
 
 
-def readable(batch: pa.RecordBatch, table: Table, row: int | None) -> pa.RecordBatch:
+def readable(batch: pa.RecordBatch, table: Table, row: int) -> pa.RecordBatch:
     """Returns the columns of a server's batch, in the kept types.
 
     Args:
       batch: as a driver gives it.
       table: whose rows these are.
-      row: number of the first row, from 1; ``None``: not known.
+      row: number of the first row, from 1.
 
     Raises:
       DataError: a value that no column type equals, with its row.
@@ -211,7 +194,7 @@ def readable(batch: pa.RecordBatch, table: Table, row: int | None) -> pa.RecordB
             place = int(np.flatnonzero(guard.is_valid().to_numpy(zero_copy_only=False))[0])
             column = table.columns[guard[place].as_py()]
             key = table._key(batch, place)  # noqa: SLF001 - of the same module
-            where = f"{key}row {row + place}" if row is not None else key.removesuffix(", ")
+            where = f"{key}row {row + place}"
             raise DataError(
                 f"{', '.join(filter(None, (table.request.name, where)))}, column '{column.name}': "
                 f"found {column.guarded}, which no {column.kind.removeprefix('_')} of a dataset "

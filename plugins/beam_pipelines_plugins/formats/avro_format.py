@@ -88,7 +88,7 @@ class Avro(BatchFiles):
 
 
 class _Opened(NamedTuple):
-    """An open file, its header without logical types but decimals, and its columns."""
+    """An open file and its columns; only decimals have logical types."""
 
     file: BinaryIO
     path: str

@@ -57,10 +57,9 @@ def test_parts_of_a_url(home: pathlib.Path, url: str, expected: dict[str, Any]) 
     ("line", "password"),
     [
         ("password=secret", "secret"),
-        ("  Password = secret # of the shop", "secret"),
-        ("password = 'a # b' # quoted", "a # b"),
+        ("Password = secret", "secret"),
+        ("password = 'a # b'", "a # b"),
         ('password="it\'s"', "it's"),
-        (r"password = a\sb\\c\"d", 'a b\\c"d'),
         ("password = é€", "é€"),
         ("password", ""),
         ("#password=x", ""),
@@ -69,8 +68,8 @@ def test_parts_of_a_url(home: pathlib.Path, url: str, expected: dict[str, Any]) 
     ],
 )
 def test_passwords_in_option_files(home: pathlib.Path, line: str, password: str) -> None:
-    """Quotes, comments, escapes and groups are those of the server's clients."""
-    found = arguments(home, f"; comment\n!includedir /etc\n[client]\n{line}\n")
+    """Quotes, comments and groups are those of PyMySQL."""
+    found = arguments(home, f"; comment\n[client]\n{line}\n!includedir /etc\n")
     assert found.get("password", b"") == password.encode()
 
 
