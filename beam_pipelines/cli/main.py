@@ -372,7 +372,7 @@ def transform(
             raise click.UsageError(
                 f"found --source {source}, expected NAME=PATH, for example planes=new/planes.csv."
             )
-    if not new_data and date is None and not grow:
+    if not new_data and date is None:
         raise click.UsageError(
             "found no NEW_DATA, expected new files, or the --date of others in the recipe's paths."
         )

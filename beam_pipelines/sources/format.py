@@ -248,18 +248,6 @@ class Format(abc.ABC):
         """Returns the plan with what workers read from a folder stored there."""
         return plan
 
-    def added(self, plan: SourcePlan, before: Mapping[str, Any]) -> SourcePlan | None:
-        """Returns the plan of rows that were added later, without ranges.
-
-        Args:
-          plan: of the source now.
-          before: what a dataset's manifest says of it.
-
-        Returns:
-          ``None``: it is not known which rows are new.
-        """
-        return None
-
     @abc.abstractmethod
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool

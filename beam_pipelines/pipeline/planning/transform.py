@@ -40,12 +40,10 @@ from beam_pipelines.recipe.places import place_in
 from beam_pipelines.recipe.reader import bare_recipe, set_bare_recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.splits import Split
-from beam_pipelines.sources import FORMATS, format_of
+from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.sources.planner import with_ranges
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.rename import rename_schema
-from beam_pipelines.transforms.split import by_file
 
 # Sections that say how rows are read and packed, and keys in them that features depend on.
 # Keys of a source that say which table it is.
@@ -67,8 +65,7 @@ def plan_transform(
     Args:
       dataset: folder of the dataset.
       new_data: paths or patterns that replace those of the recipe's ``from`` source. May be empty
-        with a date: then the recipe's own are read; and of a table of a lakehouse that grows: then
-        the rows are read that were added since the dataset was made.
+        with a date: then the recipe's own are read.
       sources: other source -> path or pattern of new data. A source that is not named is read from
         the dataset's paths, or with a date from the recipe's paths of that date.
       split: the one split of all rows; ``None``: the dataset grows, by the splits and the sampling
@@ -81,6 +78,10 @@ def plan_transform(
       DataError: there is no dataset, or it has no encodings.
       RecipeError, RecipeProblems: the new data do not match its recipe.
     """
+    if split is None and not new_data and date is None:
+        raise RecipeError(
+            "found no NEW_DATA, expected new files, or the --date of others in the recipe's paths."
+        )
     manifest = read_manifest(dataset)
     check_files(dataset, manifest, RAW_SCHEMA_FOLDER, TRANSFORM_GRAPH)
     recipe = _with_settings(_recipe(dataset, manifest), settings)
@@ -136,8 +137,6 @@ def plan_transform(
         plan = _without(plan, changed_recipe, lacking, input_roots, planned)
     else:
         _check_all(dataset, lacking)
-        if not new_data and date is None:
-            plan = _of_added(dataset, plan, manifest)
     contract = _contract(
         dataset, recipe.schema is not None, lacking.selected | _label(recipe, plan)
     )
@@ -171,23 +170,6 @@ def _check_sources(dataset: str, recipe: Recipe, sources: Mapping[str, str]) -> 
             f"{dataset}: found a dataset of the union '{recipe.base}', whose new data would come "
             "from several sources, expected one source. Convert with the recipe."
         )
-
-
-def _of_added(dataset: str, plan: Plan, manifest: Manifest) -> Plan:
-    """Returns the plan of the rows that a table has gained."""
-    base = format_of(plan.base).added(plan.base, manifest["sources"][plan.recipe.base])
-    if base is None:
-        raise RecipeError(
-            "found no NEW_DATA, expected new files, or the --date of others in the recipe's paths: "
-            "only tables of lakehouses know which rows are new."
-        )
-    if not base.files:
-        raise RecipeError(
-            f"{dataset}: found no rows that were added to '{plan.recipe.base}' since its snapshot, "
-            "expected some. There is nothing to convert."
-        )
-    base = by_file(plan.split, with_ranges(base))
-    return dataclasses.replace(plan, sources={**plan.sources, plan.recipe.base: base})
 
 
 def _check_all(dataset: str, lacking: Lacking) -> None:

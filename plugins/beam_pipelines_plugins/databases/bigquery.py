@@ -137,7 +137,7 @@ class _Session(Session):
         return str(self._time.isoformat())
 
     def read_stream(self, request: Request, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a table, or of a query, which runs now."""
+        """Yields the rows of a table, or of a query run now."""
         with self._explained():
             for stream in self._session(request, columns).streams:
                 reader = self._storage.read_rows(stream.name)

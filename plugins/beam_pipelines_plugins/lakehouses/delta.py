@@ -1,4 +1,4 @@
-"""Delta Lake: the files of a version, and those added later.
+"""Delta Lake: the files of a version.
 
 The log is read by the package ``deltalake``.
 """
@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
-import os
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping
@@ -27,7 +25,6 @@ from beam_pipelines_plugins.lakehouses.options import DeltaOptions
 from beam_pipelines_plugins.lakehouses.projection import plain_schema
 from beam_pipelines_plugins.lakehouses.snapshots import (
     NOTHING,
-    ChangedRowsError,
     DataFile,
     Positions,
     TableSnapshot,
@@ -61,37 +58,6 @@ def snapshot_of(source: Source) -> TableSnapshot:
     """
     (path,) = source.path
     return _snapshot(_opened(source), path)
-
-
-def added_files(source: Source, snapshot: TableSnapshot, since: str) -> list[DataFile]:
-    """Returns the files whose rows were added after a version.
-
-    Files that only gather rows of others (OPTIMIZE) are none of them.
-
-    Args:
-      source: of the table.
-      snapshot: the table now.
-      since: the version.
-
-    Raises:
-      DataError: rows were removed or changed since then, or the log does not say.
-    """
-    (path,) = source.path
-    first, last = int(since), int(snapshot.id)
-    added: dict[str, int] = {}
-    for version in range(first + 1, last + 1):
-        for action in _commit(path, version):
-            _check_action(action, path, version, since)
-            if "add" in action and action["add"].get("dataChange", True):
-                name = urllib.parse.unquote(action["add"]["path"])
-                added[_absolute(path, name)] = version
-    now = {file.path: file for file in snapshot.files}
-    # A later OPTIMIZE may have gathered an added file into another; its own version has it.
-    gone = {version for file, version in added.items() if file not in now}
-    for version in sorted(gone):
-        then = _snapshot(_version(source, version), path)
-        now |= {file.path: file for file in then.files if added.get(file.path) == version}
-    return [now[file] for file in added]
 
 
 def _opened(source: Source) -> DeltaTable:
@@ -248,31 +214,3 @@ def _absolute(table: str, path: str) -> str:
     """Returns the path of a file that a log names."""
     found = path.removeprefix("file://")
     return found if "://" in found or found.startswith("/") else files.join(table, found)
-
-
-def _commit(path: str, version: int) -> Iterator[dict[str, Any]]:
-    """Yields the actions of one version."""
-    name = files.join(path, LOG, f"{version:020d}.json")
-    if not files.exists(name):
-        raise ChangedRowsError(
-            f"{name}: found nothing, expected the changes of version {version}. The log was "
-            "cleaned up, so that the rows that were added are not known."
-        )
-    for line in files.read_bytes(name).splitlines():
-        try:
-            action = json.loads(line)
-        except ValueError as error:
-            raise DataError(f"{name}: found no JSON ({error}), expected a Delta log.") from error
-        if isinstance(action, dict):
-            yield action
-
-
-def _check_action(action: Mapping[str, Any], path: str, version: int, since: str) -> None:
-    """Raises ``ChangedRowsError`` if an action takes rows away."""
-    removed = action.get("remove")
-    if removed is not None and removed.get("dataChange", True):
-        raise ChangedRowsError(
-            f"{path}: version {version} removed or changed rows of "
-            f"{os.path.basename(removed['path'])}, expected that versions after {since} only add "
-            "rows."
-        )

@@ -1,4 +1,4 @@
-"""Apache Iceberg: the files of a snapshot, and those added later.
+"""Apache Iceberg: the files of a snapshot.
 
 Catalogs, metadata and manifests are read by the package ``pyiceberg``.
 """
@@ -17,7 +17,6 @@ from beam_pipelines_plugins.lakehouses.options import IcebergOptions
 from beam_pipelines_plugins.lakehouses.projection import plain_schema
 from beam_pipelines_plugins.lakehouses.snapshots import (
     NOTHING,
-    ChangedRowsError,
     DataFile,
     Positions,
     TableSnapshot,
@@ -44,65 +43,6 @@ def snapshot_of(source: Source) -> TableSnapshot:
     with _explained(title):
         chosen = _chosen(source, table)
         return _snapshot(source, table, chosen)
-
-
-def added_files(source: Source, snapshot: TableSnapshot, since: str) -> list[DataFile]:
-    """Returns the files whose rows were added after a snapshot.
-
-    Files that only gather rows of others (``replace``) are none of them.
-
-    Args:
-      source: of the table.
-      snapshot: the table now.
-      since: id of the earlier snapshot.
-
-    Raises:
-      DataError: rows were removed or changed since then, or the metadata do not say.
-    """
-    table, title = _table(source), _title(source)
-    added: list[DataFile] = []
-    with _explained(title):
-        schema = _schema(source, table, _chosen(source, table))
-        for step in _steps(table, title, int(snapshot.id), int(since)):
-            own = [
-                manifest
-                for manifest in step.manifests(table.io)
-                if manifest.added_snapshot_id == step.snapshot_id
-            ]
-            added += [
-                _data_file(table, schema, entry.data_file, NOTHING)
-                for entry in _entries(table, own, title)
-                # Merged manifests keep the files of earlier snapshots.
-                if entry.snapshot_id == step.snapshot_id
-            ]
-    return added
-
-
-def _steps(table: Table, title: str, last: int, first: int) -> list[Snapshot]:
-    """Returns the snapshots that add rows after ``first``, oldest first.
-
-    Raises:
-      ChangedRowsError: one removes or changes rows, or the way back is not known.
-    """
-    steps = []
-    current: int | None = last
-    while current != first:
-        found = None if current is None else table.metadata.snapshot_by_id(current)
-        if found is None:
-            raise ChangedRowsError(
-                f"{title}: found no way back from snapshot {last} to {first}, whose rows the "
-                "dataset has: snapshots were expired, or the table was rolled back."
-            )
-        operation = "" if found.summary is None else found.summary.operation.value
-        if operation not in ("append", "replace"):
-            raise ChangedRowsError(
-                f"{title}: snapshot {current} removed or changed rows ('{operation}'), expected "
-                f"that snapshots after {first} only add rows."
-            )
-        if operation == "append":
-            steps.append(found)
-        current = found.parent_snapshot_id
-    return steps[::-1]
 
 
 def _title(source: Source) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,6 @@ import pyarrow as pa
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import nested
 from beam_pipelines.sources.format import Contents, Planner
 from beam_pipelines.sources.plan import FileInfo, Snapshot, SourcePlan
 from beam_pipelines.storage import file_checksums, files, input_roots
@@ -27,7 +26,6 @@ from beam_pipelines_plugins.lakehouses.options import (
     with_sqlite_path,
 )
 from beam_pipelines_plugins.lakehouses.snapshots import (
-    ChangedRowsError,
     DataFile,
     Note,
     TableSnapshot,
@@ -113,60 +111,6 @@ def _placed(source: Source, directory: str) -> Source:
         catalog = dataclasses.replace(catalog, uri=uri)
     placed = dataclasses.replace(source, path=path)
     return placed if catalog is None else placed.with_options(catalog=catalog)
-
-
-def plan_added(plan: SourcePlan, before: Mapping[str, Any]) -> SourcePlan:
-    """Returns the plan of added rows, without ranges.
-
-    Args:
-      plan: of the table now.
-      before: the snapshot that a dataset was made of, as its manifest has it.
-
-    Raises:
-      DataError: rows were removed or changed since then, or it is another table.
-    """
-    source = plan.source
-    snapshot = plan.snapshot
-    if snapshot is None:
-        raise TypeError(source.name)
-    since, table = str(before["id"]), before.get("table")
-    title = f"source '{source.name}'"
-    if table != snapshot.table:
-        raise DataError(
-            f"{title}: found another table than the dataset was made of, expected the same: its "
-            f"id is {snapshot.table}, and was {table}. Convert everything anew."
-        )
-    if source.format == DELTA and int(snapshot.id) < int(since):
-        raise DataError(
-            f"{title}: found version {snapshot.id}, expected {since} or later, which the dataset "
-            "has. Convert everything anew."
-        )
-    now = _log(source).snapshot_of(source)
-    if not isinstance(plan.reader, LakeTable) or now.schema != plan.reader.columns:
-        raise DataError(f"{now.title}: its columns changed during planning. Run again.")
-    try:
-        added = _log(source).added_files(source, now, since)
-    except ChangedRowsError as error:
-        raise DataError(
-            f"{error} A dataset grows by added rows only. Convert everything anew."
-        ) from error
-    new = _plan(source, now, added)
-    return dataclasses.replace(
-        plan,
-        files=new.files,
-        ranges=(),
-        reader=new.reader,
-        snapshot=new.snapshot,
-        decisions=(*new.decisions, *plan.decisions[1:], *_left_out(plan)),
-    )
-
-
-def _left_out(plan: SourcePlan) -> list[str]:
-    """Returns a line for columns that the dataset has not."""
-    names = [field.name for field in nested.flatten_fields(plan.file_schema)]
-    more = [name for name in names if name not in plan.source.columns]
-    listed = ", ".join(f"'{name}'" for name in more)
-    return [f"left out, as the dataset has not: {listed}"] if more else []
 
 
 def _log(source: Source) -> Any:

@@ -96,10 +96,6 @@ def note_of(text: str) -> Note:
     return Note(**json.loads(text))
 
 
-class ChangedRowsError(DataError):
-    """A snapshot that does not only add rows to an earlier one."""
-
-
 def missing_package(name: str, error: ImportError) -> DataError:
     """Returns the error for a package that is not installed."""
     return DataError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -95,12 +95,6 @@ class LakeTable(Format):
         """Returns a plan with its table's deleted rows stored in a folder."""
         reader = dataclasses.replace(self, deletes=self.deletes.stored(folder))
         return dataclasses.replace(plan, reader=reader)
-
-    def added(self, plan: SourcePlan, before: Mapping[str, Any]) -> SourcePlan:
-        """Returns the plan of rows that a dataset lacks; see ``Format``."""
-        from beam_pipelines_plugins.lakehouses.planner import plan_added
-
-        return plan_added(plan, before["snapshot"])
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
