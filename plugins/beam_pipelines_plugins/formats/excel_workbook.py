@@ -14,7 +14,7 @@ from beam_pipelines.sources.csv.header import INDEX
 from beam_pipelines.sources.format import check_columns, problem
 from beam_pipelines.storage import files
 from beam_pipelines_plugins.formats import excel_faults as faults
-from beam_pipelines_plugins.formats.excel_faults import Faults, column_letters
+from beam_pipelines_plugins.formats.excel_faults import Faults
 from beam_pipelines_plugins.formats.excel_options import ExcelOptions
 
 # Files are read whole.
@@ -66,8 +66,9 @@ def read_table(source: Source, path: str) -> Table:
       RecipeProblems: the recipe has to name a sheet.
     """
     try:
+        import openpyxl  # noqa: F401 - these two find errors
         import python_calamine
-        import xlrd  # noqa: F401 - it reads the errors of .xls files
+        import xlrd  # noqa: F401
     except ImportError as error:
         raise DataError(
             f"{path}: found no package {error.name}, which reads Excel's files. Install it: pip "
@@ -88,26 +89,26 @@ def read_table(source: Source, path: str) -> Table:
             raise ValueError("it begins like no workbook")
         workbook = python_calamine.load_workbook(io.BytesIO(data))
         sheet = _chosen(source, path, workbook)
+        found: Faults = {}
         if archive is None:
             found = faults.of_xls(data, sheet)
         elif "xl/workbook.xml" in archive.namelist():
-            found = faults.of_xlsx(path, archive, sheet)
+            found = faults.of_xlsx(path, archive, data, sheet)
         else:
-            found = faults.of_ods(path, archive, sheet)
-        return _table(source, path, workbook.get_sheet_by_index(sheet.number), found, data)
+            faults.check_ods(path, archive, source.nulls)
+        return _table(source, path, workbook.get_sheet_by_name(sheet), found, data)
 
 
-def _chosen(source: Source, path: str, workbook: Any) -> faults.Sheet:
-    """Returns the sheet that the recipe names, or the only one."""
-    names = [
-        (one.name, number)
-        for number, one in enumerate(workbook.sheets_metadata)
+def _chosen(source: Source, path: str, workbook: Any) -> str:
+    """Returns the name of the sheet that the recipe names, or of the only one."""
+    known: list[str] = [
+        one.name
+        for one in workbook.sheets_metadata
         if "WorkSheet" in str(one.typ)  # others are charts and macros
     ]
     wanted = source.options_of(ExcelOptions).sheet
-    known = [name for name, _ in names]
-    if wanted is None and len(names) == 1:
-        return faults.Sheet(*names[0])
+    if wanted is None and len(known) == 1:
+        return known[0]
     if wanted is None:
         shown = ", ".join(f"'{name}'" for name in known[:20])
         message = (
@@ -116,13 +117,12 @@ def _chosen(source: Source, path: str, workbook: Any) -> faults.Sheet:
         )
         raise RecipeProblems([problem(source, "sheet", message)])
     if isinstance(wanted, int) and str(wanted) not in known:
-        if wanted <= len(names):
-            return faults.Sheet(*names[wanted - 1])
-        message = f"found sheet {wanted}, expected at most {len(names)}, as {path} has."
+        if wanted <= len(known):
+            return known[wanted - 1]
+        message = f"found sheet {wanted}, expected at most {len(known)}, as {path} has."
         raise RecipeProblems([problem(source, "sheet", message)])
-    for name, number in names:
-        if name == str(wanted):
-            return faults.Sheet(name, number)
+    if str(wanted) in known:
+        return str(wanted)
     message = f"there is no sheet '{wanted}' in {path}.{nearest(str(wanted), known)}"
     raise RecipeProblems([problem(source, "sheet", message)])
 
@@ -246,6 +246,13 @@ def _remedy(filled: list[tuple[int, list[Any]]], used: list[int]) -> str:
     )
 
 
+def column_letters(number: int) -> str:
+    """Returns A of 0, AA of 26."""
+    from openpyxl.utils import get_column_letter
+
+    return str(get_column_letter(number + 1))
+
+
 @contextlib.contextmanager
 def _explained(path: str) -> Iterator[None]:
     try:
@@ -255,7 +262,7 @@ def _explained(path: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        # calamine, xlrd, zipfile and expat have many errors; one of calamine's is no Exception.
+        # calamine, openpyxl, xlrd and zipfile have many errors; one of calamine's is no Exception.
         if "assword" in str(error) or "ncrypt" in str(error):
             raise DataError(
                 f"{path}: found a workbook with a password, which is not read. Save it without one."

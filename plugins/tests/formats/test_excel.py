@@ -150,7 +150,15 @@ def test_empty_rows_and_columns_are_left_out(tmp_path: Path) -> None:
     assert place.place == "Sheet1, row 5"
 
 
-@pytest.mark.parametrize("suffix", WRITERS)
+def test_errors_of_ods_have_no_cell(tmp_path: Path) -> None:
+    """They stop the run, unless they are null."""
+    path = ods(tmp_path / "a.ods", [["n", "x"], [1, 2], [3, "#N/A"], [5, 6]])
+    with pytest.raises(DataError, match=r"a\.ods: found the error #N/A, .* add '#N/A' to 'nulls'"):
+        read_rows(path)
+    assert [row["x"] for row in read_rows(path, nulls=("", "#N/A"))] == [2, None, 6]
+
+
+@pytest.mark.parametrize("suffix", ["xlsx", "xls"])
 def test_errors_have_their_cell(tmp_path: Path, suffix: str) -> None:
     """An error is no empty cell; what the message says works."""
     rows = [["n", "x"], [1, 2], [3, "#N/A"], [5, 6], [7, 8]]
@@ -317,12 +325,6 @@ def test_ods_does_not_unfold_without_end(tmp_path: Path) -> None:
         read_rows(path)
 
 
-@pytest.mark.parametrize("letters", ["A", "Z", "AA", "XFD"])
-def test_columns_have_letters(letters: str) -> None:
-    """Numbers and letters of columns are inverse."""
-    assert faults.column_letters(faults.column_number(letters)) == letters
-
-
 def test_document_types_are_refused(tmp_path: Path) -> None:
     """XML with entities, which could grow without bounds, is damage."""
     path = xlsx(tmp_path / "a.xlsx", [["n"], ["#N/A"]])
@@ -347,12 +349,11 @@ def test_a_sheet_is_read_in_pieces(
     path = xlsx(tmp_path / "a.xlsx", [["n", "t"], [1, "a"], ["#N/A", "=1+1"]])
     monkeypatch.setattr(faults, "_PIECE_BYTES", size)
     with zipfile.ZipFile(path) as archive:
-        sheet = faults.Sheet("Sheet1", 0)
-        found = faults.of_xlsx(str(path), archive, sheet)
+        found = faults.of_xlsx(str(path), archive, path.read_bytes(), "Sheet1")
         assert found == {(2, 0): "#N/A", (2, 1): faults.NO_VALUE}
         monkeypatch.setattr(faults, "MOST_CELLS", 5)
         with pytest.raises(DataError, match="spans 6 cells"):
-            faults.of_xlsx(str(path), archive, sheet)
+            faults.of_xlsx(str(path), archive, b"", "Sheet1")
 
 
 @pytest.mark.parametrize("titles", [[["Sales of 2024"]], [["Sales"], [], ["by region", "€"]]])
