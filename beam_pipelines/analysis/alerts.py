@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,18 +112,18 @@ def find_repeats(compared: int, repeats: int, rows: int) -> Iterator[Alert]:
         yield Alert("rows", "duplicates", f"{found}; 'duplicates: {{by: rows}}' finds them all")
 
 
-def by_kind(alerts: Iterable[Alert]) -> dict[str, list[str]]:
+def by_kind(alerts: Iterable[Alert]) -> dict[str, tuple[str, ...]]:
     """Returns kind -> what the alerts are about, for the manifest."""
     found: dict[str, list[str]] = {}
     for alert in alerts:
         text = f"{alert.feature}: {alert.found}" if alert.what in _TOLD else alert.feature
         found.setdefault(alert.what, []).append(text)
-    return found
+    return {kind: tuple(names) for kind, names in found.items()}
 
 
-def lines_of(manifest: Mapping[str, Any]) -> Iterator[str]:
+def lines_of(alerts: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yields a line for each kind of alert of a dataset."""
-    for kind, names in manifest.get("alerts", {}).items():
+    for kind, names in alerts.items():
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         unit = kind.removeprefix(_EPOCH)
         times = f"; {cure(names[:_NAMED], unit)} make times of them" if unit != kind else ""

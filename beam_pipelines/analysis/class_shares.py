@@ -69,9 +69,8 @@ class ClassShares(NamedTuple):
         }
 
 
-def lines_of(manifest: Mapping[str, Any]) -> Iterator[str]:
+def lines_of(entry: Mapping[str, Any] | None) -> Iterator[str]:
     """Yields a line of the summary on the classes of a dataset."""
-    entry = manifest.get("class_shares")
     if not entry or not entry["classes"]:
         return
     worst, classes = entry["largest_difference"], entry["classes"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_share
+from beam_pipelines.core.manifest import Manifest
 
 
 class JoinMatches(NamedTuple):
@@ -97,17 +98,17 @@ def check_joins(joins: Iterable[JoinMatches]) -> None:
         raise DataError("\n".join([*problems, "Nothing was written."]))
 
 
-def joins_of(manifest: Mapping[str, Any]) -> list[JoinMatches]:
+def joins_of(manifest: Manifest) -> list[JoinMatches]:
     """Returns the joins of a dataset or a description."""
-    recipe = manifest["recipe"].get("join", ())
+    recipe = manifest.recipe.get("join", ())
     return [
         JoinMatches(
-            counts["source"],
-            counts["matched"],
-            counts["unmatched"] + counts["dropped"],
-            counts["added"],
+            counts.source,
+            counts.matched,
+            counts.unmatched + counts.dropped,
+            counts.added,
             join.get("require_match"),
             join.get("max_fanout"),
         )
-        for counts, join in zip(manifest["joins"], recipe, strict=True)
+        for counts, join in zip(manifest.joins, recipe, strict=True)
     ]

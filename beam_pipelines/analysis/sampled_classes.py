@@ -46,9 +46,8 @@ def entry_of(by: str, splits: tuple[str, ...], classes: list[SampledClass]) -> d
     }
 
 
-def lines_of(manifest: Mapping[str, Any]) -> Iterator[str]:
+def lines_of(entry: Mapping[str, Any] | None) -> Iterator[str]:
     """Yields a line of the summary on sampled classes."""
-    entry = manifest.get("sample")
     if not entry or not entry["classes"]:
         return
     classes = entry["classes"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -79,8 +79,8 @@ def described(folder: str) -> list[Described]:
     Raises:
       RecipeError, DataError: as ``read_statistics``.
     """
-    manifest = find_manifest(folder) or {}
-    columns, labels = manifest.get("columns", {}), manifest.get("labels", {})
+    manifest = find_manifest(folder)
+    columns, labels = (manifest.columns, manifest.labels) if manifest else ({}, {})
     return [
         describe_split(split, statistics, columns, labels)
         for split, statistics in read_statistics(folder).items()
@@ -91,7 +91,7 @@ def describe_split(
     split: str,
     statistics: Statistics,
     columns: Mapping[str, str],
-    labels: Mapping[str, list[str]],
+    labels: Mapping[str, Sequence[str]],
 ) -> Described:
     """Returns the rows of a split's table.
 
@@ -114,7 +114,7 @@ def describe_split(
 def _row(
     feature: statistics_pb2.FeatureNameStatistics,
     columns: Mapping[str, str],
-    labels: Mapping[str, list[str]],
+    labels: Mapping[str, Sequence[str]],
 ) -> FeatureRow:
     name = feature_name(feature)
     kind = columns.get(name) or _TYPE_FOR_PROTO.get(feature.type, _PROTO.Type.Name(feature.type))

@@ -227,6 +227,7 @@ def convert(
         answer(form, plan_document(plan), [plan.describe()])
         return
     from beam_pipelines.cli.summary import print_summary
+    from beam_pipelines.dataset.manifest import read_manifest
     from beam_pipelines.pipeline import convert as convert_module
     from beam_pipelines.pipeline import output_folder
     from beam_pipelines.pipeline.run_options import RunOptions
@@ -250,7 +251,7 @@ def convert(
     )
     if left := output_folder.left_behind(output):
         say(f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True)
-    print_summary(dataset.manifest, output, form=form)
+    print_summary(read_manifest(dataset.folder), dataset.folder, form=form)
 
 
 @cli.command(cls=BeamCommand, epilog="describe out/flights\ndescribe flights.csv --sample 1%")
@@ -383,6 +384,7 @@ def transform(
         )
     output = fill_date_of_output(output, date)
     from beam_pipelines.cli.summary import print_summary
+    from beam_pipelines.dataset.manifest import read_manifest
     from beam_pipelines.pipeline import api
 
     made = api.transform(
@@ -402,7 +404,7 @@ def transform(
         quiet=is_quiet(),
         warn=None if is_quiet() else warn,
     )
-    print_summary(made.manifest, output, form=form)
+    print_summary(read_manifest(made.folder), made.folder, form=form)
 
 
 cli.add_command(feed)

@@ -23,6 +23,8 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.dataset_layout import REPORT, SAVED_MODEL, anomalies_path
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import show_bytes
+from beam_pipelines.core.manifest import Manifest, ManifestShard, ManifestSplit
+from beam_pipelines.core.manifest import to_json as manifest_json
 from beam_pipelines.core.visible_text import visible
 from beam_pipelines.recipe.unions import unused_lines
 from beam_pipelines.storage import files
@@ -36,15 +38,15 @@ _NO_KERNELS = (
 
 
 def print_summary(
-    manifest: Mapping[str, Any], folder: str, stream: IO[str] | None = None, form: str = "text"
+    manifest: Manifest, folder: str, stream: IO[str] | None = None, form: str = "text"
 ) -> None:
     """Prints a dataset's splits, sources, joins, row counts and paths.
 
     The paths are those of the dataset and of its report.
 
     Args:
-      manifest: manifest of the dataset.
-      folder: folder of the dataset.
+      manifest: of the dataset.
+      folder: of the dataset.
       stream: default: standard output.
       form: ``text`` or ``json``.
     """
@@ -53,7 +55,7 @@ def print_summary(
         text = json_text(_summary(manifest, folder))
         print(visible(mask(text)), file=stream)
         return
-    _print_tables([_splits(manifest["splits"]), *_inputs(manifest)], stream)
+    _print_tables([_splits(manifest.splits), *_inputs(manifest)], stream)
     print(_rows_line(manifest), file=stream)
     if rounded := _rounded(manifest):
         more = f" and {len(rounded) - MOST_NAMES:,} more" if len(rounded) > MOST_NAMES else ""
@@ -66,59 +68,64 @@ def print_summary(
     if not _native.KERNELS_AVAILABLE:
         print(_NO_KERNELS, file=stream)
     print(f"dataset  {mask(folder)}", file=stream)
-    for name, also in _also(manifest["splits"].values()).items():
+    for name, also in _also(manifest.shards).items():
         print(
             f"also     {mask(files.join(folder, name))} ({show_bytes(also['bytes'])})", file=stream
         )
     print(f"report   {mask(files.join(folder, REPORT))}", file=stream)
-    if manifest.get("encodings") and not files.exists(files.within(folder, SAVED_MODEL)):
+    if manifest.encodings and not files.exists(files.within(folder, SAVED_MODEL)):
         print(f"serving  no graph yet: beam-pipelines graph {mask(folder)}", file=stream)
 
 
-def _summary(manifest: Mapping[str, Any], folder: str) -> dict[str, Any]:
+def _summary(manifest: Manifest, folder: str) -> dict[str, Any]:
     """Returns what ``print_summary`` prints, as data for JSON."""
     splits = {
         name: {
-            "rows": split["rows"],
-            "shards": len(split["shards"]),
-            "bytes": sum(shard["bytes"] for shard in split["shards"]),
-            **({"also": also} if (also := _also([split])) else {}),
+            "rows": split.rows,
+            "shards": len(split.shards),
+            "bytes": split.bytes,
+            **({"also": also} if (also := _also(split.shards)) else {}),
         }
-        for name, split in manifest["splits"].items()
+        for name, split in manifest.splits.items()
     }
     sources = {
         name: {
-            "read": source["read"],
-            "rejected": source["rejected"],
-            "files": sum(file.get("files", 1) for file in source["files"]),
-            "bytes": sum(file["bytes"] for file in source["files"]),
-            "decisions": list(source.get("decisions", ())),
+            "read": source.read,
+            "rejected": source.rejected,
+            "files": source.file_count,
+            "bytes": source.bytes,
+            "decisions": list(source.decisions),
         }
-        for name, source in manifest["sources"].items()
+        for name, source in manifest.sources.items()
     }
-    kept = ("counts", "joins", "timings", *_FINDINGS)
     return {
         "dataset": folder,
         "report": files.join(folder, REPORT),
         "splits": splits,
         "sources": sources,
-        **{key: manifest[key] for key in kept if key in manifest},
+        **_entries(manifest, "counts", "joins", "timings"),
     }
 
 
-def _also(splits: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+def _entries(manifest: Manifest, *keys: str) -> dict[str, Any]:
+    """Returns entries of the manifest, and those on what was found."""
+    document = manifest_json(manifest)
+    return {key: document[key] for key in (*keys, *_FINDINGS) if key in document}
+
+
+def _also(shards: Iterable[ManifestShard]) -> dict[str, dict[str, int]]:
     """Returns format -> number and bytes of its shards, of further formats."""
     found: dict[str, dict[str, int]] = {}
-    for shard in (shard for split in splits for shard in split["shards"]):
-        for name, file in shard.get("also", {}).items():
+    for shard in shards:
+        for name, file in shard.also.items():
             own = found.setdefault(name, {"shards": 0, "bytes": 0})
             own["shards"] += 1
-            own["bytes"] += file["bytes"]
+            own["bytes"] += file.bytes
     return found
 
 
 def print_description(
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     folder: str,
     is_kept: bool,
     policy: ValidationPolicy,
@@ -134,13 +141,12 @@ def print_description(
       stream: default: standard output.
     """
     stream = sys.stdout if stream is None else stream
-    names = list(manifest["splits"])
     _print_tables(_inputs(manifest), stream)
     _print_features(described(folder), stream)
     print(_rows_line(manifest), file=stream)
     _print_decisions(manifest, stream)
     _print_warnings(manifest, stream)
-    for name in names:
+    for name in manifest.splits:
         for line in _anomaly_lines(folder, name, policy):
             print(visible(line), file=stream)
     if is_kept:
@@ -160,55 +166,55 @@ def _print_tables(tables: Iterable[Iterable[str]], stream: IO[str]) -> None:
         print(*lines, "", sep="\n", file=stream)
 
 
-def _print_decisions(manifest: Mapping[str, Any], stream: IO[str]) -> None:
+def _print_decisions(manifest: Manifest, stream: IO[str]) -> None:
     """Prints what files showed and the recipe does not say."""
-    for name, source in manifest["sources"].items():
-        for decision in source.get("decisions", ()):
+    for name, source in manifest.sources.items():
+        for decision in source.decisions:
             print(visible(f"found    {name}: {decision}"), file=stream)
 
 
-def _print_warnings(manifest: Mapping[str, Any], stream: IO[str]) -> None:
+def _print_warnings(manifest: Manifest, stream: IO[str]) -> None:
     """Prints what checks found, unlikely joins, and alerts."""
-    if findings := manifest.get("findings"):
+    if findings := manifest.findings:
         met = sum(finding["severity"] == "ok" for finding in findings)
         print(f"checks   {met:,} of {len(findings):,} findings are good", file=stream)
-    for line in class_shares.lines_of(manifest):
+    for line in class_shares.lines_of(manifest.class_shares):
         print(visible(f"classes  {line}"), file=stream)
-    for line in sampled_classes.lines_of(manifest):
+    for line in sampled_classes.lines_of(manifest.sample):
         print(visible(f"sampled  {line}"), file=stream)
     for warning in _warnings(manifest):
         print(visible(f"warning  {warning}"), file=stream)
-    for line in alerts.lines_of(manifest):
+    for line in alerts.lines_of(manifest.alerts):
         print(visible(f"alert    {line}"), file=stream)
 
 
-def _warnings(manifest: Mapping[str, Any]) -> list[str]:
+def _warnings(manifest: Manifest) -> list[str]:
     joins = [warning for join in joins_of(manifest) for warning in join.warnings()]
     checked = (
         f"{finding['check']}: {finding['line']}"
-        for finding in manifest.get("findings", ())
+        for finding in manifest.findings
         if finding["severity"] != "ok"
     )
-    unused = unused_lines(manifest.get("unused_sources", ()))
+    unused = unused_lines(manifest.unused_sources)
     return [*unused, *joins, *checked]
 
 
-def _rows_line(manifest: Mapping[str, Any]) -> str:
-    counts = manifest["counts"]
+def _rows_line(manifest: Manifest) -> str:
+    counts = manifest_json(manifest.counts)
     checks = {key: f"left out as {key.partition('/')[2]}" for key in counts if "/" in key}
     words = {**_WORDS_FOR_COUNT, **checks, "written": "written"}
     parts = [f"{counts[key]:,} {what}" for key, what in words.items() if counts.get(key)]
-    seconds = manifest.get("timings", {}).get("total_secs")
+    seconds = manifest.timings.get("total_secs")
     duration = f" in {seconds:,.1f} s" if seconds is not None else ""
     return f"rows     {', '.join(parts) or 'none'}{duration}"
 
 
-def _rounded(manifest: Mapping[str, Any]) -> list[str]:
+def _rounded(manifest: Manifest) -> list[str]:
     """Returns the columns of float64 values that were rounded to 32 bits."""
-    if manifest["record"] == "raw" or manifest["recipe"]["output"]["floats"] == "exact":
+    if manifest.record == "raw" or manifest.recipe["output"]["floats"] == "exact":
         return []
     return [
-        name for name, type_ in manifest["columns"].items() if type_ in ("float64", "list<float64>")
+        name for name, type_ in manifest.columns.items() if type_ in ("float64", "list<float64>")
     ]
 
 
@@ -234,11 +240,8 @@ _WORDS_FOR_COUNT = {
 }
 
 
-def _splits(splits: Mapping[str, Any]) -> Iterator[str]:
-    sizes = {
-        name: (split["rows"], len(split["shards"]), split["bytes"])
-        for name, split in splits.items()
-    }
+def _splits(splits: Mapping[str, ManifestSplit]) -> Iterator[str]:
+    sizes = {name: (split.rows, len(split.shards), split.bytes) for name, split in splits.items()}
     if len(sizes) > 1:
         rows, shards, size = (sum(values) for values in zip(*sizes.values(), strict=True))
         sizes |= {"all": (rows, shards, size)}
@@ -257,30 +260,30 @@ def _splits(splits: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def _inputs(manifest: Mapping[str, Any]) -> Iterator[Iterator[str]]:
+def _inputs(manifest: Manifest) -> Iterator[Iterator[str]]:
     """Yields the tables of sources and, if there are any, of joins."""
     yield table(
         ["source", "rows read", "rejected", "files", "bytes"],
         [
             [
                 name,
-                f"{source['read']:,}",
-                f"{source['rejected']:,}",
-                f"{sum(file.get('files', 1) for file in source['files']):,}",
-                show_bytes(sum(file["bytes"] for file in source["files"])),
+                f"{source.read:,}",
+                f"{source.rejected:,}",
+                f"{source.file_count:,}",
+                show_bytes(source.bytes),
             ]
-            for name, source in manifest["sources"].items()
+            for name, source in manifest.sources.items()
         ],
     )
-    if manifest["joins"]:
+    if manifest.joins:
         keys = ["matched", "unmatched", "dropped", "added"]
-        if any(join.get("null_keys") for join in manifest["joins"]):
+        if any(join.null_keys for join in manifest.joins):
             keys.append("null_keys")
         yield table(
             ["join", *(key.replace("_", " ") for key in keys)],
             [
-                [f"{join['how']} {join['source']}", *(f"{join.get(key, 0):,}" for key in keys)]
-                for join in manifest["joins"]
+                [f"{join.how} {join.source}", *(f"{getattr(join, key):,}" for key in keys)]
+                for join in manifest.joins
             ],
         )
 
@@ -299,19 +302,16 @@ def print_statistics(folder: str, form: str) -> None:
     _print_features(described(folder), stream)
 
 
-def description_json(manifest: Mapping[str, Any], folder: str, policy: ValidationPolicy) -> str:
+def description_json(manifest: Manifest, folder: str, policy: ValidationPolicy) -> str:
     """Returns the JSON text of a description, with warnings and anomalies."""
     anomalies = [
         {"split": name, "severity": severity, "place": where, "text": what}
-        for name in manifest["splits"]
+        for name in manifest.splits
         for severity, where, what in recorded_anomalies(_anomalies(folder, name), policy)
     ]
-    kept = {
-        key: manifest[key] for key in ("counts", "sources", "joins", *_FINDINGS) if key in manifest
-    }
     document = {
         "splits": to_json(described(folder)),
-        **kept,
+        **_entries(manifest, "counts", "sources", "joins"),
         "warnings": _warnings(manifest),
         "anomalies": anomalies,
     }

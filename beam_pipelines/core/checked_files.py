@@ -8,18 +8,10 @@ import google_crc32c
 
 from beam_pipelines.core.dataset_layout import INDEX, MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest_reader import (
-    CheckedFile,
-    DatasetManifest,
-    InnerPath,
-    LoaderManifest,
-    parse_manifest,
-)
+from beam_pipelines.core.manifest import CheckedFile, InnerPath, Manifest, parse_manifest
 
 
-def read_checked(
-    read: Callable[[str], bytes], folder: str, manifest: LoaderManifest | DatasetManifest, path: str
-) -> bytes:
+def read_checked(read: Callable[[str], bytes], folder: str, manifest: Manifest, path: str) -> bytes:
     """Reads a file of a dataset and checks it against the manifest.
 
     A file without an entry in the manifest is not checked. Commands such as ``index`` replace
@@ -37,7 +29,7 @@ def read_checked(
     content = read(path)
     found = CheckedFile(bytes=len(content), crc32c=f"{google_crc32c.value(content):08x}")
     if manifest.files.get(InnerPath(path), found) != found:
-        latest, _ = parse_manifest(read(MANIFEST), f"{folder}/{MANIFEST}", type(manifest))
+        latest = parse_manifest(read(MANIFEST), f"{folder}/{MANIFEST}")
         if latest.splits == manifest.splits:
             manifest = latest
         expected = manifest.files.get(InnerPath(path), found)

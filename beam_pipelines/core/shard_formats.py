@@ -6,7 +6,7 @@ its own, because TFX reads every file in ``examples``.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from beam_pipelines.core.compression import SUFFIX_FOR_COMPRESSION, Compression
 from beam_pipelines.core.dataset_layout import EXAMPLES
@@ -42,8 +42,3 @@ def without_suffix(name: str) -> str | None:
 def is_whole_name(name: str | None) -> bool:
     """Whether a name ends in the suffix of a shard file."""
     return name is not None and without_suffix(name) is not None
-
-
-def files_of(shard: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns a manifest's entries of a shard's files, in all formats."""
-    return [shard, *shard.get("also", {}).values()]

@@ -5,14 +5,15 @@ Adds some to it.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator
 
 from beam_pipelines.core.checked_files import changed_file
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest_reader import CheckedFile, read_form
-from beam_pipelines.dataset.manifest import Manifest, manifest_to_text, read_manifest
+from beam_pipelines.core.manifest import InnerPath, Manifest, to_text
+from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.storage import file_checksums, files
 
 
@@ -26,16 +27,14 @@ def changed_files(folder: str, manifest: Manifest, *parts: str) -> Iterator[tupl
     """
     wanted = {
         path: files.within(folder, path)
-        for path in manifest.get("files", ())
+        for path in manifest.files
         if not parts or path.startswith(parts)
     }
     there = {path: full for path, full in wanted.items() if files.exists(full)}
     found = file_checksums.entries_of(there)
     for path, full in wanted.items():
-        expected = read_form(CheckedFile, manifest["files"][path])
-        read = CheckedFile(**found[path]) if path in found else None
-        if read != expected:
-            yield path, changed_file(full, read, expected)
+        if found.get(path) != manifest.files[path]:
+            yield path, changed_file(full, found.get(path), manifest.files[path])
 
 
 def check_files(folder: str, manifest: Manifest, *parts: str) -> None:
@@ -52,7 +51,7 @@ def check_files(folder: str, manifest: Manifest, *parts: str) -> None:
         for file in files.list_files(files.within(folder, f"{part}/**")):
             path, real = file.path, os.path.realpath(file.path)
             inner = files.relative(path, folder)
-            if not real.startswith(top) and inner not in manifest.get("files", ()):
+            if not real.startswith(top) and inner not in manifest.files:
                 raise DataError(
                     f"{path}: found a link to {real} without a checksum in the manifest, "
                     "expected a file of the dataset. Remove the link, or put the file in its place."
@@ -66,9 +65,11 @@ def add_files(folder: str, paths: Iterable[str]) -> None:
       folder: of the dataset.
       paths: of the files, within the dataset.
     """
-    manifest = read_manifest(folder)
-    entries = file_checksums.entries_of({path: files.within(folder, path) for path in paths})
-    total = dict(sorted({**manifest.get("files", {}), **entries}.items()))
-    if total != manifest.get("files"):
-        with files.replace(files.join(folder, MANIFEST)) as file:
-            file.write(manifest_to_text(manifest | {"files": total}).encode())
+    before = read_manifest(folder).files
+    inner = {InnerPath(path): files.within(folder, path) for path in paths}
+    total = dict(sorted({**before, **file_checksums.entries_of(inner)}.items()))
+    if total != before:
+        path = files.join(folder, MANIFEST)
+        document = json.loads(files.read_bytes(path))  # with keys of other versions
+        with files.replace(path) as file:
+            file.write(to_text(document | {"files": total}).encode())

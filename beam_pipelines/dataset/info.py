@@ -16,7 +16,7 @@ from beam_pipelines.core import regular_files
 from beam_pipelines.core.checked_files import read_checked
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.core.manifest_reader import LoaderManifest, parse_manifest
+from beam_pipelines.core.manifest import Manifest, parse_manifest
 from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of
 from beam_pipelines.dataset.sequences import feature_lists
 from beam_pipelines.opening.together import Folders, Member, check_together, list_folders
@@ -76,7 +76,7 @@ class Info:
     label: str | None
     compression: str
     schema_path: str
-    manifest: LoaderManifest = dataclasses.field(repr=False, compare=False)
+    manifest: Manifest = dataclasses.field(repr=False, compare=False)
     labels_by_feature: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     record: str = "example"
     encodings: str | None = None
@@ -257,7 +257,7 @@ def _info(folder: str) -> Info:
         raise DataError(
             f"{folder}: found no {MANIFEST}, so there is no dataset, or none that was finished."
         )
-    manifest, _ = parse_manifest(_read(path), path, LoaderManifest)
+    manifest = parse_manifest(_read(path), path)
     splits = {
         name: Split(
             split.rows,

@@ -18,11 +18,12 @@ from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, RecipeError, nearest
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.core.python_values import json_value, printable
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value
 from beam_pipelines.core.tensor_representations import is_parsed
 from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
-from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.shard_records import read_examples
 from beam_pipelines.encodings.labels import LONGEST_LIST, LONGEST_TEXT, label_texts, labels_behind
 from beam_pipelines.opening.feature_info import texts_of_ids
@@ -44,19 +45,19 @@ class Found(NamedTuple):
     Attributes:
       paths: of TFRecord files.
       schema: of a dataset's records.
-      manifest: of a dataset; empty for a single file.
+      manifest: of a dataset; ``None`` for a single file.
       labels: feature -> texts of its ids.
     """
 
     paths: Sequence[str]
     schema: schema_pb2.Schema | None
-    manifest: Manifest
+    manifest: Manifest | None
     labels: Mapping[str, Sequence[str]]
 
     @property
     def is_raw(self) -> bool:
         """Whether records are payloads, not tf.Examples."""
-        return self.manifest.get("record") == "raw"
+        return self.manifest is not None and self.manifest.record == "raw"
 
 
 def inspect_examples(path: str, number: int, split: str | None = None) -> Iterator[str]:
@@ -103,17 +104,16 @@ def example_values(path: str, number: int, split: str | None = None) -> list[dic
 def _find(path: str, split: str | None) -> Found:
     if files.exists(files.join(path, MANIFEST)):
         manifest = read_manifest(path)
-        split = next(iter(manifest["splits"])) if split is None else split
-        if split not in manifest["splits"]:
-            known = ", ".join(manifest["splits"])
+        split = next(iter(manifest.splits)) if split is None else split
+        if split not in manifest.splits:
+            known = ", ".join(manifest.splits)
             raise RecipeError(
                 f"{path}: found no split '{split}', expected one of "
-                f"{known}.{nearest(split, manifest['splits'])}"
+                f"{known}.{nearest(split, manifest.splits)}"
             )
-        schema = read_schema(files.within(path, manifest["schema"]))
-        entries = manifest["splits"][split]["shards"]
+        schema = read_schema(files.within(path, manifest.schema))
         return Found(
-            [files.join(path, *shard["path"].split("/")) for shard in entries],
+            [files.within(path, shard.path) for shard in manifest.splits[split].shards],
             schema,
             manifest,
             _labels(path, manifest),
@@ -128,15 +128,14 @@ def _find(path: str, split: str | None) -> Found:
             f"{path}: found neither a dataset (no {MANIFEST} in it) nor a file, expected one of "
             "them."
         )
-    return Found([path], None, {}, {})
+    return Found([path], None, None, {})
 
 
 def _labels(path: str, manifest: Manifest) -> Mapping[str, Sequence[str]]:
     try:
         return texts_of_ids(lambda name: files.read_bytes(files.within(path, name)), path, manifest)
     except DataError:  # the examples can be shown without what the encodings say
-        labels: Mapping[str, Sequence[str]] = manifest.get("labels", {})
-        return labels
+        return manifest.labels
 
 
 def _show_shards(
@@ -168,7 +167,7 @@ def _show_parsed(found: Found, records: list[bytes], path: str) -> Iterator[str]
         sparse,
         found.labels,
         lists_of(found.schema),
-        names_of_lists_of_lists(found.manifest.get("columns", {})),
+        names_of_lists_of_lists(found.manifest.columns if found.manifest else {}),
     )
 
 
@@ -404,7 +403,7 @@ def _image_feature(
 
 def _captions(batch: pa.RecordBatch, found: Found) -> list[str]:
     """Returns the captions: the label's text, the label, or the file's name."""
-    label, labels = found.manifest.get("label") or "", found.labels
+    label, labels = (found.manifest and found.manifest.label) or "", found.labels
     candidates = [
         *([label] if label in labels else []),
         _CAPTION_FEATURES[0],

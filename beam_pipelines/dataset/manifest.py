@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib.metadata
-import json
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,31 +15,37 @@ from typing import Any
 import pyarrow as pa
 
 from beam_pipelines.analysis.class_shares import ClassShares
-from beam_pipelines.core.chunks import LEFT_OUT
 from beam_pipelines.core.columns import column_type, parse_type, type_name
 from beam_pipelines.core.compression import PARQUET_COMPRESSION
 from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST
 from beam_pipelines.core.errors import DataError, mask
-from beam_pipelines.core.manifest_reader import (
-    FORMAT_VERSION,
-    DatasetManifest,
-    DescriptionManifest,
+from beam_pipelines.core.manifest import (
+    AlsoFile,
+    Counts,
+    File,
+    InnerPath,
+    Manifest,
+    ManifestJoin,
+    ManifestShard,
+    ManifestSnapshot,
+    ManifestSource,
+    ManifestSplit,
+    Record,
     parse_manifest,
 )
 from beam_pipelines.core.shard_formats import TFRECORD
 from beam_pipelines.core.version import __version__
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
-from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.path_dates import span_of
 from beam_pipelines.recipe.unions import unused_sources
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.partitions import Partitioned
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
-from beam_pipelines.transforms.row_counts import RowCounts
+from beam_pipelines.transforms import write
+from beam_pipelines.transforms.row_counts import RowCounts, SourceCounts
 from beam_pipelines.transforms.take import Take
-from beam_pipelines.transforms.write import ShardInfo
 
 _LIBRARIES = (
     "apache-beam",
@@ -53,8 +58,6 @@ _LIBRARIES = (
     "tensorflow-metadata",
     "zlib-ng",
 )
-
-Manifest = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +82,7 @@ class FinishedRun:
     recipe: Recipe
     plans: Mapping[str, SourcePlan]
     row_counts: RowCounts
-    shards: Sequence[ShardInfo]
+    shards: Sequence[write.ShardInfo]
     schema: str
     columns: pa.Schema
     labels: Mapping[str, tuple[str, ...]]
@@ -93,73 +96,64 @@ class FinishedRun:
 
 
 def make_manifest(run: FinishedRun) -> Manifest:
-    """Returns the manifest of a dataset."""
-    recipe, plans, row_counts = run.recipe, run.plans, run.row_counts
+    """Returns the manifest of a dataset, without alerts and checksums of files."""
+    recipe, plans, rows, sampled = run.recipe, run.plans, run.row_counts, run.sampled
+    base, is_parquet = rows.sources[recipe.base], recipe.output.format != TFRECORD
     ordered = sorted(run.shards, key=lambda shard: shard.path)
-    manifest: Manifest = {
-        "format_version": FORMAT_VERSION,
-        "name": recipe.name,
-        "date": recipe.date and recipe.date.isoformat(),
-        "span": None if recipe.date is None else span_of(recipe.date),
-        "recipe": normalised(recipe),
-        "recipe_hash": recipe_hash(recipe),
-        "directory": mask(recipe.directory),
-        "schema": run.schema,
-        "columns": {field.name: type_name(field.type) for field in run.columns},
-        "label": recipe.label,
-        "labels": {name: list(names) for name, names in run.labels.items()},
-        "encodings": run.encodings,
-        "contract": run.contract and f"sha256:{hashlib.sha256(run.contract).hexdigest()}",
-        "record": _record_kind(recipe),
-        **_format(recipe.output),
-        "splits": {
-            name: _split_entry(rows, [shard for shard in ordered if shard.split == name])
-            for name, rows in row_counts.rows.items()
+    return Manifest(
+        name=recipe.name,
+        date=None if recipe.date is None else recipe.date.isoformat(),
+        span=None if recipe.date is None else span_of(recipe.date),
+        recipe=normalised(recipe),
+        recipe_hash=recipe_hash(recipe),
+        directory=mask(recipe.directory),
+        schema=InnerPath(run.schema),
+        columns={field.name: type_name(field.type) for field in run.columns},
+        label=recipe.label,
+        labels=run.labels,
+        encodings=run.encodings,
+        contract=None
+        if run.contract is None
+        else f"sha256:{hashlib.sha256(run.contract).hexdigest()}",
+        record=_record_kind(recipe),
+        format=recipe.output.format,
+        compression=PARQUET_COMPRESSION if is_parquet else recipe.output.compression,
+        splits={
+            name: _split(count, [shard for shard in ordered if shard.split == name])
+            for name, count in rows.rows.items()
         },
-        "sources": {name: _source_entry(plans[name], row_counts) for name in plans},
-        "joins": [
-            {"source": join.source, "how": join.how, **vars(counts)}
-            for join, counts in zip(recipe.join, row_counts.joins, strict=True)
-        ],
-        "counts": {
-            "read": row_counts.sources[recipe.base].read,
-            "rejected": row_counts.sources[recipe.base].rejected,
-            "added": row_counts.added,
-            "dropped": sum(join.dropped for join in row_counts.joins),
-            "filtered": row_counts.filtered,
-            **({"filtered_first": row_counts.filtered_first} if recipe.join else {}),
-            "merged": row_counts.merged,
-            **({} if run.take is None else {LEFT_OUT: row_counts.left_out}),
-            **{f"{LEFT_OUT}/{check}": rows for check, rows in row_counts.left_out_by.items()},
-            **(
-                {}
-                if run.sampled is None
-                else {
-                    "sampled_out": sum(row_counts.sampled_out.values()),
-                    "repeated": sum(row_counts.repeated.values()),
-                }
-            ),
-            "written": sum(shard.rows for shard in run.shards),
-        },
-        "versions": {"beam-pipelines": __version__, "python": platform.python_version()}
+        sources={name: _source(plan, rows.sources[name]) for name, plan in plans.items()},
+        joins=tuple(
+            ManifestJoin(source=join.source, how=join.how, **vars(counts))
+            for join, counts in zip(recipe.join, rows.joins, strict=True)
+        ),
+        counts=Counts(
+            read=base.read,
+            rejected=base.rejected,
+            added=rows.added,
+            dropped=sum(join.dropped for join in rows.joins),
+            filtered=rows.filtered,
+            filtered_first=rows.filtered_first if recipe.join else None,
+            merged=rows.merged,
+            left_out=None if run.take is None else rows.left_out,
+            left_out_by=rows.left_out_by,
+            sampled_out=None if sampled is None else sum(rows.sampled_out.values()),
+            repeated=None if sampled is None else sum(rows.repeated.values()),
+            written=sum(shard.rows for shard in run.shards),
+        ),
+        versions={"beam-pipelines": __version__, "python": platform.python_version()}
         | {name: importlib.metadata.version(name) for name in _LIBRARIES},
-        "timings": run.timings,
-    }
-    if unused := unused_sources(recipe):
-        manifest["unused_sources"] = list(unused)
-    if run.take is not None:
-        manifest["taken"] = {
-            "limit": run.take.limit,
-            "sample": run.take.share,
-            "unread_bytes": run.take.unread_bytes,
-        }
-    if run.findings:
-        manifest["findings"] = list(run.findings)
-    if run.shares is not None:
-        manifest["class_shares"] = run.shares.to_json()
-    if run.sampled is not None:
-        manifest["sample"] = dict(run.sampled)
-    return manifest
+        timings=run.timings,
+        unused_sources=tuple(unused_sources(recipe)),
+        taken=None if run.take is None else _taken(run.take),
+        findings=tuple(run.findings),
+        class_shares=None if run.shares is None else run.shares.to_json(),
+        sample=sampled,
+    )
+
+
+def _taken(take: Take) -> dict[str, Any]:
+    return {"limit": take.limit, "sample": take.share, "unread_bytes": take.unread_bytes}
 
 
 def is_gathered(plan: SourcePlan) -> bool:
@@ -170,112 +164,65 @@ def is_gathered(plan: SourcePlan) -> bool:
     return any(byte_range.members != (0, 0) for byte_range in plan.ranges)
 
 
-def _format(output: Output) -> dict[str, str]:
-    """Returns compression and, if it is not TFRecord, format of shards."""
-    if output.format == TFRECORD:
-        return {"compression": output.compression}
-    return {"format": output.format, "compression": PARQUET_COMPRESSION}
-
-
-def _record_kind(recipe: Recipe) -> str:
+def _record_kind(recipe: Recipe) -> Record:
     if recipe.output.record is not None:
         return "raw"
     return "example" if recipe.sequence is None else "sequence_example"
 
 
-def _split_entry(rows: int, shards: Sequence[ShardInfo]) -> dict[str, Any]:
-    return {
-        "rows": rows,
-        "bytes": sum(shard.bytes for shard in shards),
-        "framed_bytes": sum(shard.framed_bytes for shard in shards),
-        "shards": [
-            {
-                "path": shard.path,
-                "rows": shard.rows,
-                "bytes": shard.bytes,
-                "crc32c": f"{shard.crc32c:08x}",
-                **_also(shard),
-            }
+def _split(rows: int, shards: Sequence[write.ShardInfo]) -> ManifestSplit:
+    return ManifestSplit(
+        rows=rows,
+        bytes=sum(shard.bytes for shard in shards),
+        framed_bytes=sum(shard.framed_bytes for shard in shards),
+        shards=tuple(
+            ManifestShard(
+                **vars(_file(shard)), also={file.format: _file(file) for file in shard.also}
+            )
             for shard in shards
-        ],
-    }
-
-
-def _also(shard: ShardInfo) -> dict[str, Any]:
-    files = {
-        file.format: {
-            "path": file.path,
-            "rows": file.rows,
-            "bytes": file.bytes,
-            "crc32c": f"{file.crc32c:08x}",
-        }
-        for file in shard.also
-    }
-    return {"also": files} if files else {}
-
-
-def _source_entry(plan: SourcePlan, row_counts: RowCounts) -> dict[str, Any]:
-    source = row_counts.sources[plan.source.name]
-    return (
-        {
-            "format": plan.format,
-            "columns": {field.name: _type_name(field.type) for field in plan.read_schema},
-            "labels": {name: list(names) for name, names in plan.labels.items()},
-            "read": source.read,
-            "rejected": source.rejected,
-            "files": [
-                {
-                    "path": mask(path),
-                    "bytes": size,
-                    "fingerprint": source.fingerprints.get(path, ""),
-                    **more,
-                }
-                for path, size, more in _read_files(plan)
-            ],
-        }
-        | _found(plan)
-        | _partitions(plan)
-        | _snapshot(plan)
+        ),
     )
 
 
-def _snapshot(plan: SourcePlan) -> dict[str, Any]:
-    """Returns the snapshot of a table."""
-    if plan.snapshot is None:
-        return {}
-    table = {"table": plan.snapshot.table} if plan.snapshot.table else {}
-    return {"snapshot": {"id": plan.snapshot.id, "rows": plan.snapshot.rows, **table}}
+def _file(file: write.ShardInfo | write.AlsoFile) -> AlsoFile:
+    return AlsoFile(
+        path=InnerPath(file.path), rows=file.rows, bytes=file.bytes, crc32c=f"{file.crc32c:08x}"
+    )
 
 
-def _partitions(plan: SourcePlan) -> dict[str, Any]:
-    """Returns the columns of folders' names, whose types new data keep."""
-    names = plan.reader.names if isinstance(plan.reader, Partitioned) else ()
-    return {"partitions": list(names)} if names else {}
-
-
-def _found(plan: SourcePlan) -> dict[str, Any]:
-    """Returns what files showed and their recipe did not say."""
-    if not plan.decisions:
-        return {}
+def _source(plan: SourcePlan, counts: SourceCounts) -> ManifestSource:
     source = plan.source
     shown = {"columns": source.columns, **format_of(plan).found_of(source)}
-    return {
-        "decisions": list(plan.decisions),
-        "found": {name: value for name, value in shown.items() if value not in (None, {}, ())},
-    }
+    return ManifestSource(
+        format=plan.format,
+        columns={field.name: _type_name(field.type) for field in plan.read_schema},
+        labels=plan.labels,
+        read=counts.read,
+        rejected=counts.rejected,
+        files=tuple(_files(plan, counts.fingerprints)),
+        decisions=tuple(plan.decisions),
+        found={name: value for name, value in shown.items() if value not in (None, {}, ())}
+        if plan.decisions
+        else None,
+        partitions=tuple(plan.reader.names) if isinstance(plan.reader, Partitioned) else (),
+        snapshot=plan.snapshot and ManifestSnapshot(**plan.snapshot._asdict()),
+    )
 
 
-def _read_files(plan: SourcePlan) -> Iterator[tuple[str, int, dict[str, float]]]:
-    """Yields path, bytes and date of each file.
-
-    Of small files that are read together it yields the first one's path and their number.
-    """
+def _files(plan: SourcePlan, fingerprints: Mapping[str, str]) -> Iterator[File]:
+    """Yields the files of a source; of gathered small ones the first."""
     gathered = [byte_range for byte_range in plan.ranges if byte_range.members != (0, 0)]
     for byte_range in gathered:
-        first, end = byte_range.members
-        yield byte_range.file.path, byte_range.end, {"files": end - first}
+        (first, end), path = byte_range.members, byte_range.file.path
+        found = fingerprints.get(path, "")
+        yield File(path=mask(path), bytes=byte_range.end, fingerprint=found, files=end - first)
     for file in () if gathered else plan.files:
-        yield file.path, file.size_bytes, {"modified": file.modified_secs}
+        yield File(
+            path=mask(file.path),
+            bytes=file.size_bytes,
+            fingerprint=fingerprints.get(file.path, ""),
+            modified=file.modified_secs,
+        )
 
 
 def _type_name(type_: pa.DataType) -> str:
@@ -290,11 +237,6 @@ def _type_name(type_: pa.DataType) -> str:
     return type_name(type_)
 
 
-def manifest_to_text(manifest: Manifest) -> str:
-    """Returns the content of ``dataset.json``."""
-    return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
-
-
 def read_manifest(folder: str, name: str = MANIFEST) -> Manifest:
     """Reads the manifest of a dataset or of a description.
 
@@ -306,8 +248,7 @@ def read_manifest(folder: str, name: str = MANIFEST) -> Manifest:
         raise DataError(
             f"{folder}: found no {name}, so there is no dataset, or none that was finished."
         )
-    kind = DatasetManifest if name == MANIFEST else DescriptionManifest
-    return parse_manifest(files.read_bytes(path), path, kind)[1]
+    return parse_manifest(files.read_bytes(path), path, name == DESCRIPTION)
 
 
 def find_manifest(path: str) -> Manifest | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import show_bytes
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.dataset.inspect import lists_of, show_values
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.reader.features import names_of_lists_of_lists
@@ -15,23 +16,19 @@ from beam_pipelines.reader.features import names_of_lists_of_lists
 _SHOWN_FEATURES = 20
 
 
-def html_of(dataset: Dataset) -> str:
+def html_of(dataset: Dataset, manifest: Manifest) -> str:
     """Returns splits, the first examples and a link to the report."""
-    shards = {
-        name: (len(split["shards"]), sum(shard["bytes"] for shard in split["shards"]))
-        for name, split in dataset.manifest["splits"].items()
-    }
     splits = _table(
         ("split", "rows", "shards", "size"),
         [
-            (name, f"{rows:,}", f"{shards[name][0]:,}", show_bytes(shards[name][1]))
-            for name, rows in dataset.splits.items()
+            (name, f"{split.rows:,}", f"{len(split.shards):,}", show_bytes(split.bytes))
+            for name, split in manifest.splits.items()
         ],
     )
     rows = dataset.head()
     names, columns = rows.column_names, rows.columns
-    several = names_of_lists_of_lists(dataset.manifest["columns"])
-    lists = lists_of(None if dataset.manifest["record"] == "raw" else dataset.schema)
+    several = names_of_lists_of_lists(manifest.columns)
+    lists = lists_of(None if manifest.record == "raw" else dataset.schema)
     first = [
         [show_values(values, name in lists, name in several) for values in column.to_pylist()]
         for name, column in zip(names, columns, strict=True)
@@ -39,7 +36,7 @@ def html_of(dataset: Dataset) -> str:
     examples = _table(names[:_SHOWN_FEATURES], list(zip(*first[:_SHOWN_FEATURES], strict=True)))
     more = len(names) - _SHOWN_FEATURES
     return (
-        f"<p><b>{html.escape(str(dataset.manifest['name']))}</b> "
+        f"<p><b>{html.escape(manifest.name)}</b> "
         f"in <code>{html.escape(mask(dataset.folder))}</code>, label "
         f"<code>{html.escape(str(dataset.label))}</code>, "
         f'<a href="{html.escape(mask(dataset.report))}">report</a></p>{splits}{examples}'

@@ -6,8 +6,7 @@ Rows of Parquet shards are serialized as the records that TFRecord shards have.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +15,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core.binary_arrays import data_of, offsets_of
 from beam_pipelines.core.compression import PARQUET_COMPRESSION
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.core.schema_features import feature_lists_of
 from beam_pipelines.reader.row_groups import batch_of
 from beam_pipelines.storage import files
@@ -87,13 +87,13 @@ def block_of(rows: pa.Table, path: str, lists: Collection[str]) -> RecordBlock:
 
 
 def read_manifest_blocks(
-    path: str, manifest: Mapping[str, Any], schema: schema_pb2.Schema
+    path: str, manifest: Manifest, schema: schema_pb2.Schema
 ) -> Iterator[RecordBlock]:
     """Yields the records of a dataset's shard, in blocks.
 
     Errors are those of ``read_blocks``.
     """
-    return read_blocks(path, manifest["compression"], feature_list_names(schema))
+    return read_blocks(path, manifest.compression, feature_list_names(schema))
 
 
 def read_examples(path: str, number: int, schema: schema_pb2.Schema | None = None) -> list[bytes]:

@@ -6,7 +6,7 @@ import dataclasses
 import io
 import math
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +16,16 @@ from isal import isal_zlib
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.core.chunks import LEFT_OUT
 from beam_pipelines.core.compression import PARQUET_COMPRESSION, PartCompression
 from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.limits import Limits
+from beam_pipelines.core.manifest import Manifest, ManifestShard
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value_a_step
-from beam_pipelines.core.shard_formats import SHARD_FOLDERS, files_of
+from beam_pipelines.core.shard_formats import SHARD_FOLDERS
 from beam_pipelines.dataset.checked_files import changed_files
 from beam_pipelines.dataset.decode import IMAGE_FEATURE
-from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.shard_records import read_manifest_blocks
 from beam_pipelines.dataset.verify_also import check_also, check_file
 from beam_pipelines.sources.images.columns import damaged_images, image_features
@@ -74,10 +74,10 @@ def verify_dataset(folder: str, images: bool = False) -> Verification:
     manifest = read_manifest(folder)
     changed = dict(changed_files(folder, manifest))
     problems = [str(error) for error in changed.values()]
-    if changed.keys() & {manifest["schema"], RAW_SCHEMA}:
+    if changed.keys() & {manifest.schema, RAW_SCHEMA}:
         raise _error(folder, problems)
-    schema = read_schema(files.within(folder, manifest["schema"]))
-    if manifest["schema"] != RAW_SCHEMA:
+    schema = read_schema(files.within(folder, manifest.schema))
+    if manifest.schema != RAW_SCHEMA:
         # 'validate' and the next run with a baseline read it.
         read_schema(files.within(folder, RAW_SCHEMA))
     pictures = _image_features(folder, manifest, schema) if images else None
@@ -89,26 +89,19 @@ def verify_dataset(folder: str, images: bool = False) -> Verification:
         else:
             parts |= {path: ShardParts(index, number) for number, path in enumerate(paths)}
     rows = size = count = 0
-    for split in manifest["splits"].values():
-        for shard in split["shards"]:
-            path = files.join(folder, *shard["path"].split("/"))
-            try:
-                rows += _verify_shard(path, shard, manifest, schema, pictures)
-                if shard["path"] in parts:
-                    check_parts(path, parts[shard["path"]])
-            except DataError as error:
-                problems.append(str(error))
-            problems += check_also(folder, shard, manifest, schema)
-            size, count = size + shard["bytes"], count + 1
+    for shard in manifest.shards:
+        path = files.within(folder, shard.path)
+        try:
+            rows += _verify_shard(path, shard, manifest, schema, pictures)
+            if shard.path in parts:
+                check_parts(path, parts[shard.path])
+        except DataError as error:
+            problems.append(str(error))
+        problems += check_also(folder, shard, manifest, schema)
+        size, count = size + shard.bytes, count + 1
     if problems:
         raise _error(folder, problems)
-    return Verification(
-        count,
-        rows,
-        size,
-        manifest["record"] != "raw",
-        len(manifest.get("files", ())),
-    )
+    return Verification(count, rows, size, manifest.record != "raw", len(manifest.files))
 
 
 def _error(folder: str, problems: Sequence[str]) -> DataError:
@@ -118,12 +111,9 @@ def _error(folder: str, problems: Sequence[str]) -> DataError:
     )
 
 
-def _unexpected_files(folder: str, manifest: dict[str, Any]) -> Iterator[str]:
+def _unexpected_files(folder: str, manifest: Manifest) -> Iterator[str]:
     expected = {
-        files.within(folder, file["path"])
-        for split in manifest["splits"].values()
-        for shard in split["shards"]
-        for file in files_of(shard)
+        files.within(folder, file.path) for shard in manifest.shards for file in shard.files
     }
     for part in SHARD_FOLDERS:
         for path, _, _ in files.list_files(files.join(folder, part, "**")):
@@ -134,14 +124,14 @@ def _unexpected_files(folder: str, manifest: dict[str, Any]) -> Iterator[str]:
                 )
 
 
-def _wrong_sums(manifest: dict[str, Any]) -> Iterator[str]:
+def _wrong_sums(manifest: Manifest) -> Iterator[str]:
     """Yields numbers of the manifest that differ from their sums."""
-    for name, split in manifest["splits"].items():
+    for name, split in manifest.splits.items():
         for key in ("rows", "bytes"):
-            total = sum(shard[key] for shard in split["shards"])
-            if split[key] != total:
+            found, total = getattr(split, key), sum(getattr(shard, key) for shard in split.shards)
+            if found != total:
                 yield (
-                    f"{MANIFEST}, split '{name}': found {split[key]:,} {key}, expected "
+                    f"{MANIFEST}, split '{name}': found {found:,} {key}, expected "
                     f"{total:,}, the sum of its shards."
                 )
     yield from _wrong_counts(manifest)
@@ -149,43 +139,31 @@ def _wrong_sums(manifest: dict[str, Any]) -> Iterator[str]:
 
 def _wrong_counts(manifest: Manifest) -> Iterator[str]:
     """Yields row counts that do not add up."""
-    rows = sum(split["rows"] for split in manifest["splits"].values())
-    counts = manifest["counts"]
-    if counts["written"] != rows:
+    rows = sum(split.rows for split in manifest.splits.values())
+    counts = manifest.counts
+    if counts.written != rows:
         yield (
-            f"{MANIFEST}, counts: found {counts['written']:,} rows written, expected {rows:,}, the "
+            f"{MANIFEST}, counts: found {counts.written:,} rows written, expected {rows:,}, the "
             "sum of the splits."
         )
-    left = (
-        (
-            counts["read"]
-            + counts["added"]
-            - counts["dropped"]
-            - counts["filtered"]
-            - counts["merged"]
-        )
-        - sum(rows for key, rows in counts.items() if key.partition("/")[0] == LEFT_OUT)
-        - counts.get("sampled_out", 0)
-        + counts.get("repeated", 0)
-    )
-    if counts["written"] != left:
+    if counts.written != counts.expected:
         yield (
-            f"{MANIFEST}, counts: found {counts['written']:,} rows written, expected {left:,}, "
-            "what was read less what was left out."
+            f"{MANIFEST}, counts: found {counts.written:,} rows written, expected "
+            f"{counts.expected:,}, what was read less what was left out."
         )
 
 
 def _verify_shard(
     path: str,
-    shard: dict[str, Any],
+    shard: ManifestShard,
     manifest: Manifest,
     schema: schema_pb2.Schema,
     images: Collection[str] | None,
 ) -> int:
     if not files.exists(path):
         raise DataError(f"{path}: the shard is missing. Convert again with --overwrite.")
-    decoder = RecordDecoder(schema, manifest["record"] == "sequence_example")
-    is_raw, limits, rows = manifest["record"] == "raw", _limits(manifest), 0
+    decoder = RecordDecoder(schema, manifest.record == "sequence_example")
+    is_raw, limits, rows = manifest.record == "raw", _limits(manifest), 0
     for block in read_manifest_blocks(path, manifest, schema):
         if not is_raw:
             batch = _check_block(
@@ -197,9 +175,9 @@ def _verify_shard(
         elif images is not None:
             _check_images(pa.array(block, pa.large_binary()), limits, path, rows)
         rows += len(block)
-    if rows != shard["rows"]:
+    if rows != shard.rows:
         raise DataError(
-            f"{path}: found {rows} records, expected {shard['rows']} as the manifest says."
+            f"{path}: found {rows} records, expected {shard.rows} as the manifest says."
         )
     check_file(path, shard)
     return rows
@@ -208,7 +186,7 @@ def _verify_shard(
 def _image_features(folder: str, manifest: Manifest, schema: schema_pb2.Schema) -> Sequence[str]:
     """Returns the features of images; raw records have none and are images."""
     names = image_features(schema)
-    if not names and manifest["record"] != "raw":
+    if not names and manifest.record != "raw":
         raise RecipeError(
             f"{folder}: found no feature of images, expected '{IMAGE_FEATURE}', or one with an "
             "image_domain in the schema."
@@ -218,7 +196,7 @@ def _image_features(folder: str, manifest: Manifest, schema: schema_pb2.Schema) 
 
 def _limits(manifest: Manifest) -> Limits:
     """Returns the limits of the run that made a dataset."""
-    pixels = manifest["recipe"].get("limits", {}).get("image_pixels", Limits().image_pixels)
+    pixels = manifest.recipe.get("limits", {}).get("image_pixels", Limits().image_pixels)
     if not isinstance(pixels, int):
         raise DataError(
             f"{MANIFEST}: found limits of {pixels!r} pixels, expected a whole number. Convert "
@@ -312,11 +290,11 @@ def indexes_of(
 
     If an index is wrong, its error takes its place. Those that are changed are left out.
     """
-    for name, split in manifest["splits"].items():
-        for inner, shards in part_index.shards_by_index(name, split["shards"]).items():
+    for name, split in manifest.splits.items():
+        for inner, shards in part_index.shards_by_index(name, split.shards).items():
             path = files.within(folder, inner)
             if inner not in changed and files.exists(path):
-                yield _opened(path, manifest["compression"], shards), [s.name for s in shards]
+                yield _opened(path, manifest.compression, shards), [s.name for s in shards]
 
 
 def _opened(

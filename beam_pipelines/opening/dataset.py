@@ -7,6 +7,7 @@ load what they need.
 from __future__ import annotations
 
 import functools
+import json
 import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -59,7 +60,6 @@ class Dataset:
     Attributes:
       folder: path or URL; of several, the first.
       folders: of all, in the order of their rows.
-      manifest: the content of ``dataset.json`` in ``folder``.
       splits: split -> number of rows, in the recipe's order.
       label: name of the label's feature, or ``None``.
     """
@@ -96,12 +96,17 @@ class Dataset:
             check_together([one.member for one in self._all])
         self._first = self._all[0]
         self.folder: str = self.folders[0]
-        self.manifest: dict[str, Any] = self._first.manifest
         self.splits: Mapping[str, int] = {}
         for one in self._all:
             for name, found in one.fields.splits.items():
                 self.splits[name] = self.splits.get(name, 0) + found.rows
         self.label: str | None = self._first.fields.label
+
+    @functools.cached_property
+    def manifest(self) -> dict[str, Any]:
+        """The content of ``dataset.json``, of several that of the first."""
+        document: dict[str, Any] = json.loads(self._first.content)
+        return document
 
     @functools.cached_property
     def schema(self) -> schema_pb2.Schema:
@@ -119,7 +124,7 @@ class Dataset:
         if self._first.fields.record == "raw":
             return {}
         read = self._first.files.read
-        return describe_features(read, mask(self.folder), self.manifest, self.schema)
+        return describe_features(read, mask(self.folder), self._first.fields, self.schema)
 
     @functools.cached_property
     def statistics(self) -> Mapping[str, statistics_pb2.DatasetFeatureStatistics]:
@@ -190,7 +195,7 @@ class Dataset:
             ) from error
 
         columns = {}
-        texts = {name for name, type_ in self.manifest["columns"].items() if type_ == "text"}
+        texts = {name for name, type_ in self._first.fields.columns.items() if type_ == "text"}
         table = self.head(n, split)
         for name, column in zip(table.column_names, table.columns, strict=True):
             is_text = name in texts and pa.types.is_large_binary(column.type.value_type)
@@ -383,7 +388,7 @@ class Dataset:
             module = full_package.import_module("dataset.tensorflow_batches", "as_='tf'")
             module.check_tensorflow()
         check_installed(as_)
-        several = names_of_lists_of_lists(self.manifest.get("columns", {}))
+        several = names_of_lists_of_lists(self._first.fields.columns)
         features = wanted_features(mask(self.folder), self.schema, several, wishes, as_)
         return without_int64(features, wishes.types or ()) if as_ == "jax" else features
 
@@ -425,7 +430,7 @@ class Dataset:
         make_model = plugins.load(plugins.FUNCTIONS, "to_onnx")
         features = self._features("to_onnx()", columns)
         fitted = self._fitted([feature.name for feature in features], derives=False)
-        model: ModelProto = make_model(fitted, features, self.folder, self.manifest["name"])
+        model: ModelProto = make_model(fitted, features, self.folder, self._first.fields.name)
         return model
 
     def _features(self, reader: str, columns: Iterable[str] | None) -> list[Feature]:
@@ -449,7 +454,7 @@ class Dataset:
     def _fitted(self, names: list[str], derives: bool) -> FittedPlan:
         from beam_pipelines.opening.encoder import read_plan
 
-        return read_plan(self._first.read, self.folder, self.manifest, names, derives)
+        return read_plan(self._first.read, self.folder, self._first.fields, names, derives)
 
     def _split_name(self, split: str | None) -> str:
         split = next(iter(self.splits)) if split is None else split
@@ -478,7 +483,7 @@ class Dataset:
             notebook = full_package.import_module("dataset.notebook", "Dataset._repr_html_")
         except ImportError:
             return None
-        html: str = notebook.html_of(self)
+        html: str = notebook.html_of(self, self._first.fields)
         return html
 
 

@@ -191,7 +191,7 @@ def _check(array: pa.Array, what: str, size: int) -> None:
 def read_plan(
     read: Callable[[str], bytes],
     folder: str,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     names: Sequence[str],
     derives: bool,
 ) -> FittedPlan:
@@ -232,7 +232,7 @@ def read_plan(
 def fitted_encodings(
     read: Callable[[str], bytes],
     folder: str,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     recipe: Recipe,
     raw_schema: schema_pb2.Schema,
 ) -> EncodePlan:
@@ -262,14 +262,14 @@ def fitted_encodings(
         ) from error
 
 
-def recipe_of(folder: str, manifest: Mapping[str, Any]) -> Recipe:
+def recipe_of(folder: str, manifest: Manifest) -> Recipe:
     """Returns the recipe of a dataset.
 
     Raises:
       DataError: this version does not read it.
     """
     try:
-        return from_normalised(manifest["recipe"], manifest["directory"])
+        return from_normalised(manifest.recipe, manifest.directory)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f"{folder}/{MANIFEST}: found no recipe that this version reads ({error!r}). Convert "
@@ -277,11 +277,11 @@ def recipe_of(folder: str, manifest: Mapping[str, Any]) -> Recipe:
         ) from error
 
 
-def _columns(manifest: Mapping[str, Any], schema: schema_pb2.Schema) -> pa.Schema:
+def _columns(manifest: Manifest, schema: schema_pb2.Schema) -> pa.Schema:
     """Returns the columns before encoding; lists have the schema's shapes."""
     shapes = {feature.name: feature.shape.dim for feature in schema.feature}
     fields = []
-    for name, type_ in manifest["columns"].items():
+    for name, type_ in manifest.columns.items():
         field = pa.field(name, parse_type(type_))
         if pa.types.is_list(field.type) and (shape := shapes.get(name)):
             field = with_shape(field, tuple(dim.size for dim in shape))
@@ -289,7 +289,7 @@ def _columns(manifest: Mapping[str, Any], schema: schema_pb2.Schema) -> pa.Schem
     return pa.schema(fields)
 
 
-def _sizes(manifest: Mapping[str, Any], recipe: Recipe) -> dict[str, int]:
+def _sizes(manifest: Manifest, recipe: Recipe) -> dict[str, int]:
     """Returns the number of ids of columns whose source names the classes."""
     sizes = {}
     prefixes = {recipe.base: ("",)} | {
@@ -297,17 +297,17 @@ def _sizes(manifest: Mapping[str, Any], recipe: Recipe) -> dict[str, int]:
         for name in recipe.sources
         if name != recipe.base
     }
-    for name, source in manifest["sources"].items():
-        for column, labels in source["labels"].items():
+    for name, source in manifest.sources.items():
+        for column, labels in source.labels.items():
             for prefix in prefixes.get(name, ()):
                 sizes[recipe.rename.get(prefix + column, prefix + column)] = len(labels)
     return sizes
 
 
-def _origins(manifest: Mapping[str, Any], recipe: Recipe, columns: Sequence[str]) -> dict[str, str]:
+def _origins(manifest: Manifest, recipe: Recipe, columns: Sequence[str]) -> dict[str, str]:
     """Returns where columns come from that the base source lacks."""
     names = {new: old for old, new in recipe.rename.items()}
-    base = manifest["sources"][recipe.base]["columns"]
+    base = manifest.sources[recipe.base].columns
     origins = {}
     for name in columns:
         old = names.get(name, name)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.dataset_layout import RAW_SCHEMA
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.core.schema_features import features_of, has_one_value
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import EncodePlan
@@ -56,7 +57,7 @@ class FeatureInfo:
 
 
 def describe_features(
-    read: _Read, folder: str, manifest: Mapping[str, Any], schema: schema_pb2.Schema
+    read: _Read, folder: str, manifest: Manifest, schema: schema_pb2.Schema
 ) -> dict[str, FeatureInfo]:
     """Returns the features of a dataset by name.
 
@@ -72,7 +73,7 @@ def describe_features(
       DataError: the recipe, the encodings or the schema are damaged.
     """
     plan = _encodings(read, folder, manifest)
-    columns = manifest.get("columns", {})
+    columns = manifest.columns
     texts = {name for name, type_ in columns.items() if type_ == "text"}
     if plan is not None:
         made = plan.features()
@@ -107,7 +108,7 @@ def describe_features(
     return found
 
 
-def texts_of_ids(read: _Read, folder: str, manifest: Mapping[str, Any]) -> Texts:
+def texts_of_ids(read: _Read, folder: str, manifest: Manifest) -> Texts:
     """Returns the texts by id of features, from vocabularies and sources.
 
     See ``describe_features`` for arguments and errors.
@@ -115,14 +116,14 @@ def texts_of_ids(read: _Read, folder: str, manifest: Mapping[str, Any]) -> Texts
     return _texts_of_ids(_encodings(read, folder, manifest), manifest)
 
 
-def _texts_of_ids(plan: EncodePlan | None, manifest: Mapping[str, Any]) -> Texts:
+def _texts_of_ids(plan: EncodePlan | None, manifest: Manifest) -> Texts:
     made = {} if plan is None else labels_of_features(plan)
-    return made | {name: tuple(texts) for name, texts in manifest.get("labels", {}).items()}
+    return {**made, **manifest.labels}
 
 
-def _encodings(read: _Read, folder: str, manifest: Mapping[str, Any]) -> EncodePlan | None:
+def _encodings(read: _Read, folder: str, manifest: Manifest) -> EncodePlan | None:
     """Returns the fitted encodings; ``None`` if only the schema describes the features."""
-    if not manifest.get("recipe") or manifest.get("record") == "raw":
+    if not manifest.recipe or manifest.record == "raw":
         return None
     recipe = recipe_of(folder, manifest)
     if recipe.preprocessing_fn is not None:
@@ -144,8 +145,8 @@ def _kind(feature: reader_features.Feature, proto: schema_pb2.Feature, is_text: 
     return "number" if is_one else "vector"
 
 
-def _role(name: str, manifest: Mapping[str, Any]) -> Literal["label", "weight", ""]:
-    if name == manifest["label"]:
+def _role(name: str, manifest: Manifest) -> Literal["label", "weight", ""]:
+    if name == manifest.label:
         return "label"
-    parts = [manifest.get("recipe", {}).get(key) or {} for key in ("fit", "statistics", "sample")]
+    parts = [manifest.recipe.get(key) or {} for key in ("fit", "statistics", "sample")]
     return "weight" if name in [part.get("weight") for part in parts] else ""

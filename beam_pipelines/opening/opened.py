@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from beam_pipelines.core.checked_files import read_checked
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
+from beam_pipelines.core.manifest import Manifest, parse_manifest
 from beam_pipelines.core.schema_features import feature_lists_of
 from beam_pipelines.core.shard_formats import TFRECORD
 from beam_pipelines.opening.folder import Folder
@@ -35,14 +35,12 @@ class Opened(NamedTuple):
     Attributes:
       files: its folder.
       content: the bytes of the manifest.
-      fields: of the manifest, checked.
-      manifest: with all its keys.
+      fields: the manifest.
     """
 
     files: Folder
     content: bytes
-    fields: DatasetManifest
-    manifest: dict[str, Any]
+    fields: Manifest
 
     @classmethod
     def at(cls, path: str, cache: str | None, cache_bytes: int) -> Opened:
@@ -53,8 +51,7 @@ class Opened(NamedTuple):
         """
         files = Folder(path, cache, cache_bytes)
         content = files.read(MANIFEST)
-        fields, manifest = parse_manifest(content, files.join(MANIFEST), DatasetManifest)
-        return cls(files, content, fields, manifest)
+        return cls(files, content, parse_manifest(content, files.join(MANIFEST)))
 
     @property
     def member(self) -> Member:
@@ -95,7 +92,7 @@ class Opened(NamedTuple):
             return []
         self._check_rows(split)
         is_shuffled = fields.recipe.get("output", {}).get("shuffle", False) is True
-        indexes = shards_by_index(split, map(vars, fields.splits[split].shards))
+        indexes = shards_by_index(split, fields.splits[split].shards)
         remote, row_groups = files.shards(self.content), self._row_groups()
         return [
             Indexed(

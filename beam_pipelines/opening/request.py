@@ -7,12 +7,13 @@ rows become examples, are evaluated on it as in a conversion.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from beam_pipelines.core.columns import column_type, parse_type
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.protect import DROP
 
@@ -34,9 +35,7 @@ class Request(NamedTuple):
     most_bytes: int = 0
 
 
-def plan_request(
-    recipe: Recipe, manifest: Mapping[str, Any], columns: pa.Schema, folder: str
-) -> Request:
+def plan_request(recipe: Recipe, manifest: Manifest, columns: pa.Schema, folder: str) -> Request:
     """Finds the columns that a request must have.
 
     A column whose values ``protect`` replaces, and one that is derived of it, comes with the
@@ -72,7 +71,7 @@ def plan_request(
 
 
 def _derived(
-    recipe: Recipe, manifest: Mapping[str, Any], fields: Mapping[str, pa.Field]
+    recipe: Recipe, manifest: Manifest, fields: Mapping[str, pa.Field]
 ) -> Iterator[DerivedColumn]:
     """Yields the columns that can be derived of a request, in order.
 
@@ -86,7 +85,7 @@ def _derived(
     from beam_pipelines.sql.expressions import parse_expression
 
     base = recipe.sources[recipe.base].derive
-    own = _renamed(recipe, [*manifest["sources"][recipe.base]["columns"], *base])
+    own = _renamed(recipe, [*manifest.sources[recipe.base].columns, *base])
     every = {name: name for name in [*fields, *own.values(), *recipe.derive]}
     known = set(fields)
     hidden = {name for name, each in recipe.protect.items() if each.kind != DROP}
@@ -102,19 +101,19 @@ def _derived(
                 yield DerivedColumn(names[name], expression, inputs)
 
 
-def _fields(recipe: Recipe, manifest: Mapping[str, Any]) -> dict[str, pa.Field]:
+def _fields(recipe: Recipe, manifest: Manifest) -> dict[str, pa.Field]:
     """Returns the columns of joined rows whose types the manifest has."""
     types = dict[str, str]()
     for prefix, source, keys in (
         ("", recipe.base, ()),
         *((join.prefix, join.source, dict(join.on).values()) for join in recipe.join),
     ):
-        columns = manifest["sources"][source]["columns"]
+        columns = manifest.sources[source].columns
         added = {prefix + name: type_ for name, type_ in columns.items() if name not in keys}
         types = added | types
     names = _renamed(recipe, types)
     fields = {}
-    for name, type_ in [*((names[old], types[old]) for old in types), *manifest["columns"].items()]:
+    for name, type_ in [*((names[old], types[old]) for old in types), *manifest.columns.items()]:
         try:
             fields[name] = pa.field(name, column_type(parse_type(type_)))
         except ValueError:

@@ -14,7 +14,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core import full_package
 from beam_pipelines.core.dataset_layout import ENCODINGS, MANIFEST
 from beam_pipelines.core.errors import DataError, mask
-from beam_pipelines.core.manifest_reader import DatasetManifest, LoaderManifest
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.core.schema_features import (
     feature_lists_of,
     features_of,
@@ -45,7 +45,7 @@ class Member(NamedTuple):
     """
 
     folder: str
-    fields: DatasetManifest | LoaderManifest
+    fields: Manifest
     schema: Callable[[], schema_pb2.Schema]
     read: Callable[[str], bytes]
 

@@ -187,7 +187,7 @@ def describe(
         options = RunOptions(folder, beam_options=beam_options, quiet=quiet)
         manifest = convert_module.describe(planned, options)
         return Description(
-            {name: split["rows"] for name, split in manifest["splits"].items()},
+            {name: split.rows for name, split in manifest.splits.items()},
             read_schema(schema_of(folder)),
             {name: proto_of(split) for name, split in read_statistics(folder).items()},
             _read_anomalies(folder, planned),

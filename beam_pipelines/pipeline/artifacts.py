@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -25,7 +26,6 @@ from beam_pipelines.analysis.statistics.datasets import (
     read_accumulators,
     statistics_to_files,
 )
-from beam_pipelines.core.chunks import LEFT_OUT
 from beam_pipelines.core.compression import part_compression_of
 from beam_pipelines.core.dataset_layout import (
     ENCODED_SCHEMA,
@@ -39,13 +39,8 @@ from beam_pipelines.core.dataset_layout import (
     index_path,
     inputs_path,
 )
-from beam_pipelines.dataset.manifest import (
-    FinishedRun,
-    Manifest,
-    is_gathered,
-    make_manifest,
-    manifest_to_text,
-)
+from beam_pipelines.core.manifest import InnerPath, Manifest, to_text
+from beam_pipelines.dataset.manifest import FinishedRun, is_gathered, make_manifest
 from beam_pipelines.encodings.labels import label_files, labels_of_features
 from beam_pipelines.encodings.plan import with_fitted
 from beam_pipelines.pipeline.checks import entries_of
@@ -103,22 +98,24 @@ def write_files(
     for name, anomalies in anomalies_to_proto(result.anomalies, expected).items():
         write(anomalies_path(name), anomalies.SerializeToString(deterministic=True))
     manifest = _manifest(plan, result, shards, place, started)
-    if manifest["schema"] == SEQUENCE_SCHEMA and result.encoded is not None:
+    if manifest.schema == SEQUENCE_SCHEMA and result.encoded is not None:
         write(SEQUENCE_SCHEMA, schema_to_text(result.encoded))
-    labels = {name: tuple(names) for name, names in manifest["labels"].items()}
-    for path, text in label_files(labels, plan.recipe.label).items():
+    for path, text in label_files(manifest.labels, plan.recipe.label).items():
         write(path, text)
     alerts = [
         *_repeats(plan, manifest, result),
         *result.sampled.alerts,
         *find_alerts(statistics, plan.recipe.label, plan.recipe.split.by),
     ]
-    manifest["alerts"] = by_kind(alerts)
     # No program reads what is rejected, or the report, whose times differ between runs.
-    checked = {path: place(path) for path in (*written, *others) if not path.startswith(REJECTED)}
-    manifest["files"] = dict(sorted(file_checksums.entries_of(checked).items()))
+    checked = [path for path in (*written, *others) if not path.startswith(REJECTED)]
+    manifest = dataclasses.replace(
+        manifest,
+        alerts=by_kind(alerts),
+        files=file_checksums.entries_of({InnerPath(path): place(path) for path in checked}),
+    )
     write(REPORT, render_report(_report(plan, result, manifest, statistics, alerts)))
-    write(manifest_name, manifest_to_text(manifest))
+    write(manifest_name, to_text(manifest))
     return written
 
 
@@ -230,21 +227,16 @@ def _report(
     alerts: Sequence[Alert],
 ) -> Report:
     """Returns the content of the report."""
-    recipe, baseline = plan.recipe, plan.policy.baseline_path
+    recipe, baseline, counted = plan.recipe, plan.policy.baseline_path, manifest.counts
     splits = {
-        name: SplitSummary(split["rows"], tuple(shard["bytes"] for shard in split["shards"]))
-        for name, split in manifest["splits"].items()
+        name: SplitSummary(split.rows, tuple(shard.bytes for shard in split.shards))
+        for name, split in manifest.splits.items()
     }
     sources = [
         SourceSummary(
-            name,
-            sum(file.get("files", 1) for file in source["files"]),
-            sum(file["bytes"] for file in source["files"]),
-            source["read"],
-            source["rejected"],
-            tuple(source.get("decisions", ())),
+            name, source.file_count, source.bytes, source.read, source.rejected, source.decisions
         )
-        for name, source in manifest["sources"].items()
+        for name, source in manifest.sources.items()
     ]
     joins = [
         JoinSummary(
@@ -254,12 +246,12 @@ def _report(
             ", ".join(
                 left if left == right else f"{left} = {right}" for left, right in step.join.on
             ),
-            counts["matched"],
-            counts["unmatched"] + counts["dropped"],
-            counts["dropped"],
-            counts["added"],
+            counts.matched,
+            counts.unmatched + counts.dropped,
+            counts.dropped,
+            counts.added,
         )
-        for step, counts in zip(plan.joins.steps, manifest["joins"], strict=True)
+        for step, counts in zip(plan.joins.steps, manifest.joins, strict=True)
     ]
     return Report(
         recipe.name,
@@ -271,9 +263,9 @@ def _report(
         statistics,
         filter_first=_sql(plan.base_filter),
         filter=_sql(plan.select),
-        filtered_first=manifest["counts"].get("filtered_first", 0),
-        filtered=manifest["counts"]["filtered"],
-        left_out=manifest["counts"].get("left_out", 0),
+        filtered_first=counted.filtered_first or 0,
+        filtered=counted.filtered,
+        left_out=counted.left_out or 0,
         label=recipe.label,
         rejected=[
             row for source in result.row_counts.sources.values() for row in source.rejected_rows
@@ -283,14 +275,10 @@ def _report(
         if baseline and has_accumulators(baseline)
         else {},
         schema=_schema_name(plan),
-        findings=manifest.get("findings", ()),
-        left_out_by={
-            key.partition("/")[2]: rows
-            for key, rows in manifest["counts"].items()
-            if key.startswith(f"{LEFT_OUT}/")
-        },
-        sampled_out=manifest["counts"].get("sampled_out", 0),
-        repeated=manifest["counts"].get("repeated", 0),
+        findings=manifest.findings,
+        left_out_by=counted.left_out_by,
+        sampled_out=counted.sampled_out or 0,
+        repeated=counted.repeated or 0,
         alerts=[
             *(
                 Alert(f"join with {join.source}", "join", warning)
@@ -301,9 +289,9 @@ def _report(
         ],
         class_names=plan.labels,
         sampled=result.sampled,
-        recipe=_recipe_text(manifest["recipe"]),
-        seconds=manifest["timings"]["total_secs"],
-        versions=manifest["versions"],
+        recipe=_recipe_text(manifest.recipe),
+        seconds=manifest.timings["total_secs"],
+        versions=manifest.versions,
     )
 
 
@@ -312,11 +300,11 @@ def _sql(select: SelectPlan | None) -> str:
     return "" if select is None or select.filter is None else select.filter.sql
 
 
-def _repeats(plan: Plan, manifest: Mapping[str, Any], result: FirstPassResult) -> Iterator[Alert]:
+def _repeats(plan: Plan, manifest: Manifest, result: FirstPassResult) -> Iterator[Alert]:
     """Yields an alert of equal rows, unless a check looks for them."""
     is_told = any(check.finds_equal_rows for check in plan.select.checks)
-    if not is_told and not manifest["counts"].get("repeated"):
-        sampled, rows = result.sampled, manifest["counts"]["written"]
+    if not is_told and not manifest.counts.repeated:
+        sampled, rows = result.sampled, manifest.counts.written
         yield from find_repeats(sampled.compared, sampled.repeats, rows)
 
 

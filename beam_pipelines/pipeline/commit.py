@@ -203,8 +203,7 @@ def is_committed(folder: str, shards: Sequence[ShardInfo]) -> bool:
     """Whether these shards are a part of the dataset that is there."""
     if not files.exists(files.join(folder, dataset_layout.MANIFEST)):
         return False
-    splits = read_manifest(folder)["splits"].values()
-    found = {(shard["path"], shard["crc32c"]) for split in splits for shard in split["shards"]}
+    found = {(shard.path, shard.crc32c) for shard in read_manifest(folder).shards}
     return found >= {(shard.path, f"{shard.crc32c:08x}") for shard in shards}
 
 

@@ -15,6 +15,7 @@ from beam_pipelines.analysis.report import render_comparison
 from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core.errors import RecipeError, mask, nearest
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.dataset.manifest import find_manifest
 from beam_pipelines.pipeline import api
 
@@ -54,11 +55,11 @@ class DataComparison:
 
 @dataclasses.dataclass(frozen=True)
 class _Side:
-    """One side: its statistics by split, and its manifest, maybe empty."""
+    """One side: its statistics by split, and its manifest, if any."""
 
     path: str
     statistics: Mapping[str, Statistics]
-    manifest: Mapping[str, Any]
+    manifest: Manifest | None
 
 
 def compare_data(
@@ -112,12 +113,12 @@ def _side(path: str, stack: contextlib.ExitStack) -> _Side:
     if not is_stored(path):
         folder = stack.enter_context(api.folder_or_temporary(None))
         api.describe(path, folder)
-    return _Side(path, read_statistics(folder), find_manifest(folder) or {})
+    return _Side(path, read_statistics(folder), find_manifest(folder))
 
 
 def _has_encodings(side: _Side) -> bool:
     """Whether a dataset has features that statistics, of columns before encoding, lack."""
-    recipe = side.manifest.get("recipe", {})
+    recipe = side.manifest.recipe if side.manifest else {}
     return bool(recipe.get("encode") or recipe.get("preprocessing_fn"))
 
 
@@ -162,7 +163,7 @@ def _lost_splits(
 
 
 def _joins(
-    base: Mapping[str, Any], test: Mapping[str, Any]
+    base: Manifest | None, test: Manifest | None
 ) -> dict[str, tuple[JoinMatches, JoinMatches]]:
     """Returns the joins of both sides, if they are the same ones."""
     if not base or not test:
@@ -187,7 +188,7 @@ def _join_findings(
             yield f"join with '{name}': {one.text}"
 
 
-def _size(manifest: Mapping[str, Any]) -> tuple[int, int] | None:
+def _size(manifest: Manifest | None) -> tuple[int, int] | None:
     """Returns bytes and number of all shards."""
-    shards = [one for split in manifest.get("splits", {}).values() for one in split["shards"]]
-    return (sum(one["bytes"] for one in shards), len(shards)) if shards else None
+    shards = list(manifest.shards) if manifest else []
+    return (sum(one.bytes for one in shards), len(shards)) if shards else None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from beam_pipelines.core import signals
 from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, REJECTED, TEMPORARY
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.core.shard_formats import SHARD_FOLDERS, files_of
+from beam_pipelines.core.shard_formats import SHARD_FOLDERS
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.commit import PARTS, PARTS_OF_DESCRIPTION
@@ -156,12 +156,7 @@ def _shards(output: str) -> set[str]:
     """
     if not files.exists(files.join(output, MANIFEST)):
         return set()
-    return {
-        file["path"]
-        for split in read_manifest(output)["splits"].values()
-        for shard in split["shards"]
-        for file in files_of(shard)
-    }
+    return {file.path for shard in read_manifest(output).shards for file in shard.files}
 
 
 def remove_orphans(output: str) -> None:

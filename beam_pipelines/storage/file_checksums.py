@@ -6,12 +6,12 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import google_crc32c
 from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.manifest import CheckedFile, InnerPath
 from beam_pipelines.storage import files
 
 _CONNECTIONS = 16
@@ -54,17 +54,18 @@ def size_and_crc32c(path: str) -> tuple[int, int]:
     return size, crc
 
 
-def entries_of(paths: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Returns name -> size and CRC-32C of files.
-
-    As a manifest has them.
+def entries_of(paths: Mapping[InnerPath, str]) -> dict[InnerPath, CheckedFile]:
+    """Returns the checksums of files, sorted by name.
 
     Args:
       paths: name -> path.
     """
     with ThreadPoolExecutor(_CONNECTIONS) as executor:
         found = dict(zip(paths, executor.map(size_and_crc32c, paths.values()), strict=True))
-    return {name: {"bytes": size, "crc32c": f"{crc:08x}"} for name, (size, crc) in found.items()}
+    return {
+        name: CheckedFile(bytes=size, crc32c=f"{crc:08x}")
+        for name, (size, crc) in sorted(found.items())
+    }
 
 
 def folder_fingerprint(folder: str) -> str:

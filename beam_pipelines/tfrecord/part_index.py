@@ -28,6 +28,7 @@ from beam_pipelines.core._native.shared import FOOTER_BYTES, HEADER_BYTES
 from beam_pipelines.core.compression import PARQUET_COMPRESSION, PartCompression
 from beam_pipelines.core.dataset_layout import index_path
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.manifest import ManifestShard
 
 VERSION = 1
 # Bytes of framed records in an extent, and in a run of one. A request takes the CPU time of
@@ -83,7 +84,7 @@ class IndexedShard(NamedTuple):
 
 
 def shards_by_index(
-    split: str, shards: Iterable[Mapping[str, Any]]
+    split: str, shards: Iterable[ManifestShard]
 ) -> dict[str, tuple[IndexedShard, ...]]:
     """Returns path of an index in a dataset -> its shards.
 
@@ -95,8 +96,8 @@ def shards_by_index(
     """
     found: dict[int, list[IndexedShard]] = {}
     for one in shards:
-        indexed = IndexedShard(one["path"], one["rows"], one["bytes"], one["crc32c"])
-        found.setdefault(one.get("generation", 1), []).append(indexed)
+        indexed = IndexedShard(one.path, one.rows, one.bytes, one.crc32c)
+        found.setdefault(one.generation, []).append(indexed)
     return {index_path(split, number): tuple(own) for number, own in sorted(found.items())}
 
 

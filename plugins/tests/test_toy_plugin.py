@@ -56,7 +56,7 @@ def test_rows_are_the_same_on_two_workers(folder: Path) -> None:
         options = (f"--direct_num_workers={workers}",)
         manifest = convert.convert(plan_of(folder), str(out), beam_options=options, quiet=True)
         shards = {path.name: path.read_bytes() for path in sorted(out.glob("examples/*/*.gz"))}
-        found.append([shards, manifest["findings"], manifest["counts"]])
+        found.append([shards, manifest.findings, manifest.counts])
         listed = (out / "rejected/d.jsonl").read_text().splitlines()
         assert {json.loads(row)["position"] for row in listed} == {"line 8", "line 301"}
     assert found[0] == found[1]

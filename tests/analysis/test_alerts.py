@@ -172,7 +172,7 @@ def test_what_readers_of_images_add() -> None:
 def test_the_lines_of_the_summary() -> None:
     """Each kind has a line, which names a few columns."""
     found = [Alert("rows", "duplicates", "…"), *(Alert(f"c{n}", "empty", "…") for n in range(7))]
-    lines = list(lines_of({"alerts": by_kind(found)}))
+    lines = list(lines_of(by_kind(found)))
     assert lines == ["duplicates: rows", "empty: c0, c1, c2, c3, c4 and 2 more"]
     assert list(lines_of({})) == []
 

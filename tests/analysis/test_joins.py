@@ -6,6 +6,7 @@ import pytest
 
 from beam_pipelines.analysis.joins import JoinMatches, check_joins, joins_of
 from beam_pipelines.core.errors import DataError
+from tests.support.manifests import parsed_manifest
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,8 @@ def test_a_join_is_judged_by_its_counts(
 def test_a_manifest_has_the_expectations() -> None:
     """Manifests of earlier versions have none."""
     counts = {"source": "a", "matched": 1, "unmatched": 2, "dropped": 3, "added": 4}
-    old = {"recipe": {"join": [{}]}, "joins": [counts]}
+    old = parsed_manifest(recipe={"join": [{}]}, joins=[counts])
     assert joins_of(old) == [JoinMatches("a", 1, 5, 4)]
-    new = {"recipe": {"join": [{"require_match": 0.5, "max_fanout": 9.0}]}, "joins": [counts]}
+    join = {"require_match": 0.5, "max_fanout": 9.0}
+    new = parsed_manifest(recipe={"join": [join]}, joins=[counts])
     assert joins_of(new) == [JoinMatches("a", 1, 5, 4, 0.5, 9.0)]

@@ -58,7 +58,7 @@ def test_a_sum_of_each_chunk(folder: Path) -> None:
         manifest = convert.convert(
             plan_of(folder, "most_nulls: n\n"), out, beam_options=options, quiet=True
         )
-        found.append([manifest["splits"], found_by(manifest, "most_nulls")])
+        found.append([manifest.splits, found_by(manifest, "most_nulls")])
     assert found[0] == found[1]
     line = "n: 4 of 400 rows have none; the first is ['d.csv, line 9']"
     assert found[0][1][0]["line"] == line
@@ -89,9 +89,9 @@ def test_rows_that_a_check_leaves_out(folder: Path) -> None:
     out = str(folder / "out")
     recipe = "derive: {tens: id // 10}\nduplicates: {by: tens, action: drop}\nno_twins: n\n"
     manifest = convert.convert(plan_of(folder, recipe), out, quiet=True)
-    counts = manifest["counts"]
-    assert (counts["left_out/duplicates"], counts["left_out/no_twins"]) == (360, 35)
-    assert (counts["read"], counts["written"]) == (400, 5)
+    counts = manifest.counts
+    assert (counts.left_out_by["duplicates"], counts.left_out_by["no_twins"]) == (360, 35)
+    assert (counts.read, counts.written) == (400, 5)
     listed = (folder / "out/rejected/d.jsonl").read_text().splitlines()
     lines = {int(json.loads(row)["position"].split()[-1]) for row in listed}
     assert set(range(2, 402)) - lines == {2, 12, 22, 32, 42}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import logging
 import pathlib
@@ -23,6 +24,7 @@ from beam_pipelines.cli import errors, options, summary
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.cli.options import Flag, split_arguments
 from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
+from tests.support.manifests import parsed_manifest
 
 OWN = {
     name: Flag(name, takes_value)
@@ -328,9 +330,8 @@ def test_the_table_of_features(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "anomalies" / "Split-train" / "SchemaDiff.pb"
     path.write_bytes(anomalies.SerializeToString())
     stream = io.StringIO()
-    summary.print_description(
-        MANIFEST | {"splits": {"train": SIZES}}, str(tmp_path), True, DEFAULT_POLICY, stream
-    )
+    described = dataclasses.replace(MANIFEST, splits={"train": MANIFEST.splits["train"]})
+    summary.print_description(described, str(tmp_path), True, DEFAULT_POLICY, stream)
     text = stream.getvalue()
     assert re.findall(r"[^\n -~─]", text) == []
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip()}

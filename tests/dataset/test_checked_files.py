@@ -80,14 +80,14 @@ def test_all_files_have_checksums(converted: Path) -> None:
         str(path.relative_to(converted)) for path in converted.rglob("*") if path.is_file()
     } - {"dataset.json", "report.html"}
     files = {path for path in files if not path.startswith("examples/")}
-    assert read_manifest(str(converted))["files"].keys() == files
+    assert read_manifest(str(converted)).files.keys() == files
     assert verify_dataset(str(converted)).files == len(files)
 
 
 def test_each_bit_of_the_files(copy: Path) -> None:
     """A flipped bit of any file is found, by its reader too."""
     manifest = read_manifest(str(copy))
-    for path in manifest["files"]:
+    for path in manifest.files:
         full, read = copy / path, reader_of(path)
         good = full.read_bytes()
         is_whole = path.endswith((".pbtxt", ".txt")) or path.startswith(ENCODINGS)
@@ -169,7 +169,7 @@ def test_a_manifest_without_checksums(copy: Path) -> None:
     assert rows_of(copy) == rows
     assert verify_dataset(str(copy)).files == 0
     assert list(make_indexes(str(copy)))
-    assert list(read_manifest(str(copy))["files"]) == [INDEX]
+    assert list(read_manifest(str(copy)).files) == [INDEX]
 
 
 def test_a_reader_that_is_open_while_files_are_replaced(copy: Path) -> None:
@@ -203,7 +203,7 @@ def test_links_out_of_a_dataset(copy: Path) -> None:
     """A link leads out of the dataset only to a known file."""
     manifest = read_manifest(str(copy))
     parts = ("schema", "transform_graph")
-    path = next(copy / name for name in manifest["files"] if name.startswith("transform_graph/"))
+    path = next(copy / name for name in manifest.files if name.startswith("transform_graph/"))
     kept = path.rename(copy.parent / "kept")
     path.symlink_to(kept)  # as caches of downloads do
     (path.parent / "inside").symlink_to(copy / "dataset.json")

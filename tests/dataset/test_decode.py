@@ -6,7 +6,6 @@ Some are refused.
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from sklearn.datasets import load_digits, load_sample_image
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset import decode, loader
+from tests.reader.datasets import example, write_records
 from tests.support.image_files import animation
 
 REQUIRED = "presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }"
@@ -51,32 +51,17 @@ def write_dataset(folder: Path, contents: Sequence[bytes | None], schema: str = 
 
     The label numbers the rows; None is no value.
     """
-    (folder / "schema.pbtxt").write_text(schema)
-    entries, framed, number = [], 0, 0
-    for shard, part in enumerate((contents[: len(contents) // 2], contents[len(contents) // 2 :])):
-        path = folder / f"{shard}.tfrecord"
-        with tf.io.TFRecordWriter(str(path)) as writer:
-            for content in part:
-                example = tf.train.Example()
-                for name in ("image/encoded", "other") if content is not None else ():
-                    example.features.feature[name].bytes_list.value.append(content)
-                example.features.feature["label"].int64_list.value.append(number)
-                writer.write(example.SerializeToString())
-                framed, number = framed + example.ByteSize() + 16, number + 1
-        entries.append({"path": path.name, "rows": len(part), "bytes": path.stat().st_size})
-    manifest = {
-        "format_version": 1,
-        "schema": "schema.pbtxt",
-        "label": "label",
-        "labels": {},
-        "compression": "none",
-    }
-    manifest |= {
-        "record": "example",
-        "splits": {"train": {"rows": number, "framed_bytes": framed, "shards": entries}},
-    }
-    (folder / "dataset.json").write_text(json.dumps(manifest))
-    return str(folder)
+    records = [
+        example(
+            {
+                name: ("bytes", None if content is None else [content])
+                for name in ("image/encoded", "other")
+            }
+            | {"label": ("int64", [number])}
+        )
+        for number, content in enumerate(contents)
+    ]
+    return write_records(folder, schema, records, label="label")
 
 
 def loaded(folder: str, feature: str = "image/encoded", **arguments) -> np.ndarray:
@@ -264,7 +249,7 @@ def test_what_is_no_image_is_named(tmp_path, content):
     The error says how to load the bytes all the same.
     """
     folder = write_dataset(tmp_path, [compressed(random_pixels(5, 7)), content] * 2)
-    message = rf"0\.tfrecord, example 1, feature 'image/encoded': found {len(content)} bytes that TensorFlow does not decode"
+    message = rf"t-00000-of-00002\.tfrecord, example 1, feature 'image/encoded': found {len(content)} bytes that TensorFlow does not decode"
     with pytest.raises(DataError, match=message):
         loader.load(folder)
     assert (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import gzip
 import importlib
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from beam_pipelines.core import manifest_reader
+from beam_pipelines.core import manifest as manifest_values
 from beam_pipelines.core.errors import DataError, PipelineError, RecipeProblems
 from beam_pipelines.dataset import manifest
 from beam_pipelines.pipeline.planning.recipes import load
@@ -330,22 +329,17 @@ def test_a_manifest_that_is_as_it_should_be_is_read(tmp_path: Path) -> None:
     """The original manifest is read; a missing part is named."""
     described = small_manifest()
     described["splits"]["train"]["shards"] = []
-    for form, good in (
-        (manifest_reader.DatasetManifest, small_manifest()),
-        (manifest_reader.LoaderManifest, small_manifest()),
-        (manifest_reader.DescriptionManifest, described),
-    ):
-        manifest_reader.read_form(form, good)
-        for key in ("schema", "splits", "compression"):
-            tree = copy.deepcopy(good)
-            del tree[key]
-            with pytest.raises(manifest_reader.FormError, match=f"lacks '{key}'"):
-                manifest_reader.read_form(form, tree)
-    for form in (manifest_reader.DatasetManifest, manifest_reader.LoaderManifest):
-        with pytest.raises(manifest_reader.FormError, match="expected a list with something in it"):
-            manifest_reader.read_form(form, described)
-    with pytest.raises(manifest_reader.FormError, match="expected an empty list"):
-        manifest_reader.read_form(manifest_reader.DescriptionManifest, small_manifest())
+    parse = manifest_values.parse_manifest
+    for is_description, good in enumerate((small_manifest(), described)):
+        parse(json.dumps(good).encode(), "d.json", bool(is_description))
+        for key in ("schema", "splits", "compression", "counts", "label"):
+            tree = {name: value for name, value in good.items() if name != key}
+            with pytest.raises(DataError, match=f"lacks '{key}'"):
+                parse(json.dumps(tree).encode(), "d.json", bool(is_description))
+    with pytest.raises(DataError, match="expected a list with something in it"):
+        parse(json.dumps(described).encode(), "d.json")
+    with pytest.raises(DataError, match="at 'splits/train/shards', expected an empty list"):
+        parse(json.dumps(small_manifest()).encode(), "d.json", True)
     support.write(tmp_path / "dataset.json", b"[" * 100_000)
     with pytest.raises(DataError, match="is not a manifest"):
         manifest.read_manifest(str(tmp_path))

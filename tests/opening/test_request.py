@@ -16,6 +16,7 @@ from hypothesis import given, settings
 import beam_pipelines as bp
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.opening.request import plan_request
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.protect import Protection
@@ -23,6 +24,7 @@ from beam_pipelines.sql.derive_rows import Deriver
 from beam_pipelines.sql.expressions import NoValueError
 from beam_pipelines.transforms import select
 from tests.opening.test_encoder import assert_same, rows_of
+from tests.support.manifests import parsed_manifest
 
 COLUMNS = pa.schema(
     [
@@ -110,10 +112,10 @@ def recipes(draw: st.DrawFn) -> Recipe:
     return Recipe("test", {"rows": Source("rows")}, "rows", derive=derive)
 
 
-def manifest_of(columns: dict[str, Any], **sources: Any) -> dict[str, Any]:
+def manifest_of(columns: dict[str, Any], **sources: Any) -> Manifest:
     """The part of a manifest that says the types of columns."""
     own = {field.name: type_name(field.type) for field in COLUMNS}
-    return {"columns": columns, "sources": {"rows": {"columns": own}, **sources}}
+    return parsed_manifest(columns=columns, sources={"rows": {"columns": own}, **sources})
 
 
 @settings(max_examples=25, deadline=None)

@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
@@ -79,7 +80,7 @@ def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def converted(
     data: Path, output: Path, *options: str, recipe: str = RECIPE, **arguments: Any
-) -> dict[str, Any]:
+) -> Manifest:
     """Converts and returns the manifest."""
     text = recipe.replace("STRATEGY", arguments.pop("strategy", "broadcast"))
     parsed = parse_recipe(text, "recipe.yaml", str(data))
@@ -169,13 +170,13 @@ def test_every_row_arrives_once_with_its_values(data: Path, tmp_path: Path) -> N
     }
     assert Counter(found["train"] + found["eval"]) == expected_rows(data)
     assert not {row[0] for row in found["train"]} & {row[0] for row in found["eval"]}
-    counts = manifest["counts"]
-    assert counts["read"] == ROWS == counts["written"] + counts["filtered"] + counts["dropped"]
+    counts = manifest.counts
+    assert counts.read == ROWS == counts.written + counts.filtered + counts.dropped
     for split, rows in found.items():
-        shards = manifest["splits"][split]["shards"]
+        shards = manifest.splits[split].shards
         assert len(shards) == 3
-        assert sum(shard["rows"] for shard in shards) == len(rows)
-        assert max(shard["rows"] for shard in shards) - min(shard["rows"] for shard in shards) <= 1
+        assert sum(shard.rows for shard in shards) == len(rows)
+        assert max(shard.rows for shard in shards) - min(shard.rows for shard in shards) <= 1
 
 
 def test_records_parse_by_the_schema(data: Path, tmp_path: Path) -> None:
@@ -187,7 +188,7 @@ def test_records_parse_by_the_schema(data: Path, tmp_path: Path) -> None:
 
     manifest = converted(data, tmp_path / "out")
     schema = text_format.Parse(
-        (tmp_path / "out" / manifest["schema"]).read_text(), schema_pb2.Schema()
+        (tmp_path / "out" / manifest.schema).read_text(), schema_pb2.Schema()
     )
     spec = {
         name: tensor_representation_util.CreateTfExampleParserConfig(representation, feature.type)
@@ -197,15 +198,13 @@ def test_records_parse_by_the_schema(data: Path, tmp_path: Path) -> None:
         ).items()
         if name == feature.name
     }
-    shards = [
-        str(tmp_path / "out" / shard["path"]) for shard in manifest["splits"]["train"]["shards"]
-    ]
+    shards = [str(tmp_path / "out" / shard.path) for shard in manifest.splits["train"].shards]
     rows = 0
     for batch in tf.data.TFRecordDataset(shards, "GZIP").batch(500):
         parsed = tf.io.parse_example(batch, spec)
         assert parsed["day"].dtype == tf.float32
         rows += int(parsed["user"].shape[0])
-    assert rows == manifest["splits"]["train"]["rows"]
+    assert rows == manifest.splits["train"].rows
 
 
 def test_the_way_does_not_matter(data: Path, tmp_path: Path) -> None:
@@ -254,7 +253,7 @@ def test_compressions(data: Path, tmp_path: Path, compression: str) -> None:
         f"{compression}}}"
     )
     manifest = converted(data, tmp_path / "out", recipe=recipe)
-    shard = str(tmp_path / "out" / manifest["splits"]["train"]["shards"][0]["path"])
+    shard = str(tmp_path / "out" / manifest.splits["train"].shards[0].path)
     kind = {"gzip": "GZIP", "zlib": "ZLIB", "none": ""}[compression]
     assert (
         sum(1 for _ in tf.data.TFRecordDataset(shard, kind))
@@ -279,10 +278,10 @@ def test_shard_sizes(tmp_path: Path, shuffle: str) -> None:
         f"name: t\nsources: {{t: {{path: t.csv}}}}\noutput: {{shard_size: 200 KB, shuffle: "
         f"{shuffle}}}"
     )
-    shards = converted(tmp_path, tmp_path / "out", recipe=recipe)["splits"]["train"]["shards"]
+    shards = converted(tmp_path, tmp_path / "out", recipe=recipe).splits["train"].shards
     assert len(shards) > 3
-    assert all(150_000 <= shard["bytes"] <= 250_000 for shard in shards)
-    rows = [shard["rows"] for shard in shards]
+    assert all(150_000 <= shard.bytes <= 250_000 for shard in shards)
+    rows = [shard.rows for shard in shards]
     assert max(rows) <= 1.05 * min(rows)
 
 
@@ -294,7 +293,7 @@ def test_empty_split_and_more_shards_than_rows(tmp_path: Path) -> None:
         "{num_shards: 3}"
     )
     manifest = converted(tmp_path, tmp_path / "out", recipe=recipe)
-    assert manifest["splits"]["eval"]["rows"] == 0
+    assert manifest.splits["eval"].rows == 0
     assert len(examples(tmp_path / "out", "train")) == 2
     assert examples(tmp_path / "out", "eval") == []
     verify_dataset(str(tmp_path / "out"))

@@ -68,12 +68,14 @@ def test_workers_leave_out_the_same_rows(folder: Path, more: str, written: int) 
         out = folder / f"out{workers}"
         options = (f"--direct_num_workers={workers}",)
         manifest = convert.convert(plan, str(out), beam_options=options, quiet=True)
-        shards.append([manifest["splits"], found_by(manifest, "duplicates")[0], manifest["counts"]])
+        shards.append([manifest.splits, found_by(manifest, "duplicates")[0], manifest.counts])
         assert verify_dataset(str(out)).rows == written
     assert shards[0] == shards[1]
-    counts = manifest["counts"]
-    left_out = counts["read"] - counts["filtered"] - written
-    assert counts["left_out/duplicates"] == left_out == found_by(manifest, "duplicates")[0]["found"]
+    counts = manifest.counts
+    left_out = counts.read - counts.filtered - written
+    assert (
+        counts.left_out_by["duplicates"] == left_out == found_by(manifest, "duplicates")[0]["found"]
+    )
     if left_out == 100:
         rows = rejected(folder / "out4")
         assert [row["position"] for row in rows[:2]] == ["line 602", "line 604"]
@@ -89,7 +91,7 @@ def test_by_columns_that_are_not_written(folder: Path) -> None:
     """The first row of each id stays."""
     plan = plan_of(folder, "{by: id, action: drop}", "drop: id\noutput: {shuffle: false}\n")
     manifest = convert.convert(plan, str(folder / "out"), quiet=True)
-    assert manifest["counts"]["written"] == 300
+    assert manifest.counts.written == 300
     (batch,) = bp.open(str(folder / "out")).batches("train", 300, shuffle=False)
     assert batch["n"].ravel().tolist() == list(range(300))
     assert rejected(folder / "out")[0]["reason"] == "a duplicate: an earlier row has the same id"
@@ -103,7 +105,7 @@ def test_values_are_unique_in_the_rows_that_stay(folder: Path) -> None:
     plan = plan_of(folder, "{by: note, action: drop}", more)
     manifest = convert.convert(plan, str(folder / "out"), quiet=True)
     assert (
-        manifest["counts"]["left_out/duplicates"],
+        manifest.counts.left_out_by["duplicates"],
         found_by(manifest, "expect")[0]["severity"],
     ) == (100, "ok")
     # The last row of a chunk stays, and all others in it are left out.
@@ -122,9 +124,9 @@ def test_rows_that_a_join_made(folder: Path) -> None:
     )
     plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
     manifest = convert.convert(plan, str(folder / "out"), quiet=True)
-    counts = manifest["counts"]
+    counts = manifest.counts
     # Ids 1 and 2 occur twice, with another n; id 1 has two matches.
-    assert (counts["written"], counts["added"], counts["left_out/duplicates"]) == (4, 2, 2)
+    assert (counts.written, counts.added, counts.left_out_by["duplicates"]) == (4, 2, 2)
     assert [row["position"] for row in rejected(folder / "out")] == ["line 4", "line 604"]
     assert verify_dataset(str(folder / "out")).rows == 4
 
@@ -162,7 +164,7 @@ def test_a_warning_changes_no_byte(folder: Path) -> None:
     warned = plan_of(folder, "{by: rows}", "drop: n\n")
     before = convert.convert(plain, str(folder / "plain"), quiet=True)
     manifest = convert.convert(warned, str(folder / "out"), quiet=True)
-    assert manifest["splits"] == before["splits"]
+    assert manifest.splits == before.splits
     text = io.StringIO()
     print_summary(manifest, str(folder / "out"), text)
     assert (

@@ -69,14 +69,14 @@ def test_counts_are_those_of_a_real_run(plan, tmp_path):
     scale = make_scale(plan, make_preview(plan))
     manifest = convert.convert(plan, str(tmp_path / "out"), quiet=True)
     assert scale.ranges == len(plan.base.ranges) == FILES
-    found = {name: len(split["shards"]) for name, split in manifest["splits"].items()}
+    found = {name: len(split.shards) for name, split in manifest.splits.items()}
     assert {name: split.shards for name, split in scale.splits.items()} == found
     assert min(found.values()) > 1
-    for name, split in manifest["splits"].items():
-        assert scale.splits[name].rows == pytest.approx(split["rows"], rel=0.1)
+    for name, split in manifest.splits.items():
+        assert scale.splits[name].rows == pytest.approx(split.rows, rel=0.1)
     assert scale.rows == pytest.approx(FILES * ROWS, rel=0.05)
     assert scale.shard_bytes == pytest.approx(
-        sum(split["bytes"] for split in manifest["splits"].values()), rel=0.1
+        sum(split.bytes for split in manifest.splits.values()), rel=0.1
     )
 
 

@@ -92,7 +92,7 @@ def test_a_warning_changes_no_byte(folder: Path) -> None:
     manifest = convert.convert(
         plan_of(folder, "warn", "keep: n\n"), str(folder / "out"), quiet=True
     )
-    assert manifest["splits"] == before["splits"]
+    assert manifest.splits == before.splits
     text_out = io.StringIO()
     print_summary(manifest, str(folder / "out"), text_out)
     assert "warning  leaks: 20 of 100 rows of 'eval' (20.0%) are also in" in text_out.getvalue()

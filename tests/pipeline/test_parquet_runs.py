@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
@@ -103,7 +104,7 @@ def test_lost_shards_are_written_again(data: Path, tmp_path: Path) -> None:
     first.unlink()
     second.write_bytes(second.read_bytes()[:-1])
     manifest = converted(data, output, "also: parquet", resume=True)
-    assert manifest["timings"]["resumed_shards"] == 4
+    assert manifest.timings["resumed_shards"] == 4
     assert files_of(output) == files_of(tmp_path / "whole")
 
 
@@ -123,4 +124,4 @@ def test_shards_without_rows_have_the_columns(data: Path, tmp_path: Path) -> Non
     tables = [pq.read_table(path) for path in sorted(tmp_path.glob("out/parquet/*/*"))]
     assert {str(table.schema) for table in tables} == {"number: int64\nplace: string"}
     assert sorted(table.num_rows for table in tables) == [0, 0, 0, 0, 1, 1]
-    assert read_manifest(str(tmp_path / "out"))["counts"]["written"] == 2
+    assert read_manifest(str(tmp_path / "out")).counts.written == 2

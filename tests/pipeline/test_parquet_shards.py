@@ -23,6 +23,7 @@ from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.dataset.inspect import inspect_examples
+from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
@@ -206,7 +207,7 @@ def test_the_summary_names_the_second_format(datasets: dict[tuple[str, str], Pat
     As JSON, it has their number and size in each split.
     """
     folder = datasets["rows", "both"]
-    manifest = json.loads((folder / "dataset.json").read_text())
+    manifest = read_manifest(str(folder))
     printed = io.StringIO()
     print_summary(manifest, "out", printed)
     size = sum(path.stat().st_size for path in folder.glob("parquet/*/*"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset.manifest import Manifest
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import resume
 from beam_pipelines.pipeline.convert import convert
@@ -179,7 +179,7 @@ def test_whole_shards_are_kept(change, kept, data, broken_off, reference, tmp_pa
     change(output)
     dates = written(output / "_temporary")
     manifest = converted(data, output, resume=True)
-    assert manifest["timings"]["resumed_shards"] == kept
+    assert manifest.timings["resumed_shards"] == kept
     assert shards_of(output) == reference
     assert len(written(output).items() & dates.items()) == kept
     assert verify_dataset(str(output)).rows == 2_000
@@ -190,7 +190,7 @@ def test_another_recipe_starts_over(data: Path, broken_off: Path, tmp_path: Path
     """Shards of another recipe are not taken over."""
     output, fresh = tmp_path / "out", tmp_path / "fresh"
     shutil.copytree(broken_off, output)
-    assert "resumed_shards" not in converted(data, output, seed=2, resume=True)["timings"]
+    assert "resumed_shards" not in converted(data, output, seed=2, resume=True).timings
     converted(data, fresh, seed=2)
     assert shards_of(output) == shards_of(fresh)
 
@@ -206,14 +206,14 @@ def test_other_input_starts_over(data: Path, broken_off: Path, tmp_path: Path) -
     table = other / "visits.csv"
     table.write_text(table.read_text().replace("1999,", "9991,"))
     shutil.copystat(data / "visits.csv", table)
-    assert "resumed_shards" not in converted(other, output, resume=True)["timings"]
+    assert "resumed_shards" not in converted(other, output, resume=True).timings
 
 
 def test_without_resume_all_is_written_anew(data, broken_off, reference, tmp_path):
     """Without --resume a run starts over, and keeps no earlier file."""
     output = tmp_path / "out"
     shutil.copytree(broken_off, output)
-    assert "resumed_shards" not in converted(data, output)["timings"]
+    assert "resumed_shards" not in converted(data, output).timings
     assert shards_of(output) == reference
     assert not (output / "_temporary").exists()
 

@@ -6,12 +6,12 @@ import collections
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(folder: Path, sample: str, more: str = "", workers: int = 1) -> dict[str, Any]:
+def run(folder: Path, sample: str, more: str = "", workers: int = 1) -> Manifest:
     text = (
         "name: t\nsources: {t: t.csv}\nsplit: {train: 0.8, eval: 0.2, stratify: label}\n"
         f"sample: {sample}\nlabel: label\n{more}"
@@ -72,9 +72,9 @@ def test_classes_are_sampled(folder, sample, more, classes):
     assert [manifest[key] for key in ("splits", "counts", "sample")] == [
         again[key] for key in ("splits", "counts", "sample")
     ]
-    counts = manifest["counts"]
-    assert verify_dataset(str(folder / "out1")).rows == counts["written"]
-    assert counts["written"] == ROWS - counts["sampled_out"] + counts["repeated"]
+    counts = manifest.counts
+    assert verify_dataset(str(folder / "out1")).rows == counts.written
+    assert counts.written == ROWS - counts.sampled_out + counts.repeated
     found, weights = collections.Counter[int](), collections.Counter[int]()
     for row in read_examples(folder / "out1", "train"):
         found[row["label"]] += 1
@@ -82,18 +82,18 @@ def test_classes_are_sampled(folder, sample, more, classes):
     for number, rows in {0: 720, 1: 80}.items():
         assert classes[number] in (None, found[number])
         assert weights[number] == pytest.approx(rows, rel=0.1)
-    assert manifest["splits"]["eval"]["rows"] == 200
+    assert manifest.splits["eval"].rows == 200
     assert {row["w"] for row in read_examples(folder / "out1", "eval")} == {1.0}
-    written = {each["class"]: each["written"] for each in manifest["sample"]["classes"]}
+    written = {each["class"]: each["written"] for each in manifest.sample["classes"]}
     assert written.items() <= {"0": found[0], "1": found[1]}.items()
     printed = io.StringIO()
     print_summary(manifest, "out", stream=printed)
-    for count, what in ((counts["sampled_out"], "sampled out"), (counts["repeated"], "added by")):
+    for count, what in ((counts.sampled_out, "sampled out"), (counts.repeated, "added by")):
         assert not count or f"{count:,} {what}" in printed.getvalue()
     assert f"0 in train: 720 rows became {found[0]:,}" in printed.getvalue()
     printed = io.StringIO()
     print_summary(manifest, "out", stream=printed, form="json")
-    assert json.loads(printed.getvalue())["sample"] == manifest["sample"]
+    assert json.loads(printed.getvalue())["sample"] == manifest.sample
 
 
 def test_new_data_have_the_weight_one(folder: Path) -> None:
@@ -101,7 +101,7 @@ def test_new_data_have_the_weight_one(folder: Path) -> None:
     run(folder, "{rates: {0: 0.5}, weight: w}", "encode: {day: vocabulary}\n")
     plan = plan_transform(str(folder / "out1"), [str(folder / "t.csv")], {}, "new")
     manifest = convert.convert(plan, str(folder / "new"), quiet=True)
-    assert manifest["counts"]["written"] == ROWS
+    assert manifest.counts.written == ROWS
     assert {row["w"] for row in read_examples(folder / "new", "new")} == {1.0}
     grown = plan_transform(str(folder / "out1"), [str(folder / "t.csv")], {}, None)
     assert (plan.split.sample.rates, grown.split.sample.rates) == ((), (0.5,))

@@ -31,6 +31,7 @@ import beam_pipelines as bp
 from beam_pipelines.analysis.statistics.datasets import merge_datasets, read_accumulators
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.checked_files import add_files
 from beam_pipelines.dataset.inspect import inspect_examples
@@ -186,9 +187,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def converted(
-    data: Path, output: Path, recipe: str, *options: str, **arguments: Any
-) -> dict[str, Any]:
+def converted(data: Path, output: Path, recipe: str, *options: str, **arguments: Any) -> Manifest:
     """Converts and returns the manifest."""
     parsed = parse_recipe(recipe, "recipe.yaml", str(data))
     options = options or ("--direct_num_workers=1",)
@@ -250,9 +249,9 @@ def test_grouped_rows_are_all_there(data: Path, grouped: Path) -> None:
                 row["item"] for row in rows
             ]
     assert seen == set(expected)
-    counts = read_manifest(str(grouped))["counts"]
-    assert counts["read"] == 4_000 == counts["filtered"] + counts["merged"] + counts["written"]
-    assert counts["written"] == len(seen)
+    counts = read_manifest(str(grouped)).counts
+    assert counts.read == 4_000 == counts.filtered + counts.merged + counts.written
+    assert counts.written == len(seen)
     assert verify_dataset(str(grouped)).rows == len(seen)
 
 
@@ -323,12 +322,12 @@ def test_lists_become_feature_lists(data: Path, lists: Path) -> None:
             ] == row["tags"]
             count += 1
     assert count == 400 == verify_dataset(str(lists)).rows
-    assert read_manifest(str(lists))["record"] == "sequence_example"
+    assert read_manifest(str(lists)).record == "sequence_example"
 
 
 def read_schema(folder: Path) -> schema_pb2.Schema:
     """Returns the schema that parses the records."""
-    path = folder / read_manifest(str(folder))["schema"]
+    path = folder / read_manifest(str(folder)).schema
     return text_format.Parse(path.read_text(), schema_pb2.Schema())
 
 

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
@@ -36,7 +37,7 @@ ROWS = [row | {"s": row["s"] or None} for row in ROWS]
 TABLE = pa.Table.from_pylist(ROWS)
 
 
-def converted(folder: Path, recipe: str) -> dict[str, Any]:
+def converted(folder: Path, recipe: str) -> Manifest:
     """Converts into ``out``, verifies, and returns the manifest."""
     parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
     manifest = convert.convert(make_plan(parsed), str(folder / "out"), quiet=True)
@@ -146,7 +147,7 @@ def test_formats(case: str, tmp_path: Path) -> None:
     name, content, options = FILES[case]
     (tmp_path / name).write_bytes(content())
     recipe = f"name: t\nsources: {{t: {{path: {name}, {options}}}}}\noutput: {{shuffle: false}}"
-    assert converted(tmp_path, recipe)["counts"]["read"] == len(ROWS)
+    assert converted(tmp_path, recipe).counts.read == len(ROWS)
     assert examples(tmp_path / "out") == expected(ROWS)
 
 
@@ -236,7 +237,7 @@ def test_split_by_time_and_multiples_of_shards(tmp_path: Path) -> None:
         ("train", [day for day in days if day.month < 11]),
         ("eval", [day for day in days if day.month >= 11]),
     ):
-        assert len(manifest["splits"][name]["shards"]) == 3
+        assert len(manifest.splits[name].shards) == 3
         found = [
             datetime.date(1970, 1, 1) + datetime.timedelta(days=row["day"])
             for row in examples(tmp_path / "out", name)

@@ -13,6 +13,7 @@ import pytest
 
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
@@ -41,7 +42,7 @@ def plan_of(folder: Path, split: str, more: str = "") -> Plan:
     return make_plan(parse_recipe(text, "r.yaml", str(folder)))
 
 
-def run(folder: Path, plan: Plan, workers: int = 1) -> dict[str, Any]:
+def run(folder: Path, plan: Plan, workers: int = 1) -> Manifest:
     out = folder / f"out{workers}"
     options = (f"--direct_num_workers={workers}",)
     return convert.convert(plan, str(out), beam_options=options, quiet=True, overwrite=True)
@@ -71,7 +72,7 @@ def test_classes_have_their_shares(folder: Path, split: str, more: str) -> None:
     plan = plan_of(folder, split, more)
     manifest = run(folder, plan)
     again = run(folder, plan, 4)
-    assert manifest["splits"] == again["splits"]
+    assert manifest.splits == again.splits
     assert verify_dataset(str(folder / "out1")).rows == ROWS
     shares = plan.recipe.split.shares
     found = collections.defaultdict(dict)
@@ -82,7 +83,7 @@ def test_classes_have_their_shares(folder: Path, split: str, more: str) -> None:
         )
         for number, rows in counted.items():
             found[number][name] = rows
-    entry = manifest["class_shares"]
+    entry = manifest.class_shares
     assert entry["classes"] == len(found)
     for number, own in found.items():
         assert entry["rows"][", ".join(map(str, number))] == own
@@ -93,7 +94,7 @@ def test_classes_have_their_shares(folder: Path, split: str, more: str) -> None:
 def test_the_summary_says_how_near_the_shares_are(folder: Path) -> None:
     """The summary and ``--format json`` have the shares of classes."""
     manifest = run(folder, plan_of(folder, "{train: 0.8, eval: 0.2, stratify: label}"))
-    entry = manifest["class_shares"]
+    entry = manifest.class_shares
     printed = io.StringIO()
     print_summary(manifest, "out", stream=printed)
     assert "2 classes of label: train 80.00%" in printed.getvalue()

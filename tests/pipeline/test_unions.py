@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
@@ -47,7 +47,7 @@ def plan_of(folder: Path, union: str, more: str = "") -> Plan:
     return make_plan(parse_recipe(text, "r.yaml", str(folder)))
 
 
-def run(folder: Path, plan: Plan, workers: int = 1) -> dict[str, Any]:
+def run(folder: Path, plan: Plan, workers: int = 1) -> Manifest:
     options = (f"--direct_num_workers={workers}",)
     out = str(folder / f"out{workers}")
     return convert.convert(plan, out, beam_options=options, quiet=True, overwrite=True)
@@ -64,7 +64,7 @@ def test_rows_of_all_sources(folder: Path) -> None:
     plan = plan_of(folder, UNION, "output: {shuffle: false}\nduplicates: {action: drop}\n")
     assert len(plan.base.ranges) > 5
     manifest = run(folder, plan)
-    assert manifest["splits"] == run(folder, plan, 4)["splits"]
+    assert manifest.splits == run(folder, plan, 4).splits
     assert verify_dataset(str(folder / "out1")).rows == 450
     expected = [
         *({"id": n, "note": f"a\n{n}", "price": n % 7, "origin": "web"} for n in range(300)),
@@ -79,8 +79,8 @@ def test_rows_of_all_sources(folder: Path) -> None:
         for row in read_examples(folder / "out1", "train")
     ]
     assert found == expected
-    assert manifest["sources"]["all"]["format"] == "union"
-    assert len(manifest["sources"]["all"]["files"]) == 3
+    assert manifest.sources["all"].format == "union"
+    assert len(manifest.sources["all"].files) == 3
 
 
 def test_previews(folder: Path) -> None:

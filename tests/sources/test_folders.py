@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.manifest import ManifestSource
 from beam_pipelines.pipeline.planning.transform import as_in_dataset
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import partitions
@@ -302,7 +303,7 @@ def test_new_data_keep_the_types_of_keys(tmp_path: Path) -> None:
     """A later folder is read with the dataset's types."""
     write_events(tmp_path / "e", ["k=1"])
     columns = {"n": "int64", "k": "text"}
-    entry: Any = {"format": "parquet", "columns": columns, "labels": {}, "partitions": ["k"]}
+    entry = ManifestSource(format="parquet", columns=columns, partitions=("k",))
     kept = as_in_dataset(source(tmp_path / "e"), entry)
     assert kept.types == {"k": "text"}
     assert read_rows(tmp_path / "e", types=kept.types)[0]["k"] == "1"

@@ -24,6 +24,7 @@ from PIL import Image
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.core.limits import Limits
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
@@ -71,7 +72,7 @@ def rows_of(
     return table.to_pylist(), rejected
 
 
-def converted(folder: Path, recipe: str) -> dict[str, Any]:
+def converted(folder: Path, recipe: str) -> Manifest:
     """Converts into ``out``, verifies, and returns the manifest."""
     parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
     manifest = convert.convert(make_plan(parsed), str(folder / "out"), quiet=True)
@@ -443,12 +444,12 @@ def test_a_dataset_of_class_folders(tmp_path):
     written = write_digits(tmp_path / "photos", 120, ("png", "jpeg"))
     manifest = converted(tmp_path, f"{RECIPE}split: {{train: 0.8, eval: 0.2}}\n")
     names = sorted(DIGIT_NAMES)
-    assert manifest["labels"] == {"image/class/label": names}
+    assert manifest.labels == {"image/class/label": names}
     assert (tmp_path / "out" / "labels.txt").read_text() == "".join(
         f"{i}:{name}\n" for i, name in enumerate(names)
     )
-    (entry,) = manifest["sources"]["digits"]["files"]
-    assert (entry["files"], entry["bytes"]) == (120, sum(len(data) for _, data in written.values()))
+    (entry,) = manifest.sources["digits"].files
+    assert (entry.files, entry.bytes) == (120, sum(len(data) for _, data in written.values()))
     info = loader.info(tmp_path / "out")
     assert info.labels() == tuple(names)
     seen = {}
@@ -504,8 +505,8 @@ from: photos
 join: [{source: labels, on: {image/filename: file}, how: inner}]
 """
     manifest = converted(tmp_path, recipe)
-    assert manifest["counts"]["dropped"] == 1
-    assert manifest["labels"] == {}
+    assert manifest.counts.dropped == 1
+    assert manifest.labels == {}
     assert not (tmp_path / "out" / "labels.txt").exists()
     (features,) = loader.load(tmp_path / "out", images=False)
     kinds = dict(
@@ -554,7 +555,7 @@ def test_rejected_images_are_listed(tmp_path):
     write_digits(tmp_path / "photos", 30)
     (tmp_path / "photos" / "one" / "broken.jpg").write_bytes(CASES["RGB jpeg"][:200])
     manifest = converted(tmp_path, f"{RECIPE}on_error: {{reject: 10%}}\n")
-    assert (manifest["counts"]["read"], manifest["counts"]["rejected"]) == (30, 1)
+    assert (manifest.counts.read, manifest.counts.rejected) == (30, 1)
     (line,) = (tmp_path / "out" / "rejected" / "digits.jsonl").read_text().splitlines()
     assert json.loads(line)["file"].endswith("photos/one/broken.jpg")
 
@@ -596,7 +597,7 @@ def test_the_example_meets_its_schema(tmp_path):
     recipe = (REPOSITORY / "examples" / "images" / "recipe.yaml").read_text()
     recipe = recipe.replace("../../schemas", str(REPOSITORY / "schemas"))
     manifest = converted(tmp_path, recipe)
-    assert manifest["counts"]["written"] == 40
+    assert manifest.counts.written == 40
     batch, labels = next(iter(loader.load(tmp_path / "out", "train", batch_size=16)))
     assert batch["image/encoded"].shape == (16, 224, 224, 3)
     assert labels.shape == (16, 1)

@@ -7,7 +7,6 @@ import json
 import random
 import zlib
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
@@ -19,6 +18,7 @@ from click.testing import CliRunner
 
 from beam_pipelines.cli.main import cli
 from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert as convert_module
@@ -41,7 +41,7 @@ PAYLOADS = [
 ]
 
 
-def convert(folder: Path, recipe: str) -> dict[str, Any]:
+def convert(folder: Path, recipe: str) -> Manifest:
     """Converts into ``out`` and returns the manifest."""
     parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
     return convert_module.convert(
@@ -69,7 +69,7 @@ def test_payloads_come_through(tmp_path: Path, compression: str) -> None:
         f"output: {{record: record, num_shards: 3, compression: {compression}}}\n"
     )
     manifest = convert(tmp_path, recipe)
-    assert (manifest["record"], manifest["splits"]["train"]["rows"]) == ("raw", 120)
+    assert (manifest.record, manifest.splits["train"].rows) == ("raw", 120)
     assert verify_dataset(str(tmp_path / "out")).rows == 120
     found = payloads(
         tmp_path, compression={"gzip": "GZIP", "zlib": "ZLIB", "none": ""}[compression]
@@ -150,8 +150,8 @@ def test_damage_is_found(tmp_path: Path) -> None:
         "name: d\nsources: {d: {path: d.txt, format: lines}}\noutput: {record: line, compression: "
         "none}\n",
     )
-    (shard,) = manifest["splits"]["train"]["shards"]
-    path = tmp_path / "out" / shard["path"]
+    (shard,) = manifest.splits["train"].shards
+    path = tmp_path / "out" / shard.path
     whole = path.read_bytes()
     for damaged in (whole[:-1] + b"\0", whole[: -(12 + 2 + 4)], whole[:12] + b"#" + whole[13:]):
         path.write_bytes(damaged)

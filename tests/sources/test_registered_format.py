@@ -15,7 +15,7 @@ import pytest
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.columns import parse_type
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset.manifest import Manifest
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
@@ -112,7 +112,7 @@ def test_rows_are_converted_and_bad_ones_rejected(tmp_path: Path) -> None:
     write(tmp_path, bad=(3, 1_234))
     more = "derive: {odd: \"CAST(CASE WHEN number = 1700 THEN 'y' ELSE '1' END AS BIGINT)\"}\non_error: {reject: 5}\n"
     manifest = converted(tmp_path, more, in_worker=True)
-    assert manifest["sources"]["visits"]["format"] == "key_value"
+    assert manifest.sources["visits"].format == "key_value"
     assert len(make_plan(parse_recipe(RECIPE, "r", str(tmp_path))).base.ranges) > 2
     rows = (tmp_path / "out/rejected/visits.jsonl").read_text().splitlines()
     assert [(row["position"], row["text"]) for row in map(json.loads, rows)] == [
@@ -147,5 +147,5 @@ def test_an_interrupted_conversion_resumes(tmp_path: Path) -> None:
         converted(tmp_path)
     thread.join()
     os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert converted(tmp_path, resume=True)["timings"]["resumed_shards"] == 8
+    assert converted(tmp_path, resume=True).timings["resumed_shards"] == 8
     assert verify_dataset(str(output)).rows == 2_000

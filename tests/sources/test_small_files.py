@@ -149,7 +149,7 @@ def test_formats(suffix: str, places: list[str], tmp_path: pathlib.Path) -> None
     planned = make_plan(parse_recipe(recipe, "r.yaml", str(tmp_path)))
     assert [byte_range.members for byte_range in planned.base.ranges] == [(0, 4), (4, 7)]
     manifest = convert.convert(planned, str(tmp_path / "out"), quiet=True)
-    assert {name: split["rows"] for name, split in manifest["splits"].items()} == {
+    assert {name: split.rows for name, split in manifest.splits.items()} == {
         "train": 39,
         "eval": 29,
     }

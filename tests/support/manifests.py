@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+from beam_pipelines.core.manifest import Manifest, parse_manifest
 
 
 def small_manifest() -> dict[str, Any]:
@@ -21,3 +24,8 @@ def small_manifest() -> dict[str, Any]:
         "sources": {"a": {"read": 1, "files": [{"path": "a.csv", "bytes": 1}]}},
         "counts": dict(counts),
     }
+
+
+def parsed_manifest(**keys: Any) -> Manifest:
+    """Returns the small manifest, parsed, with other values for some keys."""
+    return parse_manifest(json.dumps(small_manifest() | keys).encode(), "dataset.json")

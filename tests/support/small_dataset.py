@@ -7,11 +7,13 @@ import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import data_of
+from tests.support.manifests import small_manifest
 
 SCHEMA = """
 feature { name: "id" type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } } }
@@ -64,21 +66,24 @@ def write_dataset(
         records = data_of(_native.frame(_native.serialize(batch, framed=False))).to_pybytes()
         (folder / path).write_bytes(_COMPRESS[compression](records))
         number, framed = number + rows, framed + len(records)
-        entries.append({"path": path, "rows": rows, "bytes": (folder / path).stat().st_size})
+        entries.append(_shard(folder, path, rows))
     empty = f"t-00000-of-00001{SUFFIX[compression]}"
     (folder / empty).write_bytes(_COMPRESS[compression](b""))
-    without = [{"path": empty, "rows": 0, "bytes": (folder / empty).stat().st_size}]
     splits = {
-        "train": {"rows": number, "framed_bytes": framed, "shards": entries},
-        "eval": {"rows": 0, "framed_bytes": 0, "shards": without},
+        "train": {"rows": number, "bytes": 0, "framed_bytes": framed, "shards": entries},
+        "eval": {"rows": 0, "bytes": 0, "shards": [_shard(folder, empty, 0)]},
     }
-    text = {
-        "format_version": 1,
+    text = small_manifest() | {
         "schema": "schema.pbtxt",
         "label": label,
+        "labels": labels or {},
         "compression": compression,
         "splits": splits,
     }
-    text["labels"] = labels or {}
     (folder / "dataset.json").write_text(json.dumps(text))
     return str(folder)
+
+
+def _shard(folder: Path, path: str, rows: int) -> dict[str, Any]:
+    size = (folder / path).stat().st_size
+    return {"path": path, "rows": rows, "bytes": size, "crc32c": "00000000"}

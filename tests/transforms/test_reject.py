@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core.budgets import allowed_rows
 from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
@@ -103,7 +104,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 def converted(
     data: pathlib.Path, output: pathlib.Path, recipe: str, *options: str, **arguments: Any
-) -> dict[str, Any]:
+) -> Manifest:
     """Converts and returns the manifest."""
     for key, value in (
         {"HOW": "left", "STRATEGY": "broadcast", "BUDGET": "50%"} | arguments.pop("texts", {})
@@ -252,22 +253,19 @@ def test_rows_are_rejected_as_plain_python_does(
     ] == bad
     assert {row[2] for row in bad} == {"", "id", "due", "big"}
     assert written(tmp_path / "out") == good
-    counts = manifest["counts"]
-    assert (counts["rejected"], counts["filtered"], counts["written"]) == (
+    counts = manifest.counts
+    assert (counts.rejected, counts.filtered, counts.written) == (
         len(bad),
         filtered,
         good.total(),
     )
-    assert counts["read"] + counts["rejected"] == sum(
+    assert counts.read + counts.rejected == sum(
         len(records(path.read_text())) for path in data.glob("*.csv")
     )
-    assert (
-        counts["read"] + counts["added"]
-        == counts["written"] + counts["filtered"] + counts["dropped"]
-    )
+    assert counts.read + counts.added == counts.written + counts.filtered + counts.dropped
     users = rejected(tmp_path / "out", "users")
     assert [row["position"] for row in users] == ["line 6", "line 7"]
-    assert (manifest["sources"]["users"]["read"], manifest["sources"]["users"]["rejected"]) == (
+    assert (manifest.sources["users"].read, manifest.sources["users"].rejected) == (
         47,
         2,
     )
@@ -293,7 +291,7 @@ def test_the_budget_is_exact(tmp_path: pathlib.Path, enough: str, short: str) ->
     )
     threads = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
     manifest = converted(tmp_path, tmp_path / "out", recipe, *threads, texts={"BUDGET": enough})
-    assert (manifest["counts"]["read"], manifest["counts"]["rejected"]) == (191, 9)
+    assert (manifest.counts.read, manifest.counts.rejected) == (191, 9)
     with pytest.raises(DataError, match=r"source 'a': 9 of 200 rows are bad \(4.50%\)"):
         converted(tmp_path, tmp_path / "none", recipe, *threads, texts={"BUDGET": short})
     assert not list((tmp_path / "none").rglob("*.json*"))

@@ -13,7 +13,7 @@ from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core import dataset_layout
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
+from beam_pipelines.core.manifest import parse_manifest
 from beam_pipelines.storage import files, input_files
 
 
@@ -57,8 +57,7 @@ def _count_generations(folder: str) -> int:
     path = files.join(folder, dataset_layout.MANIFEST)
     if not files.exists(path):
         return 1
-    _, manifest = parse_manifest(files.read_bytes(path), path, DatasetManifest)
-    return len(manifest.get("generations", [1]))
+    return len(parse_manifest(files.read_bytes(path), path).generations) or 1
 
 
 def _read_generation(dataset: str, generation: int) -> StoredStatistics:

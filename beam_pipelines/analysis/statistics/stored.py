@@ -14,7 +14,7 @@ from beam_pipelines.core.dataset_layout import (
     STATISTICS,
 )
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.core.manifest_reader import DatasetManifest, DescriptionManifest, parse_manifest
+from beam_pipelines.core.manifest import parse_manifest
 from beam_pipelines.core.statistics_file import parse_statistics
 from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.storage import files, http_files, input_files
@@ -79,10 +79,10 @@ def _split_of(path: str) -> str:
 
 
 def _manifest_order(path: str) -> list[str]:
-    for name, kind in ((MANIFEST, DatasetManifest), (DESCRIPTION, DescriptionManifest)):
-        manifest = files.join(path, name)
-        if files.exists(manifest):
-            return list(parse_manifest(files.read_bytes(manifest), manifest, kind)[1]["splits"])
+    for name in (MANIFEST, DESCRIPTION):
+        full = files.join(path, name)
+        if files.exists(full):
+            return list(parse_manifest(files.read_bytes(full), full, name == DESCRIPTION).splits)
     return []
 
 

@@ -44,8 +44,8 @@ from tfx.types import artifact_utils, component_spec, standard_artifacts
 from tfx.utils import proto_utils
 
 from beam_pipelines.core.errors import Problem, RecipeError
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.core.shard_formats import TFRECORD
-from beam_pipelines.dataset.manifest import Manifest
 from beam_pipelines.integrations.tfx.fingerprint import fingerprint_of
 from beam_pipelines.integrations.tfx.spans import Spans, fill_spans, resolve_spans
 from beam_pipelines.pipeline.convert import convert
@@ -154,7 +154,7 @@ class RecipeExecutor(base_beam_executor.BaseBeamExecutor):
                 output_dict
             )  # TFX removes them now, and would stumble over a missing one
             raise
-        logging.info("%s: %s", folder, manifest["counts"])
+        logging.info("%s: %s", folder, manifest.counts)
         return _published(output_dict, manifest, exec_properties)
 
 
@@ -268,15 +268,15 @@ def _published(output_dict: Any, manifest: Manifest, exec_properties: Any) -> An
     """
     for name in ("examples", "statistics", "anomalies"):
         artifact = artifact_utils.get_single_instance(output_dict[name])
-        artifact.split_names = artifact_utils.encode_split_names(list(manifest["splits"]))
+        artifact.split_names = artifact_utils.encode_split_names(list(manifest.splits))
         artifact.span = exec_properties[SPAN]
     examples = artifact_utils.get_single_instance(output_dict["examples"])
-    examples_utils.set_payload_format(examples, PAYLOADS[manifest["record"]])
+    examples_utils.set_payload_format(examples, PAYLOADS[manifest.record])
     examples_utils.set_file_format(examples, GZIP)
     anomalies = artifact_utils.get_single_instance(output_dict["anomalies"])
     # A dataset is there, so its anomalies were accepted: ExampleValidator's word for that is 1.
-    anomalies.set_json_value_custom_property("blessed", dict.fromkeys(manifest["splits"], 1))
-    if manifest["encodings"] is None:
+    anomalies.set_json_value_custom_property("blessed", dict.fromkeys(manifest.splits, 1))
+    if manifest.encodings is None:
         file_changes.delete(artifact_utils.get_single_uri(output_dict["transform_graph"]))
         output_dict["transform_graph"] = []
     result = execution_result_pb2.ExecutorOutput()

@@ -18,10 +18,11 @@ from beam_pipelines.core.dataset_layout import (
     TRANSFORM_GRAPH,
 )
 from beam_pipelines.core.errors import HIDDEN, DataError, RecipeError, RecipeProblems, nearest
+from beam_pipelines.core.manifest import Manifest, ManifestSource
 from beam_pipelines.core.plugins import KNOWN, PLANNERS
 from beam_pipelines.core.schema_features import features_of
 from beam_pipelines.dataset.checked_files import check_files
-from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline.planning.lacking import (
     Lacking,
@@ -95,7 +96,7 @@ def plan_transform(
     changed = {
         name: as_in_dataset(
             source,
-            manifest["sources"].get(name),
+            manifest.sources.get(name),
             paths.get(name),
             recipe.date if date is None else None,
         )
@@ -104,7 +105,7 @@ def plan_transform(
     for source in changed.values():
         _check_is_whole(source, recipe.base)
     for name in paths:
-        lists = manifest["sources"].get(name, {}).get("columns", {})
+        lists = manifest.sources[name].columns if name in manifest.sources else {}
         changed[name] = changed[name].with_planning(may_lack=lists)
     if split is not None:
         sample = recipe.sample and recipe.sample.without_sampling()
@@ -127,12 +128,12 @@ def plan_transform(
         plan = make_plan(changed_recipe, None, input_roots, planned)
     lacking = find_lacking(plan)
     check_features(plan, lacking, dataset)
-    extra = [name for name in plan.encode.columns.names if name not in manifest["columns"]]
+    extra = [name for name in plan.encode.columns.names if name not in manifest.columns]
     if extra and not recipe.keep:
         drop = (*recipe.drop, *extra)
         changed_recipe = dataclasses.replace(changed_recipe, drop=drop)
         plan = make_plan(changed_recipe, None, input_roots, planned)
-    check_columns(dataset, manifest["columns"], plan.encode.columns)
+    check_columns(dataset, manifest.columns, plan.encode.columns)
     if split is not None:
         plan = _without(plan, changed_recipe, lacking, input_roots, planned)
     else:
@@ -188,9 +189,9 @@ def _typed(source: Source, planned: dict[str, SourcePlan], manifest: Manifest) -
     These are columns without any value, and integers that are floats next to nulls.
     """
     plan = planned.get(source.name)
-    if plan is None:
+    if plan is None or source.name not in manifest.sources:
         return source
-    known = manifest["sources"].get(source.name, {}).get("columns", {})
+    known = manifest.sources[source.name].columns
     types = {
         field.name: known[field.name]
         for field in plan.read_schema
@@ -252,8 +253,8 @@ def _without(
 
 def _recipe(dataset: str, manifest: Manifest) -> Recipe:
     try:
-        recipe = from_normalised(manifest["recipe"], manifest["directory"])
-        date = manifest["date"]
+        recipe = from_normalised(manifest.recipe, manifest.directory)
+        date = manifest.date
         return dataclasses.replace(
             recipe, date=None if date is None else path_dates.parse_date(date)
         )
@@ -341,7 +342,7 @@ def _with_place(source: Source, path: tuple[str, ...]) -> Source:
 
 def as_in_dataset(
     source: Source,
-    entry: Manifest | None,
+    entry: ManifestSource | None,
     path: tuple[str, ...] | None = None,
     date: datetime.date | None = None,
 ) -> Source:
@@ -362,22 +363,22 @@ def as_in_dataset(
             source, path=tuple(path_dates.fill_date(item, date) for item in source.path)
         )
     is_table = place_in(source.options) is not None or (
-        path is None and entry is not None and FORMATS.is_planned(entry["format"])
+        path is None and entry is not None and FORMATS.is_planned(entry.format)
     )
-    if entry is not None and "snapshot" in entry and not is_table:
+    if entry is not None and entry.snapshot and not is_table:
         # Files in place of a table, whose types they have not.
-        return dataclasses.replace(source, types={**entry["columns"], **source.types})
+        return dataclasses.replace(source, types={**entry.columns, **source.types})
     # Planning reports a format that is not known.
-    if entry is None or entry["format"] not in FORMATS:
+    if entry is None or entry.format not in FORMATS:
         return source
-    found = {**entry.get("found", {})}
+    found = {**(entry.found or {})}
     columns = found.pop("columns", ())
-    types = {name: entry["columns"][name] for name in entry.get("partitions", ())}
+    types = {name: entry.columns[name] for name in entry.partitions}
     options = {**found, **source.options}
     types = {**types, **source.types}
     columns = source.columns or tuple(columns)
     source = dataclasses.replace(source, columns=columns, types=types, options=options)
-    return FORMATS[entry["format"]].pin(source, entry["columns"], entry["labels"])
+    return FORMATS[entry.format].pin(source, entry.columns, entry.labels)
 
 
 def check_columns(dataset: str, before: Mapping[str, str], columns: pa.Schema) -> None:

@@ -26,7 +26,7 @@ from beam_pipelines.core.dataset_layout import (
 )
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
-from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
+from beam_pipelines.core.manifest import parse_manifest
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import ChecksummedFile, CountedFile, name_of_start
 from beam_pipelines.sources.format import Rows, empty_batch, problem
@@ -299,10 +299,10 @@ def _indexes(
     """Returns the shards of each index of a split."""
     if not _is_there(path, state):
         return {}
-    splits = parse_manifest(files.read_bytes(path), path, DatasetManifest)[0].splits
+    splits = parse_manifest(files.read_bytes(path), path).splits
     if split not in splits:
         raise DataError(f"{path}: lacks split '{split}'. Convert again with --overwrite.")
-    return part_index.shards_by_index(split, map(vars, splits[split].shards))
+    return part_index.shards_by_index(split, splits[split].shards)
 
 
 class PartsFile(io.RawIOBase):

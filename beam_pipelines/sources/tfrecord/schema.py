@@ -12,7 +12,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core.columns import Shape
 from beam_pipelines.core.dataset_layout import EXAMPLES, MANIFEST, split_folder
 from beam_pipelines.core.errors import RecipeProblems
-from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
+from beam_pipelines.core.manifest import parse_manifest
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value
 from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
@@ -51,14 +51,14 @@ def schema_path(source: Source, found: Sequence[FileInfo]) -> str | None:
     manifest_path = files.join(folder, MANIFEST)
     if folders or not folder or not input_files.exists(manifest_path):
         return None
-    _, manifest = parse_manifest(files.read_bytes(manifest_path), manifest_path, DatasetManifest)
-    if manifest["record"] == "raw":
+    manifest = parse_manifest(files.read_bytes(manifest_path), manifest_path)
+    if manifest.record == "raw":
         message = (
             f"{folder} has raw records, which no schema parses. Read them with 'format: "
             "raw_records'."
         )
         raise RecipeProblems([problem(source, "format", message)])
-    return files.join(folder, *manifest["schema"].split("/"))
+    return files.within(folder, manifest.schema)
 
 
 def may_be_shards(source: Source) -> bool:

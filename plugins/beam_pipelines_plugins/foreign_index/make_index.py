@@ -21,8 +21,9 @@ from beam_pipelines.core.dataset_layout import (
     file_index_path,
 )
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.dataset.checked_files import add_files
-from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.storage import file_checksums, files, input_files
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
@@ -86,12 +87,12 @@ def make_indexes(path: str, dali: bool = False) -> Iterator[Indexed]:
 
 def _of_dataset(folder: str, manifest: Manifest, dali: bool) -> Iterator[Indexed]:
     made = []
-    for name, split in manifest["splits"].items():
-        for inner, shards in shards_by_index(name, split["shards"]).items():
-            scan = partial(_scan_shard, folder, manifest["compression"], dali)
+    for name, split in manifest.splits.items():
+        for inner, shards in shards_by_index(name, split.shards).items():
+            scan = partial(_scan_shard, folder, manifest.compression, dali)
             scanned = list(_in_threads(scan, shards))
             made.append(inner)
-            yield _write(files.within(folder, inner), manifest["compression"], shards, scanned)
+            yield _write(files.within(folder, inner), manifest.compression, shards, scanned)
     add_files(folder, made)
 
 

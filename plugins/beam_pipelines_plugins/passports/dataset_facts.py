@@ -16,7 +16,7 @@ from beam_pipelines.analysis.statistics.stored import read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
+from beam_pipelines.core.manifest import Manifest, parse_manifest
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, name_of
 from beam_pipelines.core.shard_formats import PARQUET, TFRECORD
 from beam_pipelines.storage import files
@@ -81,7 +81,7 @@ class DatasetFacts:
 
     name: str
     version: str
-    manifest: DatasetManifest
+    manifest: Manifest
     manifest_bytes: bytes
     features: tuple[Feature, ...]
     about: About
@@ -105,7 +105,7 @@ def read_facts(folder: str, about: About) -> DatasetFacts:
     """
     path = files.join(folder, MANIFEST)
     content = files.read_bytes(path)
-    manifest, document = parse_manifest(content, path, DatasetManifest)
+    manifest = parse_manifest(content, path)
     schema = read_schema(files.within(folder, manifest.schema))
     numbers = {} if manifest.encodings else _numbers(read_statistics(folder).values())
     columns = {} if manifest.encodings else manifest.columns
@@ -114,7 +114,7 @@ def read_facts(folder: str, about: About) -> DatasetFacts:
     # Steps are values, as many as a sequence is long.
     features = (dataclasses.replace(one, shape=None) if one.name in lists else one for one in found)
     return DatasetFacts(
-        str(document["name"]),
+        manifest.name,
         about.version or "1.0.0",
         manifest,
         content,
@@ -124,7 +124,7 @@ def read_facts(folder: str, about: About) -> DatasetFacts:
     )
 
 
-def _parquet(folder: str, manifest: DatasetManifest) -> pa.Schema | None:
+def _parquet(folder: str, manifest: Manifest) -> pa.Schema | None:
     """Returns the columns of Parquet files, if they have all rows."""
     shards = [shard for split in manifest.splits.values() for shard in split.shards]
     if manifest.format == PARQUET:

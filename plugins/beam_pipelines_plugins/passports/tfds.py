@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest_reader import CheckedShard
+from beam_pipelines.core.manifest import ManifestShard
 from beam_pipelines.core.shard_formats import TFRECORD
 from beam_pipelines_plugins.passports.dataset_facts import DatasetFacts, Feature
 
@@ -74,7 +74,7 @@ def _check(facts: DatasetFacts) -> None:
     )
 
 
-def _template(shards: Sequence[CheckedShard]) -> str:
+def _template(shards: Sequence[ManifestShard]) -> str:
     return _SHARD_NUMBER.sub("-{SHARD_X_OF_Y}", shards[0].path)
 
 

@@ -39,7 +39,8 @@ def numbers(*outputs: Path) -> list[int]:
 
 def snapshot(output: Path) -> dict[str, Any]:
     """Returns the snapshot in a dataset's manifest."""
-    found: dict[str, Any] = read_manifest(str(output))["sources"]["trips"]["snapshot"]
+    found = read_manifest(str(output)).sources["trips"].snapshot
+    assert found is not None
     return found
 
 
@@ -74,9 +75,9 @@ def test_a_joined_table_and_new_data(tmp_path: Path) -> None:
         "output": {"num_shards": 1},
     }
     bp.convert(recipe, tmp_path / "out")
-    sources = read_manifest(str(tmp_path / "out"))["sources"]
-    assert (sources["trips"]["snapshot"]["rows"], sources["zones"]["snapshot"]["rows"]) == (3, 2)
-    assert "catalog.db" in json.dumps(read_manifest(str(tmp_path / "out"))["recipe"]["sources"])
+    sources = read_manifest(str(tmp_path / "out")).sources
+    assert [sources[name].snapshot.rows for name in ("trips", "zones")] == [3, 2]
+    assert "catalog.db" in json.dumps(read_manifest(str(tmp_path / "out")).recipe["sources"])
     (tmp_path / "new.csv").write_text("n,zone\n7,b\n8,a\n")
     delta.write(tmp_path / "new", {"n": [9], "zone": ["b"]})
     for name, expected in (("new.csv", [7, 8]), ("new", [9])):
@@ -97,5 +98,5 @@ def test_limits_and_rejected_rows(tmp_path: Path) -> None:
     source = {"path": str(path), "types": {"n": "int8"}}
     recipe = recipe_of(source, on_error={"reject": 2})
     bp.convert(recipe, tmp_path / "out")
-    entry = read_manifest(str(tmp_path / "out"))["sources"]["trips"]
-    assert (entry["read"], entry["rejected"], entry["snapshot"]["rows"]) == (128, 2, 130)
+    entry = read_manifest(str(tmp_path / "out")).sources["trips"]
+    assert (entry.read, entry.rejected, entry.snapshot.rows) == (128, 2, 130)

@@ -65,11 +65,11 @@ def test_workers_leave_out_the_same_rows(folder: Path, more: str) -> None:
         out = folder / f"out{workers}"
         options = (f"--direct_num_workers={workers}",)
         manifest = convert.convert(plan, str(out), beam_options=options, quiet=True)
-        found.append([manifest["splits"], found_by(manifest, "duplicates")[0], manifest["counts"]])
+        found.append([manifest.splits, found_by(manifest, "duplicates")[0], manifest.counts])
         assert verify_dataset(str(out)).rows == 300
     assert found[0] == found[1]
     assert (
-        manifest["counts"]["left_out/duplicates"]
+        manifest.counts.left_out_by["duplicates"]
         == found_by(manifest, "duplicates")[0]["found"]
         == 100
     )
@@ -96,7 +96,7 @@ def test_an_error_shows_both_rows_and_a_warning_changes_no_byte(folder: Path) ->
     before = make_plan(parse_recipe("name: d\nsources: {d: d.csv}\n", "r.yaml", str(folder)))
     plain = convert.convert(before, str(folder / "plain"), quiet=True)
     manifest = convert.convert(plan_of(folder, f"{{{NEAR}}}"), str(folder / "out"), quiet=True)
-    assert manifest["splits"] == plain["splits"]
+    assert manifest.splits == plain.splits
     text = io.StringIO()
     print_summary(manifest, str(folder / "out"), text)
     assert "100 of 400 rows (25.0%) have a text that is 0.9 similar" in text.getvalue()
@@ -172,7 +172,7 @@ def test_images_that_were_made_anew(tmp_path: Path) -> None:
     assert found_by(manifest, "duplicates")[0]["first"] == [
         [f"{number:02}.png", f"{number + 8:02}.jpg"] for number in range(4)
     ]
-    assert (manifest["counts"]["written"], found_by(manifest, "leaks")) == (8, [])
+    assert (manifest.counts.written, found_by(manifest, "leaks")) == (8, [])
     (row, *_) = (tmp_path / "out" / "rejected" / "p.jsonl").read_text().splitlines()
     assert json.loads(row)["reason"].startswith("a near duplicate: image/encoded is ")
     kept = text.replace("drop}\n", "warn}\n")

@@ -80,7 +80,7 @@ def test_a_warning_changes_no_byte(folder: Path) -> None:
     """The shards are those of a recipe without the key."""
     before = convert.convert(plan_of(folder, ""), str(folder / "plain"), quiet=True)
     manifest = convert.convert(plan_of(folder, "warn"), str(folder / "out"), quiet=True)
-    assert manifest["splits"] == before["splits"]
+    assert manifest.splits == before.splits
     assert "findings" not in before
     text = io.StringIO()
     print_summary(manifest, str(folder / "out"), text)
