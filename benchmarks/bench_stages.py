@@ -43,8 +43,10 @@ from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sinks.tfrecord.deflate import Stream, compress_parts
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges
 from beam_pipelines.tfrecord.framing import read_record_blocks
-from beam_pipelines.transforms import read, select, shuffle, size_sample, split
+from beam_pipelines.transforms import read, shuffle, size_sample
 from beam_pipelines.transforms.join import index as index_module
+from beam_pipelines.transforms.select import select
+from beam_pipelines.transforms.split import split
 from clicks import OUTPUT, SHARDS, Clicks, quote_states
 from measuring import HEADER, Stages, Work, line, print_line
 

@@ -51,7 +51,7 @@ from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import write_index
 from beam_pipelines.transforms.encode import load_encodings
 from beam_pipelines.transforms.row_counts import StoredRows, write_rejected
-from beam_pipelines.transforms.select import SelectPlan
+from beam_pipelines.transforms.select.select import SelectPlan
 from beam_pipelines.transforms.shards import join_indexes
 from beam_pipelines.transforms.write import ShardInfo
 

@@ -60,10 +60,10 @@ from beam_pipelines.transforms.row_counts import (
     count_base,
     count_source,
 )
-from beam_pipelines.transforms.sample import check_named
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 from beam_pipelines.transforms.size_sample import estimate_row_bytes
-from beam_pipelines.transforms.stratify import load_shares
+from beam_pipelines.transforms.split.sample import check_named
+from beam_pipelines.transforms.split.stratify import load_shares
 
 
 @dataclasses.dataclass(frozen=True)

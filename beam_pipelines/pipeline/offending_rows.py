@@ -35,8 +35,8 @@ from beam_pipelines.pipeline.row_chain import RowChain
 from beam_pipelines.sources.format import Position
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.storage import file_changes, files
-from beam_pipelines.transforms.reject import explain, shown_row_of
-from beam_pipelines.transforms.select_errors import SelectError
+from beam_pipelines.transforms.select.errors import SelectError
+from beam_pipelines.transforms.select.reject import explain, shown_row_of
 
 # Rows listed for each anomaly, and bytes read to find them, which takes some seconds.
 ROWS_PER_ANOMALY = 10

@@ -26,10 +26,10 @@ from beam_pipelines.transforms.group import GroupRows
 from beam_pipelines.transforms.join.join import JoinChunks, check_unique_key
 from beam_pipelines.transforms.join.plan import count_partitions
 from beam_pipelines.transforms.read import ReadChunks
-from beam_pipelines.transforms.reject import Checks, SelectOrReject
-from beam_pipelines.transforms.select import SelectChunks, SelectPlan, joinable
-from beam_pipelines.transforms.split import CHUNK_COUNTS, SplitChunks
-from beam_pipelines.transforms.stratify import AssignSplits
+from beam_pipelines.transforms.select.reject import Checks, SelectOrReject
+from beam_pipelines.transforms.select.select import SelectChunks, SelectPlan, joinable
+from beam_pipelines.transforms.split.split import CHUNK_COUNTS, SplitChunks
+from beam_pipelines.transforms.split.stratify import AssignSplits
 
 # A larger range is a file that cannot be cut.
 _LARGE_RANGE_BYTES = 2 * RANGE_BYTES

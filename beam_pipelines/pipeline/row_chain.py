@@ -24,10 +24,10 @@ from beam_pipelines.transforms.join.index import JoinIndex, build_index
 from beam_pipelines.transforms.join.join import join_chunk, load_index
 from beam_pipelines.transforms.join.plan import BROADCAST_LIMIT_BYTES, JoinStep
 from beam_pipelines.transforms.read import number_rows
-from beam_pipelines.transforms.reject import Checks, select_good
 from beam_pipelines.transforms.row_positions import RowPositions
-from beam_pipelines.transforms.select import joinable, select_chunk
-from beam_pipelines.transforms.split import split_chunk
+from beam_pipelines.transforms.select.reject import Checks, select_good
+from beam_pipelines.transforms.select.select import joinable, select_chunk
+from beam_pipelines.transforms.split.split import split_chunk
 from beam_pipelines.transforms.take import take_chunks
 
 IndexOf = Callable[[JoinStep, Chunk], JoinIndex | None]

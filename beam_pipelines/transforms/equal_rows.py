@@ -26,7 +26,7 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.meet import MeetByKey, by_number, send_chunk
 from beam_pipelines.transforms.row_positions import RowPositions
-from beam_pipelines.transforms.split import SplitPlan, assign_split
+from beam_pipelines.transforms.split.split import SplitPlan, assign_split
 
 _FOUND = "found"
 # First numbers in the order of messages to a range.

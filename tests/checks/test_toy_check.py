@@ -23,7 +23,7 @@ from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.sql.expressions import parse_expression
-from beam_pipelines.transforms.select_errors import explained
+from beam_pipelines.transforms.select.errors import explained
 from tests.support.findings import found_by
 
 TOY = Path(__file__).parent / "toy"

@@ -22,7 +22,7 @@ from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.protect import Protection
 from beam_pipelines.sql.derive_rows import Deriver
 from beam_pipelines.sql.expressions import NoValueError
-from beam_pipelines.transforms import select
+from beam_pipelines.transforms.select import select
 from tests.opening.test_encoder import assert_same, rows_of
 from tests.support.manifests import parsed_manifest
 

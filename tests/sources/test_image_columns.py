@@ -23,10 +23,10 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import with_images
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.reject import Checks, explain, select_good
 from beam_pipelines.transforms.row_positions import RowPositions
-from beam_pipelines.transforms.select import plan_select, select_rows
-from beam_pipelines.transforms.select_errors import explained
+from beam_pipelines.transforms.select.errors import explained
+from beam_pipelines.transforms.select.reject import Checks, explain, select_good
+from beam_pipelines.transforms.select.select import plan_select, select_rows
 from tests.sources.support import plan_of
 
 

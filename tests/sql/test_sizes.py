@@ -17,9 +17,9 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sql import expressions
 from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.expressions import evaluate, parse_expression
-from beam_pipelines.transforms.reject import Checks, select_good
-from beam_pipelines.transforms.select import plan_select, select_rows
-from beam_pipelines.transforms.select_errors import explained
+from beam_pipelines.transforms.select.errors import explained
+from beam_pipelines.transforms.select.reject import Checks, select_good
+from beam_pipelines.transforms.select.select import plan_select, select_rows
 
 BATCH = pa.record_batch(
     {

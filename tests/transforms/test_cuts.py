@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.transforms import stratify
 from beam_pipelines.transforms.exchange import Received
+from beam_pipelines.transforms.split import stratify
 
 # Few hashes, so that rows tie: classes and hashes of rows, by chunk.
 HASHES = st.sampled_from([0, 1, 5, 1 << 40, 1 << 63, (1 << 64) - 1])

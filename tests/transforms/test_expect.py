@@ -13,7 +13,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.places import Place
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.transforms.select import plan_select, select_chunk
+from beam_pipelines.transforms.select.select import plan_select, select_chunk
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.float64()), ("N", pa.int64())])
 

@@ -36,7 +36,7 @@ from beam_pipelines.pipeline.run_options import RunOptions, make_folders
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.transforms.join.plan import JoinStep, plan_join
-from beam_pipelines.transforms.select import plan_select
+from beam_pipelines.transforms.select.select import plan_select
 from tests.support.cost import least_ratio
 
 pytestmark = pytest.mark.end_to_end

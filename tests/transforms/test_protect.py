@@ -21,13 +21,13 @@ from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.normal_form import from_normalised, normalised, recipe_hash
 from beam_pipelines.recipe.protect import Protection
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.protect import (
+from beam_pipelines.transforms.select.protect import (
     key_of,
     keyed_hash,
     protect_batch,
     with_fingerprints,
 )
-from beam_pipelines.transforms.select import select_rows
+from beam_pipelines.transforms.select.select import select_rows
 
 KEY = "0123456789abcdef-a-key"
 

@@ -7,7 +7,7 @@ import fractions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.transforms.stratify import divide_classes
+from beam_pipelines.transforms.split.stratify import divide_classes
 
 SHARES = st.sampled_from(
     [(0.8, 0.2), (0.1, 0.2, 0.7), (1 / 3, 1 / 3, 1 / 3), (0.999, 0.001), (0.5, 0.25, 0.125, 0.125)]

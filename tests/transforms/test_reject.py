@@ -33,9 +33,9 @@ from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.reject import _SelectOrReject
 from beam_pipelines.transforms.row_counts import store_rejected, write_rejected
 from beam_pipelines.transforms.row_positions import RowPositions
+from beam_pipelines.transforms.select.reject import _SelectOrReject
 
 pytestmark = pytest.mark.end_to_end
 

@@ -17,9 +17,9 @@ from beam_pipelines.core.chunks import ROW, Chunk
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sql import expressions
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.reject import Checks, select_good
-from beam_pipelines.transforms.select import plan_select, select_rows
-from beam_pipelines.transforms.select_errors import SelectError
+from beam_pipelines.transforms.select.errors import SelectError
+from beam_pipelines.transforms.select.reject import Checks, select_good
+from beam_pipelines.transforms.select.select import plan_select, select_rows
 from tests.sources.support import plan_of, write
 
 pytestmark = pytest.mark.end_to_end

@@ -16,7 +16,7 @@ from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.sample import Sample
 from beam_pipelines.recipe.splits import Split
-from beam_pipelines.transforms.split import SplitPlan, plan_split, split_chunk
+from beam_pipelines.transforms.split.split import SplitPlan, plan_split, split_chunk
 
 SCHEMA = pa.schema([("id", pa.int64()), ("label", pa.string())])
 ROWS = st.lists(st.sampled_from(["a", "b", "c", None]), max_size=60)

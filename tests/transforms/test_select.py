@@ -18,8 +18,8 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sql import database, expressions
-from beam_pipelines.transforms import select
-from beam_pipelines.transforms.select_errors import explained
+from beam_pipelines.transforms.select import select
+from beam_pipelines.transforms.select.errors import explained
 
 BATCH = pa.record_batch(
     {

@@ -1,4 +1,4 @@
-"""Tests of transforms/split.py against one row at a time in plain Python."""
+"""Tests of transforms/split/split.py against one row at a time in plain Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beam_pipelines.core.chunks import Chunk, ChunkCounts, Rejected
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.splits import Split, TimeSplit
-from beam_pipelines.transforms import split
+from beam_pipelines.transforms.split import split
 
 MASK = (1 << 64) - 1
 G = 0x9E3779B97F4A7C15

@@ -22,9 +22,11 @@ from beam_pipelines.recipe.places import place_in
 from beam_pipelines.sources.derived import with_derived
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.transforms import read, select, split
+from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join import join
 from beam_pipelines.transforms.join.plan import plan_join
+from beam_pipelines.transforms.select import select
+from beam_pipelines.transforms.split import split
 
 
 class ReadBatches(beam.PTransform):

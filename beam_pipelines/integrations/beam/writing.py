@@ -43,11 +43,11 @@ from beam_pipelines.storage import files
 from beam_pipelines.transforms import spill
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.join.plan import JoinPlan
-from beam_pipelines.transforms.select import SelectPlan
+from beam_pipelines.transforms.select.select import SelectPlan
 from beam_pipelines.transforms.shards import save_shard_plan
 from beam_pipelines.transforms.shuffle import shuffle_chunk
 from beam_pipelines.transforms.size_sample import sample_chunk
-from beam_pipelines.transforms.split import SplitPlan
+from beam_pipelines.transforms.split.split import SplitPlan
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
 from beam_pipelines.transforms.write import ShardInfo
 

@@ -25,11 +25,11 @@ from beam_pipelines.storage import files
 from beam_pipelines.transforms.group import GroupPlan
 from beam_pipelines.transforms.join.plan import JoinPlan
 from beam_pipelines.transforms.preprocessing.function import Preprocessing
-from beam_pipelines.transforms.reject import Checks
-from beam_pipelines.transforms.rename import Names, rename_sparse
-from beam_pipelines.transforms.select import SelectPlan
+from beam_pipelines.transforms.select.reject import Checks
+from beam_pipelines.transforms.select.rename import Names, rename_sparse
+from beam_pipelines.transforms.select.select import SelectPlan
 from beam_pipelines.transforms.shards import shard_name
-from beam_pipelines.transforms.split import SplitPlan
+from beam_pipelines.transforms.split.split import SplitPlan
 from beam_pipelines.transforms.take import Take
 
 

@@ -30,17 +30,17 @@ from beam_pipelines.storage.input_roots import only_below
 from beam_pipelines.transforms import group
 from beam_pipelines.transforms.join.plan import JoinPlan, plan_join
 from beam_pipelines.transforms.preprocessing.function import Preprocessing, plan_preprocessing
-from beam_pipelines.transforms.protect import with_fingerprints
-from beam_pipelines.transforms.rename import rename_schema
-from beam_pipelines.transforms.select import SelectPlan, divide_filter, plan_select
+from beam_pipelines.transforms.select.protect import with_fingerprints
+from beam_pipelines.transforms.select.rename import rename_schema
+from beam_pipelines.transforms.select.select import SelectPlan, divide_filter, plan_select
 from beam_pipelines.transforms.shards import shard_name
-from beam_pipelines.transforms.split import SplitPlan, by_file, check_files, plan_split
-from beam_pipelines.transforms.split_key import (
+from beam_pipelines.transforms.split.key import (
     SplitKey,
     counts_nulls,
     plan_split_key,
     with_record_keys,
 )
+from beam_pipelines.transforms.split.split import SplitPlan, by_file, check_files, plan_split
 
 
 @dataclasses.dataclass(repr=False)

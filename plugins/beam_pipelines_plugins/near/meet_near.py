@@ -18,7 +18,7 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.equal_rows import Met, RowDropper
 from beam_pipelines.transforms.exchange import Message, Received, load_payload
 from beam_pipelines.transforms.meet import MeetByKey, send_chunk
-from beam_pipelines.transforms.split import SplitPlan, assign_split
+from beam_pipelines.transforms.split.split import SplitPlan, assign_split
 from beam_pipelines_plugins.near.near_rows import (
     PAIRS,
     REQUESTS,

@@ -13,7 +13,7 @@ from beam_pipelines.checks.near import Near
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.transforms.select_errors import DamagedImageError
+from beam_pipelines.transforms.select.errors import DamagedImageError
 from beam_pipelines_plugins.near.near_rows import PARTITIONS, NearRule
 
 # Less similar images have too many candidates.

@@ -26,10 +26,10 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.derive import Numbers, errors_of_rows, with_column
 from beam_pipelines.sql.expressions import evaluate
-from beam_pipelines.transforms.rename import rename_batch
 from beam_pipelines.transforms.row_positions import RowPositions
-from beam_pipelines.transforms.select import SelectPlan, select_chunk, select_rows
-from beam_pipelines.transforms.select_errors import DamagedImageError, SelectError, explained
+from beam_pipelines.transforms.select.errors import DamagedImageError, SelectError, explained
+from beam_pipelines.transforms.select.rename import rename_batch
+from beam_pipelines.transforms.select.select import SelectPlan, select_chunk, select_rows
 
 
 @dataclasses.dataclass(frozen=True)

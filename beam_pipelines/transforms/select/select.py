@@ -32,15 +32,15 @@ from beam_pipelines.sql.conjuncts import conjunction, conjuncts_of
 from beam_pipelines.sql.database import ExpressionError, LargeColumnError
 from beam_pipelines.sql.derive import plan_derived, with_column
 from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
-from beam_pipelines.transforms.protect import protect_batch, protected_schema
-from beam_pipelines.transforms.rename import Names, rename_batch
-from beam_pipelines.transforms.select_errors import (
+from beam_pipelines.transforms.select.errors import (
     DamagedImageError,
     LargeValueError,
     SelectError,
     explained,
 )
-from beam_pipelines.transforms.split_key import SplitKey
+from beam_pipelines.transforms.select.protect import protect_batch, protected_schema
+from beam_pipelines.transforms.select.rename import Names, rename_batch
+from beam_pipelines.transforms.split.key import SplitKey
 
 
 @dataclasses.dataclass(frozen=True)

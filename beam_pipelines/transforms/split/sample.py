@@ -19,7 +19,7 @@ from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError, Problem, missing_column
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.recipe.sample import Sample
-from beam_pipelines.transforms.classes import Coded, code_classes
+from beam_pipelines.transforms.split.classes import Coded, code_classes
 
 # Another stream of numbers than those of splits, shuffle and statistics.
 _SEED = 0x736D706C  # "smpl"

@@ -31,8 +31,8 @@ from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.tfrecord.protobuf_parser import deterministic
 from beam_pipelines.transforms.read import read_range
-from beam_pipelines.transforms.rename import Names
 from beam_pipelines.transforms.row_positions import RowPositions
+from beam_pipelines.transforms.select.rename import Names
 
 # Another seed than that of joins, or a join's partition would have rows of one split only.
 SPLIT_SEED = 0x73706C6974  # "split"

@@ -29,16 +29,16 @@ from beam_pipelines.analysis.class_shares import ClassShares
 from beam_pipelines.core.chunks import ASSIGNED, Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.storage import files
-from beam_pipelines.transforms.classes import (
+from beam_pipelines.transforms.exchange import Message, Received
+from beam_pipelines.transforms.meet import MeetByKey, by_number
+from beam_pipelines.transforms.spill import LoadChunks, SpillChunks
+from beam_pipelines.transforms.split.classes import (
     MOST_CLASSES,
     code_classes,
     merge_names,
     name_classes,
 )
-from beam_pipelines.transforms.exchange import Message, Received
-from beam_pipelines.transforms.meet import MeetByKey, by_number
-from beam_pipelines.transforms.spill import LoadChunks, SpillChunks
-from beam_pipelines.transforms.split import SplitPlan
+from beam_pipelines.transforms.split.split import SplitPlan
 
 _STRATIFY = "split.stratify"
 # A row's key as it crosses, and as it is stored in the order of classes and keys.

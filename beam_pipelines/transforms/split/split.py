@@ -31,22 +31,22 @@ from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import SourcePlan, gather_ranges
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.transforms.row_counts import store_rejected
-from beam_pipelines.transforms.sample import (
+from beam_pipelines.transforms.select.select import schema_after_split
+from beam_pipelines.transforms.shuffle import chunk_order
+from beam_pipelines.transforms.split.bounds import (
+    Bounds,
+    overlaps,
+    parse_interval,
+    parser_of_bounds,
+)
+from beam_pipelines.transforms.split.key import SPLIT_SEED, assign_buckets, feature_digests
+from beam_pipelines.transforms.split.sample import (
     Sampled,
     SamplePlan,
     plan_sample,
     sample_rows,
     with_weights,
 )
-from beam_pipelines.transforms.select import schema_after_split
-from beam_pipelines.transforms.shuffle import chunk_order
-from beam_pipelines.transforms.split_bounds import (
-    Bounds,
-    overlaps,
-    parse_interval,
-    parser_of_bounds,
-)
-from beam_pipelines.transforms.split_key import SPLIT_SEED, assign_buckets, feature_digests
 
 Assignment = npt.NDArray[np.uint8]
 

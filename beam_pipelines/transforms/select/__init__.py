@@ -1,0 +1,1 @@
+"""Selection: filter, derive, protect, reject."""

@@ -1,0 +1,1 @@
+"""Splits: by hash, time, file or class; samples."""
