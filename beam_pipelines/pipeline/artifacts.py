@@ -9,16 +9,10 @@ from typing import Any
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.analysis import report
 from beam_pipelines.analysis.alerts import Alert, by_kind, find_alerts, find_repeats
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
 from beam_pipelines.analysis.joins import joins_of
-from beam_pipelines.analysis.report import (
-    JoinSummary,
-    Report,
-    SourceSummary,
-    SplitSummary,
-    render_report,
-)
 from beam_pipelines.analysis.schema import schema_to_text
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.analysis.statistics.datasets import (
@@ -225,7 +219,7 @@ def _report(
     manifest: Manifest,
     statistics: Mapping[str, TableStatistics],
     alerts: Sequence[Alert],
-) -> Report:
+) -> report.Report:
     """Returns the content of the report."""
     recipe, baseline, counted = plan.recipe, plan.policy.baseline_path, manifest.counts
     splits = {
@@ -239,7 +233,7 @@ def _report(
         for name, source in manifest.sources.items()
     ]
     joins = [
-        JoinSummary(
+        report.JoinSummary(
             step.join.source,
             step.join.how,
             step.strategy,
@@ -253,7 +247,7 @@ def _report(
         )
         for step, counts in zip(plan.joins.steps, manifest.joins, strict=True)
     ]
-    return Report(
+    return report.Report(
         recipe.name,
         recipe.base,
         splits,

@@ -33,12 +33,6 @@ from beam_pipelines.pipeline.commit import (
     write_description,
 )
 from beam_pipelines.pipeline.first_pass import FirstPass
-from beam_pipelines.pipeline.first_pass_result import (
-    FirstPassResult,
-    build_graph,
-    builds_graph,
-    check_anomalies,
-)
 from beam_pipelines.pipeline.kept_tables import has_tables, keep_plan
 from beam_pipelines.pipeline.offending_rows import find_bad_row
 from beam_pipelines.pipeline.planning.plan import Plan, store_lists, without_encodings
@@ -78,7 +72,7 @@ class Conversion(beam.PTransform):
         plan, folders, started = self.plan, self.folders, self.started
         result, spilled, encoder = begin | "FirstPass" >> FirstPass(plan, folders)
         result = result | "CheckAnomalies" >> beam.Map(
-            lambda result: check_anomalies(plan, result, folders.output)
+            lambda result: first_pass_result.check_anomalies(plan, result, folders.output)
         )
         key = result | "KeyOfRun" >> beam.Map(lambda result: resume.run_key(plan, result))
         # The result has no size limit, and elements have one.
@@ -150,11 +144,13 @@ class Describe(beam.PTransform):
         )
 
 
-def _build_graph(result: FirstPassResult, plan: Plan, folders: RunFolders) -> None:
+def _build_graph(
+    result: first_pass_result.FirstPassResult, plan: Plan, folders: RunFolders
+) -> None:
     if folders.graph:
         request_graph(result, folders.graph)
     else:
-        build_graph(plan, result, folders.temporary_of(TRANSFORM_GRAPH))
+        first_pass_result.build_graph(plan, result, folders.temporary_of(TRANSFORM_GRAPH))
 
 
 def _save_shard_plan(shards: ShardPlan, path: str, finished: Sequence[ShardInfo] = ()) -> str:
@@ -165,7 +161,7 @@ def _save_shard_plan(shards: ShardPlan, path: str, finished: Sequence[ShardInfo]
 
 def _commit(
     plan: Plan,
-    result: FirstPassResult,
+    result: first_pass_result.FirstPassResult,
     shards: Sequence[ShardInfo],
     folders: RunFolders,
     started: float,
@@ -354,7 +350,7 @@ def _prepare_output(plan: Plan, options: RunOptions) -> None:
 
 
 def _builds_graph_beside(plan: Plan) -> bool:
-    return builds_graph(plan) and plan.encode.changes and not plan.transform_graph
+    return first_pass_result.builds_graph(plan) and plan.encode.changes and not plan.transform_graph
 
 
 @contextlib.contextmanager

@@ -9,15 +9,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.analysis import report
 from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
 from beam_pipelines.analysis.class_shares import ClassShares
 from beam_pipelines.analysis.joins import JoinMatches, check_joins
-from beam_pipelines.analysis.report import (
-    ImageSample,
-    SampledRows,
-    choose_images,
-    image_column,
-)
 from beam_pipelines.analysis.sampled_classes import SampledClass, entry_of
 from beam_pipelines.analysis.schema import (
     infer_schema,
@@ -93,9 +88,9 @@ class FirstPassResult:
     fitted: str
     analyzed: str
     shards: ShardPlan
-    images: tuple[ImageSample, ...] = ()
+    images: tuple[report.ImageSample, ...] = ()
     findings: Findings = dataclasses.field(default_factory=dict)
-    sampled: SampledRows = dataclasses.field(default_factory=SampledRows)
+    sampled: report.SampledRows = dataclasses.field(default_factory=report.SampledRows)
     shares: ClassShares | None = None
     sampled_classes: Mapping[str, Any] | None = None
 
@@ -199,7 +194,7 @@ def make_result(
 
 def _described(
     plan: Plan, fitting: FittedFolders, samples: Sequence[Chunk], encoded: Sequence[Chunk]
-) -> tuple[SampledRows, Sample | None]:
+) -> tuple[report.SampledRows, Sample | None]:
     name = plan.recipe.label
     label = LabelColumn(name, plan.labels.get(name or "", ()), plan.statistics.weight)
     encode = load_fitted(plan.encode, fitting.fitted)
@@ -352,7 +347,7 @@ def _count_nulls(result: FirstPassResult, column: str) -> int:
 def _inferred(plan: Plan, statistics: Mapping[str, TableStatistics]) -> schema_pb2.Schema:
     schema = with_shapes(infer_schema(statistics), plan.encode.columns)
     add_sparse_features(schema, plan.sparse, statistics)
-    image = image_column(plan.encode.columns, plan.recipe.rename)
+    image = report.image_column(plan.encode.columns, plan.recipe.rename)
     for feature in schema.feature:
         # Under its own name the column is known for an image without a domain.
         if feature.name == image and image in plan.recipe.rename.values():
@@ -373,10 +368,10 @@ def _encoded_schema(
     return encoded_schema(schema, encode) if encode.changes else None
 
 
-def _images(samples: Sequence[Chunk], plan: Plan) -> tuple[ImageSample, ...]:
+def _images(samples: Sequence[Chunk], plan: Plan) -> tuple[report.ImageSample, ...]:
     ordered = sorted(samples, key=lambda sample: (sample.range_number, sample.part, sample.split))
     rows = ((sample.split, sample.batch) for sample in ordered)
-    return choose_images(rows, plan.recipe.label, plan.recipe.rename, plan.labels)
+    return report.choose_images(rows, plan.recipe.label, plan.recipe.rename, plan.labels)
 
 
 def _estimate(

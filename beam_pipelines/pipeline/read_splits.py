@@ -15,13 +15,7 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import Kind, ProgressLog
 from beam_pipelines.sources.plan import RANGE_BYTES
-from beam_pipelines.transforms.equal_rows import (
-    DropRepeats,
-    find_rows,
-    hash_names,
-    pieces_of_splits,
-    without_columns,
-)
+from beam_pipelines.transforms import equal_rows
 from beam_pipelines.transforms.group import GroupRows
 from beam_pipelines.transforms.join.join import JoinChunks, check_unique_key
 from beam_pipelines.transforms.join.plan import count_partitions
@@ -139,17 +133,17 @@ class ReadSplits(beam.PTransform):
                     folders.exchange_of(meet.name),
                     folders.exchange_of(f"{meet.name} kept"),
                 )
-                drop = DropRepeats(meet, plan.base, partitions, exchanges)
+                drop = equal_rows.DropRepeats(meet, plan.base, partitions, exchanges)
                 left = chunks | f"Drop {meet.name}" >> drop
                 chunks = left["chunks"]
                 found.append(left["found"])
         if drops:
-            chunks = chunks | "WithoutRow" >> beam.Map(without_columns, (ROW,))
+            chunks = chunks | "WithoutRow" >> beam.Map(equal_rows.without_columns, (ROW,))
         if staying := tuple(meet for meet in equal if meet.drop is None):
-            rows = find_rows(staying, partitions, folders.exchange_of("met"))
+            rows = equal_rows.find_rows(staying, partitions, folders.exchange_of("met"))
             found.append(chunks | "MeetRows" >> rows)
-        if carried := hash_names(meet for meet in meets if meet.drop is None):
-            chunks = chunks | "WithoutHashes" >> beam.Map(without_columns, carried)
+        if carried := equal_rows.hash_names(meet for meet in meets if meet.drop is None):
+            chunks = chunks | "WithoutHashes" >> beam.Map(equal_rows.without_columns, carried)
         return chunks, found
 
     def _compare_splits(
@@ -160,11 +154,11 @@ class ReadSplits(beam.PTransform):
         meets = tuple(meet for meet in plan.select.meets if meet.has_splits)
         looking = [check for check in plan.select.checks if check.looks_at_splits]
         if looking:
-            pieces = beam.FlatMap(pieces_of_splits, looking, plan.split)
+            pieces = beam.FlatMap(equal_rows.pieces_of_splits, looking, plan.split)
             found.append(chunks | "PiecesOfSplits" >> pieces)
         equal = tuple(meet for meet in meets if meet.way is None)
         if equal:
-            rows = find_rows(
+            rows = equal_rows.find_rows(
                 equal, count_partitions(plan.base), folders.exchange_of("split"), plan.split
             )
             found.append(chunks | "MeetSplits" >> rows)
@@ -173,7 +167,9 @@ class ReadSplits(beam.PTransform):
                 way = meet.way.transform(meet, self._meeting()._replace(split=plan.split))
                 found.append((chunks | f"Near {meet.name}" >> way)["found"])
         if meets:
-            chunks = chunks | "WithoutMet" >> beam.Map(without_columns, hash_names(meets))
+            chunks = chunks | "WithoutMet" >> beam.Map(
+                equal_rows.without_columns, equal_rows.hash_names(meets)
+            )
         return chunks
 
     def _meeting(self) -> Meeting:

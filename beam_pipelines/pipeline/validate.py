@@ -10,16 +10,10 @@ from collections.abc import Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis.anomalies import Row, SplitAnomalies, describe, find_anomalies
+from beam_pipelines.analysis.anomalies import Row, SplitAnomalies, describe, find_anomalies, table
 from beam_pipelines.analysis.anomalies.find import DATASET, with_severities
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
-from beam_pipelines.analysis.anomalies.table import (
-    CURES,
-    kinds_of,
-    place_in_schema,
-    render_anomalies,
-)
 from beam_pipelines.analysis.compare import Finding, compare_split
 from beam_pipelines.analysis.statistics.stored import read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics, view_of
@@ -232,7 +226,7 @@ def anomalies_error(
     schema_path = schema_path and files.shown(schema_path)
     rows = [row for row in describe(anomalies) if row.severity == "ERROR"]
     offenders = offenders or offending_rows.Offenders({})
-    in_schema = place_in_schema(schema_path)
+    in_schema = table.place_in_schema(schema_path)
 
     def where(row: Row) -> str:
         found = offenders.rows.get(
@@ -249,9 +243,9 @@ def anomalies_error(
     count = f"{len(rows)} anomal{'y' if len(rows) == 1 else 'ies'}"
     return FindingsError(
         f"{count} against {schema_path or 'the inferred schema'}; "
-        f"{outcome}:\n{render_anomalies(rows, where)}\n"
+        f"{outcome}:\n{table.render_anomalies(rows, where)}\n"
         f"{_rows_note(offenders, offenders_path)}{_recipe_note(rows, plan)}"
-        f"{CURES} (here: {kinds_of(rows)})."
+        f"{table.CURES} (here: {table.kinds_of(rows)})."
     )
 
 
