@@ -384,6 +384,17 @@ def read_bound(value: Value) -> str | None:
     return moment.isoformat()
 
 
+def iso_moment(text: str) -> datetime.datetime:
+    """Parses an ISO 8601 date, or date and time, which is in UTC without an offset.
+
+    Raises:
+      ValueError: it is none.
+    """
+    is_utc = text.endswith(("Z", "z"))
+    moment = datetime.datetime.fromisoformat(f"{text[:-1]}+00:00" if is_utc else text)
+    return moment if moment.tzinfo is None else moment.astimezone(_UTC).replace(tzinfo=None)
+
+
 def parse_moment(text: str) -> float | datetime.datetime | None:
     """Returns a text as a number, or as a moment in UTC.
 
@@ -394,17 +405,11 @@ def parse_moment(text: str) -> float | datetime.datetime | None:
     with contextlib.suppress(ValueError):
         return float(text) if math.isfinite(float(text)) else None
     with contextlib.suppress(ValueError):
-        moment = datetime.datetime.fromisoformat(
-            text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text
-        )
-        return (
-            moment
-            if moment.tzinfo is None
-            else moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
-        )
+        return iso_moment(text)
     return None
 
 
+_UTC = datetime.timezone.utc
 MAX_SIDE = 65_535  # of a JPEG, in pixels
 
 

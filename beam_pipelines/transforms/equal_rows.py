@@ -248,10 +248,7 @@ class RowDropper:
         if PLACE in batch.schema.names:
             rows = np.searchsorted(batch.column(PLACE).to_numpy(), rows)
         elif any(name.startswith(HASH) for name in batch.schema.names):
-            places = pa.array(np.arange(batch.num_rows))
-            batch = pa.RecordBatch.from_arrays(
-                [*batch.columns, places], [*batch.schema.names, PLACE]
-            )
+            batch = batch.append_column(PLACE, pa.array(np.arange(batch.num_rows)))
         counts = add_counts(chunk.counts, {f"{LEFT_OUT}/{self.check}": len(rows)})
         if not len(rows):
             return without_columns(chunk._replace(batch=batch, counts=counts), ())

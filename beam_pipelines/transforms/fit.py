@@ -9,10 +9,9 @@ only the rows that the analyzer selects go on. All analyzers of a recipe share t
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import apache_beam as beam
 import numpy as np
@@ -277,9 +276,6 @@ class FitEncodings(beam.PTransform):
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[str]:
         partitions = 1 + self.size_bytes // PARTITION_BYTES
-        folders = _Scratch(
-            files.join(self.scratch, "numbers"), files.join(self.scratch, "selected")
-        )
         analyze = _AnalyzeChunks(self.plan, self.read, self.earlier, partitions)
         analyses = (
             chunks
@@ -288,12 +284,12 @@ class FitEncodings(beam.PTransform):
             | "Analyze" >> beam.ParDo(analyze).with_outputs("sums", main="numbers")
         )
         numbers = analyses.numbers | "MergeNumbers" >> MergeTree(
-            self.num_ranges, _merge_received, folders.numbers
+            self.num_ranges, _merge_received, files.join(self.scratch, "numbers")
         )
         selected = (
             analyses.sums
             | "Select" >> MeetByKey(None, partial(select_partition, plan=self.plan), self.exchange)
-            | "Send" >> exchange.SendMessages(folders.selected)
+            | "Send" >> exchange.SendMessages(files.join(self.scratch, "selected"))
         )
         return (
             chunks.pipeline
@@ -306,18 +302,11 @@ class FitEncodings(beam.PTransform):
                 self.folder,
                 beam.pvalue.AsList(numbers),
                 beam.pvalue.AsList(selected),
-                folders,
+                self.scratch,
                 self.earlier,
                 *map(beam.pvalue.AsList, self.after),
             )
         )
-
-
-class _Scratch(NamedTuple):
-    """Folders of one pass: merged numbers, and selected keyed sums."""
-
-    numbers: str
-    selected: str
 
 
 class _AnalyzeChunks(beam.DoFn):
@@ -376,30 +365,31 @@ def _has_floats(sums: pa.RecordBatch) -> bool:
 def pack_sums(
     order: tuple[int, ...], sums: Mapping[StepKey, Sequence[pa.RecordBatch]], partitions: int
 ) -> exchange.Message:
-    """Adds up sums by key and sends them to their partitions.
+    """Adds up sums by key and sends them to the partitions of their steps.
 
     The key determines the partition.
     """
-    cut: dict[int, list[tuple[StepKey, pa.RecordBatch]]] = {}
-    for key, batches in sums.items():
+    cut: dict[tuple[int, ...], bytes] = {}
+    for step, batches in sums.items():
         added = add_sums(batches)
         numbers = _native.hash_column(added.column("key"), _PARTITION_SEED) % np.uint64(partitions)
         for partition in range(partitions):
             part = added if partitions == 1 else added.filter(pa.array(numbers == partition))
             if part.num_rows:
-                cut.setdefault(partition, []).append((key, part))
-    return exchange.Message(
-        order, {partition: _to_bytes(parts) for partition, parts in cut.items()}
-    )
+                cut[(*step, partition)] = batches_to_bytes([part], "lz4")
+    return exchange.Message(order, cut)
 
 
 def select_partition(received: exchange.Received, plan: EncodePlan) -> Iterator[exchange.Message]:
-    """Adds up one partition's sums and yields the rows that analyzers select."""
-    selected = []
-    for (number, index), batches in _by_step(received.payloads()).items():
-        analyzer = cast("KeyedSums", plan.chains[number].steps[index].declared.analyzer)
-        selected.append(((number, index), analyzer.select(add_sums(batches))))
-    yield exchange.Message((received.partition,), {0: _to_bytes(selected)})
+    """Adds up one partition's sums and yields the rows that the analyzer selects."""
+    number, index, partition = received.partition
+    analyzer = cast("KeyedSums", plan.chains[number].steps[index].declared.analyzer)
+    selected = analyzer.select(add_sums(_batches(received)))
+    yield exchange.Message((partition,), {(number, index): batches_to_bytes([selected], "lz4")})
+
+
+def _batches(received: exchange.Received) -> list[pa.RecordBatch]:
+    return [bytes_to_batches(payload)[0] for payload in received.payloads()]
 
 
 def _merge_received(received: exchange.Received) -> bytes:
@@ -423,7 +413,7 @@ def _finish(
     folder: str,
     numbers: Iterable[tuple[Any, Sequence[exchange.Sent]]],
     selected: Iterable[tuple[Any, Sequence[exchange.Sent]]],
-    folders: _Scratch,
+    scratch: str,
     earlier: str,
 ) -> str:
     before: FittedSteps = load_encodings(earlier) if earlier else {}
@@ -433,38 +423,13 @@ def _finish(
     analyses = analyze_batch(plan, read, empty, "no rows", (0, 0))
     nodes = [
         Node(order, numbers_from_bytes(payload))
-        for own in exchange.receive_all(numbers, folders.numbers)
+        for own in exchange.receive_all(numbers, files.join(scratch, "numbers"))
         for order, payload in zip(own.orders, own.payloads(), strict=True)
     ]
     if nodes:
         analyses.update(merge_in_order(nodes, merge_numbers).value)
-    for received in exchange.receive_all(selected, folders.selected):
-        for key, batches in _by_step(received.payloads()).items():
-            table = pa.Table.from_batches(batches).combine_chunks()
-            analyses[key] = table.to_batches()[0] if table.num_rows else batches[0]
+    for received in exchange.receive_all(selected, files.join(scratch, "selected")):
+        batches = _batches(received)
+        table = pa.Table.from_batches(batches).combine_chunks()
+        analyses[received.partition] = table.to_batches()[0] if table.num_rows else batches[0]
     return save_encodings(folder, {**before, **finish_read(plan, read, analyses)})
-
-
-def _by_step(payloads: Iterable[bytes]) -> dict[StepKey, list[pa.RecordBatch]]:
-    batches: dict[StepKey, list[pa.RecordBatch]] = {}
-    for payload in payloads:
-        for key, batch in _from_bytes(payload):
-            batches.setdefault(key, []).append(batch)
-    return batches
-
-
-def _to_bytes(parts: Sequence[tuple[StepKey, pa.RecordBatch]]) -> bytes:
-    """Returns a line of JSON, and the parts as Arrow streams.
-
-    The line has ``[chain, step, length]`` for each part.
-    """
-    streams = [batches_to_bytes([batch], "lz4") for _, batch in parts]
-    head = [[*key, len(stream)] for (key, _), stream in zip(parts, streams, strict=True)]
-    return b"".join([json.dumps(head).encode(), b"\n", *streams])
-
-
-def _from_bytes(payload: bytes) -> Iterator[tuple[StepKey, pa.RecordBatch]]:
-    start = payload.index(b"\n") + 1
-    for chain, step, length in json.loads(payload[:start]):
-        yield (chain, step), bytes_to_batches(pa.py_buffer(payload).slice(start, length))[0]
-        start += length

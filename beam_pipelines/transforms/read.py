@@ -188,10 +188,7 @@ def number_rows(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
         batch = chunk.batch
         numbers = pa.array(np.arange(before, before + batch.num_rows))
         before += batch.num_rows
-        schema = batch.schema.append(pa.field(ROW, pa.int64()))
-        yield chunk._replace(
-            batch=pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema)
-        )
+        yield chunk._replace(batch=batch.append_column(ROW, numbers))
 
 
 def _chunk(byte_range: ByteRange, part: int, rows: Rows, private: Sequence[str]) -> Chunk:

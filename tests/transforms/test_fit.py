@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.ipc import bytes_to_batches
 from beam_pipelines.encodings.apply import ChunkRows, encode_batch, row_folds
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
@@ -90,7 +91,7 @@ def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: 
             for part in parts
         ]
         analyses: dict[Any, Any] = dict(merge_numbers(numbers))
-        payloads: dict[int, list[bytes]] = {}
+        payloads: dict[tuple[int, ...], list[bytes]] = {}
         for part, analysis in enumerate(parts):
             sums = {
                 key: [value] for key, value in analysis.items() if isinstance(value, pa.RecordBatch)
@@ -98,17 +99,21 @@ def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: 
             for partition, payload in pack_sums((0, part), sums, partitions).payloads.items():
                 payloads.setdefault(partition, []).append(payload)
         selected = [
-            message.payloads[0]
+            part
             for partition, contents in payloads.items()
             for message in select_partition(
                 Received(partition, tuple(contents), ((0,),) * len(contents)), planned
             )
+            for part in message.payloads.items()
         ]
         for key, value in parts[0].items():
             if isinstance(value, pa.RecordBatch):
                 analyses[key] = value.slice(0, 0)
-        for key, found in fit._by_step(selected).items():
-            analyses[key] = pa.Table.from_batches(found).combine_chunks().to_batches()[0]
+        found: dict[Any, list[pa.RecordBatch]] = {}
+        for key, payload in selected:
+            found.setdefault(key, []).extend(bytes_to_batches(payload))
+        for key, own in found.items():
+            analyses[key] = pa.Table.from_batches(own).combine_chunks().to_batches()[0]
         planned = with_fitted(planned, finish_read(planned, read, analyses))
     return planned
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.splits import TimeSplit
+from beam_pipelines.recipe.values import iso_moment
 
 Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
 
@@ -25,25 +26,10 @@ _EXAMPLE_FOR_KIND = {
 }
 
 
-def _parse_timestamp(text: str) -> datetime.datetime:
-    """Parses an ISO 8601 date, or date and time.
-
-    An offset is converted to UTC; without one, the time is UTC.
-    """
-    moment = datetime.datetime.fromisoformat(
-        text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text
-    )
-    return (
-        moment
-        if moment.tzinfo is None
-        else moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
-    )
-
-
 def parser_of_bounds(kind: pa.DataType) -> Callable[[str], Any] | None:
     """Returns the parser of values; ``None`` if they have no order."""
     if pa.types.is_timestamp(kind):
-        return _parse_timestamp
+        return iso_moment
     if pa.types.is_date(kind):
         return datetime.date.fromisoformat
     if pa.types.is_time(kind):

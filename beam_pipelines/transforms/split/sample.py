@@ -246,4 +246,4 @@ def with_weights(
     if weight is None:
         return batch
     weights = pa.array(sampled.weights[rows])
-    return pa.RecordBatch.from_arrays([*batch.columns, weights], [*batch.schema.names, weight])
+    return batch.append_column(weight, weights)
