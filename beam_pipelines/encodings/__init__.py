@@ -1,4 +1,4 @@
-"""Turns columns into features with encodings, one module per kind.
+"""Turns columns into features with encodings.
 
 One dictionary lists the kinds. ``encoding.py`` defines encodings, ``feature.py`` their inputs and
 outputs, ``analyzers.py`` the analyses they are fitted to, and ``store.py`` their storage.
@@ -22,31 +22,32 @@ __all__ = [
     "register_encoding",
 ]
 
-_KINDS = (
-    "cast",
-    "column",
-    "drop",
-    "bag_of_words",
-    "cross",
-    "hash_bucket",
-    "target_mean",
-    "tf_idf",
-    "tokenize",
-    "vocabulary",
-    "boundaries",
-    "bucketize",
-    "clip",
-    "cyclic",
-    "date_parts",
-    "fill",
-    "log1p",
-    "min_max",
-    "multi_hot",
-    "one_hot",
-    "quantile_normal",
-    "vector",
-    "z_score",
-)
+# Kind -> its module in ``kinds``.
+_MODULES = {
+    "cast": "cast",
+    "column": "column",
+    "drop": "column",
+    "bag_of_words": "bag_of_words",
+    "cross": "cross",
+    "hash_bucket": "hash_bucket",
+    "target_mean": "target_mean",
+    "tf_idf": "bag_of_words",
+    "tokenize": "tokenize",
+    "vocabulary": "vocabulary",
+    "boundaries": "bucketize",
+    "bucketize": "bucketize",
+    "clip": "clip",
+    "cyclic": "cyclic",
+    "date_parts": "date_parts",
+    "fill": "fill",
+    "log1p": "log1p",
+    "min_max": "min_max",
+    "multi_hot": "one_hot",
+    "one_hot": "one_hot",
+    "quantile_normal": "quantile_normal",
+    "vector": "vector",
+    "z_score": "z_score",
+}
 
 
 class _Encodings(MutableMapping[str, type[Encoding]]):
@@ -56,14 +57,14 @@ class _Encodings(MutableMapping[str, type[Encoding]]):
     """
 
     def __init__(self) -> None:
-        self._found: dict[str, type[Encoding] | None] = dict.fromkeys(_KINDS)
+        self._found: dict[str, type[Encoding] | None] = dict.fromkeys(_MODULES)
 
     def __getitem__(self, kind: str) -> type[Encoding]:
         encoding = self._found.get(kind)
         if encoding is None and kind not in self._found:
             encoding = self._found[kind] = plugins.load(plugins.ENCODINGS, kind)
         if encoding is None:
-            module = importlib.import_module(f"{__name__}.kinds.{kind}")
+            module = importlib.import_module(f"{__name__}.kinds.{_MODULES[kind]}")
             encoding = self._found[kind] = getattr(module, _class_name(kind))
         return encoding
 

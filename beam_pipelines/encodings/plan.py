@@ -19,8 +19,7 @@ from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.encodings import ENCODING_FOR_KIND, Encoding, Feature, Fitted
 from beam_pipelines.encodings.analyzers import Moments, Quantiles
 from beam_pipelines.encodings.encoding import Fixed
-from beam_pipelines.encodings.kinds.column import Column
-from beam_pipelines.encodings.kinds.drop import Drop
+from beam_pipelines.encodings.kinds.column import Column, Drop
 from beam_pipelines.recipe.model import Fit, Recipe
 from beam_pipelines.recipe.output import Floats
 

@@ -1,4 +1,4 @@
-"""Implements the encodings, one module per kind.
+"""Implements the encodings.
 
 Each has an Arrow and a TensorFlow face.
 """

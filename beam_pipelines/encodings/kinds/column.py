@@ -1,4 +1,7 @@
-"""``column``: begins a chain with another column, to encode a column twice."""
+"""``column`` and ``drop``: for columns that are encoded twice, or not written.
+
+``column`` begins a chain with another column.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,24 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
+class _Unchanged(Fixed):
+    """Gives its input."""
+
+    def output(self, *features: Feature) -> Feature:
+        """The same."""
+        return features[0]
+
+    def apply(self, *arrays: pa.Array) -> pa.Array:
+        """Returns the array."""
+        return arrays[0]
+
+    def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Returns the tensor."""
+        return features[0]
+
+
 @dataclasses.dataclass(frozen=True)
-class Column(Fixed):
+class Column(_Unchanged):
     """Takes a column unchanged.
 
     Attributes:
@@ -35,14 +54,7 @@ class Column(Fixed):
         check_parameters(parameters, {"value": expected})
         return cls((need_text(parameters, "value", expected),))
 
-    def output(self, *features: Feature) -> Feature:
-        """The same."""
-        return features[0]
 
-    def apply(self, *arrays: pa.Array) -> pa.Array:
-        """Returns the array."""
-        return arrays[0]
-
-    def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Returns the tensor."""
-        return features[0]
+@dataclasses.dataclass(frozen=True)
+class Drop(_Unchanged):
+    """Leaves a feature out of the examples; only the plan uses it."""

@@ -1,4 +1,4 @@
-"""``one_hot``: a category's id as a vector of zeros with a one."""
+"""``one_hot`` and ``multi_hot``: ids as a vector of zeros and ones."""
 
 from __future__ import annotations
 
@@ -120,3 +120,20 @@ class OneHot(Fixed):
                 f"the number of ids is not known; give it, as in {{{self.kind}: 12}}"
             )
         return self.size
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiHot(OneHot):
+    """A vector with a one at each id of a list.
+
+    The other places are zero. Null and empty lists, and ids outside the range, set no one.
+    """
+
+    kind = "multi_hot"
+
+    def _check_list(self, feature: Feature) -> None:
+        if not feature.is_list:
+            raise ValueError(
+                f"found {type_name(feature.type)}, expected a list of ids a row. Take 'one_hot' "
+                "for one id."
+            )

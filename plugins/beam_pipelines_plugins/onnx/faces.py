@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.encodings.formula import Formula
-from beam_pipelines.encodings.kinds.bag_of_words import FittedBagOfWords
+from beam_pipelines.encodings.kinds.bag_of_words import FittedBagOfWords, FittedTfIdf
 from beam_pipelines.encodings.kinds.cast import _RANGES, Cast
 from beam_pipelines.encodings.kinds.clip import Clip
 from beam_pipelines.encodings.kinds.column import Column
@@ -28,7 +28,6 @@ from beam_pipelines.encodings.kinds.fill import FillValue, Missing
 from beam_pipelines.encodings.kinds.hash_bucket import HashBucket
 from beam_pipelines.encodings.kinds.one_hot import OneHot
 from beam_pipelines.encodings.kinds.target_mean import FittedTargetMean
-from beam_pipelines.encodings.kinds.tf_idf import FittedTfIdf
 from beam_pipelines.encodings.kinds.tokenize import Tokenize
 from beam_pipelines.encodings.kinds.vector import Vector, _wrong
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
