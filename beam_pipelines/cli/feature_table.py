@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from beam_pipelines.analysis.statistics.stored import read_statistics
+from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics, feature_name, proto_of
 from beam_pipelines.analysis.years import are_years
 from beam_pipelines.core.columns import parse_type

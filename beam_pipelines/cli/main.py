@@ -281,7 +281,7 @@ def describe(
 
     Data are read once; a dataset has its statistics.
     """
-    from beam_pipelines.analysis.statistics.stored import is_stored
+    from beam_pipelines.analysis.statistics.datasets import is_stored
 
     if is_stored(recipe_or_data):
         if output is not None or date is not None or has_chosen(context):

@@ -33,7 +33,7 @@ def infer(statistics: str, output: str, overwrite: bool, form: str) -> None:
     """Write the schema of a dataset, description or statistics."""
     from beam_pipelines.analysis.schema import infer_schema, read_schema, write_schema
     from beam_pipelines.analysis.schema.sparse import add_sparse_features, sparse_columns
-    from beam_pipelines.analysis.statistics.stored import read_statistics
+    from beam_pipelines.analysis.statistics.datasets import read_statistics
     from beam_pipelines.core.schema_features import features_by_path
     from beam_pipelines.core.tensor_representations import add_representations
     from beam_pipelines.pipeline.validate import has_schema, schema_of
@@ -79,7 +79,7 @@ def update(path: str, statistics: tuple[str, ...], output: str | None, form: str
     from beam_pipelines.analysis.schema.diff import diff_schemas, render_diff
     from beam_pipelines.analysis.schema.text import has_comments
     from beam_pipelines.analysis.schema.update import update_schema
-    from beam_pipelines.analysis.statistics.stored import read_statistics
+    from beam_pipelines.analysis.statistics.datasets import read_statistics
     from beam_pipelines.storage import files
 
     before = read_schema(path)
@@ -147,7 +147,7 @@ def validate(
 
     Exit 1 if they do not pass.
     """
-    from beam_pipelines.analysis.statistics.stored import is_stored
+    from beam_pipelines.analysis.statistics.datasets import is_stored
     from beam_pipelines.pipeline import api
 
     if date is not None and is_stored(data):
@@ -188,7 +188,7 @@ def _findings(
     from tensorflow_metadata.proto.v0 import anomalies_pb2
 
     from beam_pipelines.analysis.anomalies.policy import ValidationPolicy, parse_allowed
-    from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
+    from beam_pipelines.analysis.anomalies.table import recorded_anomalies
 
     policy = ValidationPolicy(overrides=parse_allowed(",".join(allowed), None))
     kinds = anomalies_pb2.DriftSkewInfo.Measurement.Type

@@ -15,7 +15,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from beam_pipelines.analysis import alerts, class_shares, sampled_classes
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
-from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
+from beam_pipelines.analysis.anomalies.table import recorded_anomalies
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.cli.feature_table import Described, described, table_lines, to_json
 from beam_pipelines.cli.output import json_text, table

@@ -17,7 +17,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_p
 
 from beam_pipelines.analysis.anomalies import anomalies_to_proto
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
+from beam_pipelines.analysis.statistics.datasets import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of, view_of
 from beam_pipelines.core.dataset_layout import anomalies_path
 from beam_pipelines.core.errors import RecipeError

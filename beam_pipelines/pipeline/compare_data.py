@@ -12,7 +12,7 @@ from beam_pipelines.analysis.compare import SplitComparison, as_json, compare_sh
 from beam_pipelines.analysis.drift import CHANCE, LARGE_DRIFT
 from beam_pipelines.analysis.joins import JoinMatches, joins_of
 from beam_pipelines.analysis.report import render_comparison
-from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
+from beam_pipelines.analysis.statistics.datasets import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core.errors import RecipeError, mask, nearest
 from beam_pipelines.core.manifest import Manifest

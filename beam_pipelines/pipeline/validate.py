@@ -15,7 +15,7 @@ from beam_pipelines.analysis.anomalies.find import DATASET, with_severities
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 from beam_pipelines.analysis.compare import Finding, compare_split
-from beam_pipelines.analysis.statistics.stored import read_statistics
+from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics, view_of
 from beam_pipelines.core.dataset_layout import RAW_SCHEMA
 from beam_pipelines.core.errors import FindingsError, RecipeError

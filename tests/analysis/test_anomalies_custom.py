@@ -13,14 +13,13 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_p
 
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe, find_anomalies
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
-from beam_pipelines.analysis.anomalies.rules.custom import parse_validation
+from beam_pipelines.analysis.anomalies.rules.custom import FEATURE_TYPE, parse_validation, to_struct
 from beam_pipelines.analysis.anomalies.validation_config import (
     ValidationConfig,
     read_validation_config,
 )
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.proto import to_proto
-from beam_pipelines.analysis.statistics.structs import FEATURE_TYPE, to_struct
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.sql.database import ExpressionError

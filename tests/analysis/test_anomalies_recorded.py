@@ -6,7 +6,7 @@ import pytest
 from tensorflow_metadata.proto.v0 import anomalies_pb2, path_pb2
 
 from beam_pipelines.analysis.anomalies.policy import Override, ValidationPolicy, parse_allowed
-from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
+from beam_pipelines.analysis.anomalies.table import recorded_anomalies
 
 Info = anomalies_pb2.AnomalyInfo
 BIG, NEW = Info.INT_TYPE_BIG_INT, Info.SCHEMA_NEW_COLUMN

@@ -19,7 +19,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.analysis.statistics.stored import read_statistics
+from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset import loader
 from beam_pipelines.pipeline import convert

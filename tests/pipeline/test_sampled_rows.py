@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.report import render_report
-from beam_pipelines.analysis.report.encodings import EncodedFeature
+from beam_pipelines.analysis.report.sampled import EncodedFeature
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode

@@ -23,13 +23,13 @@ from beam_pipelines.analysis.report import (
     SplitSummary,
 )
 from beam_pipelines.analysis.report.details import Cell, Table
-from beam_pipelines.analysis.report.encodings import (
+from beam_pipelines.analysis.report.sampled import (
     Coverage,
+    Described,
     EncodedFeature,
+    Example,
     describe_encoding,
 )
-from beam_pipelines.analysis.report.examples import Example
-from beam_pipelines.analysis.report.sampled import Described
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.chunks import Rejected
 

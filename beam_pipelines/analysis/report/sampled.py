@@ -3,13 +3,183 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from beam_pipelines.analysis.alerts import Alert
-from beam_pipelines.analysis.report.details import Cell, Table
-from beam_pipelines.analysis.report.encodings import EncodedFeature
-from beam_pipelines.analysis.report.examples import Example
+from beam_pipelines.analysis.axis import FEW_VALUES
+from beam_pipelines.analysis.report.charts import (
+    SMALL,
+    Bar,
+    Outlines,
+    bars,
+    distribution,
+    frequent_values,
+)
+from beam_pipelines.analysis.report.details import Cell, Table, figures, totals_of
+from beam_pipelines.analysis.statistics.column import ColumnStatistics
+from beam_pipelines.analysis.years import show_of
+from beam_pipelines.core.columns import type_name, value_type
+from beam_pipelines.core.formatting import show_cell, show_share, show_value
+from beam_pipelines.core.python_values import python_rows
+
+_Columns = Mapping[str, ColumnStatistics]
+
+
+class Coverage(NamedTuple):
+    """How many values a vocabulary knows.
+
+    Attributes:
+      size: texts of the vocabulary.
+      values, known: values, and those of them in the vocabulary.
+      distinct, known_distinct: different values, and those of them in the vocabulary.
+    """
+
+    size: int
+    values: int
+    known: int
+    distinct: int
+    known_distinct: int
+
+
+class Picture(NamedTuple):
+    """A chart: bars of few values, or a distribution."""
+
+    bars: Sequence[Bar]
+    outlines: Outlines | None
+
+
+class EncodedFeature(NamedTuple):
+    """A feature that encodings made.
+
+    Attributes:
+      name: of the feature.
+      columns: that it is made of.
+      steps: kinds of its encodings, in order.
+      type: of the encoded values.
+      before: chart of the column; ``None`` of several columns.
+      after: chart of the feature.
+      table: numbers of each split.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    steps: tuple[str, ...]
+    type: str
+    before: Picture | None
+    after: Picture
+    table: Table
+
+
+def describe_encoding(
+    name: str,
+    steps: Sequence[str],
+    before: Mapping[str, _Columns],
+    after: _Columns,
+    coverage: Mapping[str, Coverage],
+    labels: Sequence[str] = (),
+) -> EncodedFeature:
+    """Describes a feature.
+
+    Args:
+      name: of the feature.
+      steps: kinds of its encodings, in order.
+      before: column -> split -> statistics of the sampled rows.
+      after: split -> statistics of the encoded rows.
+      coverage: split -> what the feature's vocabulary knows; empty without one.
+      labels: texts of its ids; empty without a vocabulary.
+    """
+    pictures = [_picture(column, splits) for column, splits in before.items()]
+    return EncodedFeature(
+        name,
+        tuple(before),
+        tuple(steps),
+        type_name(next(iter(after.values())).type),
+        pictures[0] if len(pictures) == 1 else None,
+        _picture("", after, labels),
+        Table("Sampled rows", list(after), list(_lines(before, after, coverage))),
+    )
+
+
+def _picture(name: str, columns: _Columns, labels: Sequence[str] = ()) -> Picture:
+    show = show_of(name, columns.values(), labels)
+    values = frequent_values(columns, FEW_VALUES, show)
+    outlines = None if values else distribution(columns, SMALL, show)
+    return Picture(bars(values, totals_of(columns)), outlines)
+
+
+def _lines(
+    before: Mapping[str, _Columns], after: _Columns, coverage: Mapping[str, Coverage]
+) -> Iterator[tuple[str, list[Cell]]]:
+    """Yields (name, a cell for each split)."""
+    yield "Rows", [Cell(f"{column.present + column.missing:,}") for column in after.values()]
+    found = figures(after, show_of("", after.values()))
+    for name in ("Missing", "Distinct"):
+        if len(before) == 1:
+            (columns,) = before.values()
+            yield f"{name} before", _short(figures(columns, show_value)[name])
+        if len(before) == 1 or name == "Distinct":
+            yield f"{name} after", _short(found[name])
+    if coverage:
+        known = list(coverage.values())
+        yield "Texts in the vocabulary", [Cell(f"{one.size:,}") for one in known]
+        shares = [show_share(one.values - one.known, one.values) for one in known]
+        yield "Out of vocabulary", [Cell(share) for share in shares]
+        shares = [show_share(one.known_distinct, one.distinct) for one in known]
+        yield "Distinct texts in it", [Cell(share) for share in shares]
+    is_floating = pa.types.is_floating(value_type(next(iter(after.values())).type))
+    for name in ("Min", "Max", *(("Mean", "Std. deviation") if is_floating else ())):
+        if name in found:
+            yield f"{name} after", found[name]
+
+
+def _short(cells: Sequence[Cell]) -> list[Cell]:
+    """Returns cells with the share alone, where they have one."""
+    return [Cell(cell.small or cell.text) for cell in cells]
+
+
+# Columns and features of an example, and characters of a value.
+_MOST_NAMES, _CHARACTERS = 200, 80
+
+
+class Example(NamedTuple):
+    """A row of a split.
+
+    Attributes:
+      split: its name.
+      lines: (name, raw value, encoded value) of columns, then of new features; a value is ``None``
+        where there is no such column or feature.
+      more: number of lines left out.
+    """
+
+    split: str
+    lines: tuple[tuple[str, str | None, str | None], ...]
+    more: int = 0
+
+
+def show_examples(
+    split: str, raw: pa.RecordBatch, encoded: pa.RecordBatch | None
+) -> Iterator[Example]:
+    """Yields each row as an example.
+
+    Args:
+      split: its name.
+      raw: the rows.
+      encoded: the same rows as features; ``None``: nothing is encoded.
+    """
+    names = list(raw.schema.names)
+    if encoded is not None:
+        names += [name for name in encoded.schema.names if name not in names]
+    features = [{}] * raw.num_rows if encoded is None else encoded.to_pylist()
+    for row, feature in zip(python_rows(raw), features, strict=True):
+        before, after = (
+            {name: show_cell(value, _CHARACTERS) for name, value in values.items()}
+            for values in (row, feature)
+        )
+        lines = tuple((name, before.get(name), after.get(name)) for name in names[:_MOST_NAMES])
+        yield Example(split, lines, max(0, len(names) - _MOST_NAMES))
 
 
 class Described(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.sentinels import find_sentinel
+from beam_pipelines.analysis.alerts import find_sentinel
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.python_values import python_value
 from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text

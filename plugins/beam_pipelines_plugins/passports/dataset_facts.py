@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.analysis.statistics.stored import read_statistics
+from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
