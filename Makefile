@@ -161,8 +161,9 @@ format: .venv/installed-dev ## Format the code and fix what can be fixed
 	$(BIN)/ruff format .
 
 .PHONY: api
-api: .venv/installed-dev ## Write docs/api.md from the docstrings
+api: .venv/installed-dev ## Write docs/api.md from the docstrings, and docs/troubleshooting.md from the messages
 	$(BIN)/python -m tests.support.api_page
+	$(BIN)/python -m tests.support.troubleshooting_page
 
 .PHONY: docs
 docs: .venv-docs/installed ## Build the documentation as a site into out/docs, and check its links
