@@ -20,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
+import openpyxl
 import pytest
 
 import beam_pipelines as bp
@@ -161,6 +162,57 @@ def make_daily(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     (folder / "clicks.yaml").write_text(recipe)
 
 
+def make_cookbook(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
+    """The messy files of docs/cookbook.md, and its recipes by their names."""
+    tables = {
+        "orders.csv": [
+            "order,customer_id,placed_at,total,returned",
+            *(
+                f"{n},{n % 50},2025-{n % 12 + 1:02}-{n % 28 + 1:02} {n % 24:02}:15:00,"
+                f"{n * 7 % 90 / 4 + 1},{int(n % 25 == 0)}"
+                for n in range(1000)
+            ),
+        ],
+        "customers.csv": ["id,country", *(f"{n:06},{'DE' if n % 3 else 'FR'}" for n in range(50))],
+        "weather.csv": [
+            "day,rain",
+            *(f"2025-{n // 28 + 1:02}-{n % 28 + 1:02},{n % 9 / 2}" for n in range(336)),
+        ],
+        "visits.csv": [
+            "id,day",
+            *(
+                f"{n},{n % 28 + 1:02}/{n % 12 + 1:02}/2025"
+                if n % 3
+                else f"{n},2025-{n % 12 + 1:02}-{n % 28 + 1:02}"
+                for n in range(300)
+            ),
+        ],
+        "prices.jsonl": [f'{{"id": {n}, "total": "${n * 11 + 1000:,}.50"}}' for n in range(300)],
+        "sales-2024.csv": ["shop,amount", *(f"s{n % 7},{n * 3 % 101}" for n in range(400))],
+        "sales-2025.csv": ["shop,amount", *(f"s{n % 7},{n * 5 % 101}" for n in range(400))],
+        "clicks.csv": [
+            "user_id,clicks",
+            *(f"{17031000000 + n}.0,{n % 9}" if n % 10 else f",{n % 9}" for n in range(300)),
+        ],
+    }
+    for name, lines in tables.items():
+        (folder / name).write_text("\n".join(lines) + "\n")
+    book = openpyxl.Workbook()
+    book.active.title = "Refunds"
+    for row in (
+        ["Refunds of 2025"],
+        [],
+        ["order", "amount"],
+        *([n, n * 2.5 + 1] for n in range(9)),
+    ):
+        book.active.append(row)
+    book.save(folder / "refunds.xlsx")
+    for block in blocks_of("docs/cookbook.md"):
+        if block.language == "yaml":
+            name = re.findall(r"name: (\w+)", block.text)[0]
+            (folder / f"{name}.yaml").write_text(block.text)
+
+
 def make_criteo(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     """A table like Criteo's click logs."""
     script = ROOT / "benchmarks" / "criteo_like.py"
@@ -263,6 +315,7 @@ FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "compared": make_compared,
     "days": make_days,
     "daily": make_daily,
+    "cookbook": make_cookbook,
     "criteo": make_criteo,
     "served": make_served,
     "tutorial": make_tutorial,
