@@ -43,7 +43,7 @@ def _entry(name: str) -> str:
     lines = [f"## bp.{name}", ""]
     if inspect.isfunction(public):
         lines += [
-            "<!-- not run: a signature -->",
+            "<!-- not run: signature -->",
             "```python",
             *_signature(f"bp.{name}", public),
             "```",
