@@ -6,7 +6,7 @@ import collections
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA
@@ -189,16 +189,12 @@ class _Lister:
         self, folder: str, listed: Sequence[files.Listed]
     ) -> Sequence[files.Listed]:
         """Leaves out datasets of this package, such as earlier outputs."""
-        paths = {file.path for file in listed}
-        ends = (f"/{RAW_SCHEMA}", f"/{MANIFEST}")
-        roots = {path.removesuffix(ends[1]) for path in paths if path.endswith(ends[1])}
-        own = [root for root in roots if root + ends[0] in paths and root != folder.rstrip("/")]
-        below = tuple(f"{root}/" for root in own)
-        rest = [file for file in listed if not file.path.startswith(below)]
+        own = datasets_in(folder.rstrip("/"), {file.path for file in listed})
+        rest = [file for file in listed if not file.path.startswith(own)]
         formats = {self._format_of_path(file.path) for file in rest} - {None}
         if not own or not formats & {self._source.format or next(iter(formats), "")}:
             return listed  # datasets alone are data
-        self.documents += sorted(map(files.name_of, own))
+        self.documents += sorted(files.name_of(root.rstrip("/")) for root in own)
         return rest
 
     def _of_one_format(self, folder: str, listed: Sequence[files.Listed]) -> list[files.Listed]:
@@ -285,6 +281,12 @@ class _Lister:
                     "outer one."
                 )
             yield files.Listed(path, info.file_size, archive.modified_secs), info.filename
+
+
+def datasets_in(folder: str, paths: Collection[str]) -> tuple[str, ...]:
+    """Returns datasets of this package below a folder, with ``/`` at the end."""
+    roots = {path.removesuffix(MANIFEST) for path in paths if path.endswith(f"/{MANIFEST}")}
+    return tuple(root for root in roots - {f"{folder}/"} if root + RAW_SCHEMA in paths)
 
 
 def has_table_log(folder: str) -> bool:

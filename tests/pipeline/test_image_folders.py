@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -143,6 +144,22 @@ def test_layouts_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lay
             assert sum(found.values()) == (2 if table else len(images))
     unread = "choose: 1 image is not read, as the table names none of them, such as pics/test/c.png"
     assert (unread in Path("recipes/r.yaml").read_text()) == bool(table)
+
+
+@pytest.mark.end_to_end
+@pytest.mark.parametrize("folders", [("train", "val"), ("",)])
+def test_the_current_folder_with_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folders: tuple[str, ...]
+) -> None:
+    """Earlier datasets and files of other programs are no images."""
+    images = [os.path.join(folder, name, "1.png") for folder in folders for name in BREEDS]
+    write_images(tmp_path, images)
+    (tmp_path / folders[0] / BREEDS[0] / "Thumbs.db").write_bytes(b"x")
+    monkeypatch.chdir(tmp_path)
+    write_recipe(["."], "r.yaml")
+    for recipe in (".", "r.yaml", "."):
+        found = api.convert(recipe, "out", overwrite=True).splits
+        assert [*found.values()] == [len(BREEDS)] * len(folders)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from beam_pipelines.sources.images.folder import (
     SUFFIXES,
     common_folder,
 )
+from beam_pipelines.sources.listing import datasets_in
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import files, input_files, path_patterns
 from beam_pipelines.transforms import read
@@ -94,6 +95,8 @@ def image_folder(path: str, table: str = "") -> dict[str, Tree] | None:
     if not files.is_local(path) or not os.path.isdir(path):
         return None
     listed = [file.path for file in input_files.list_files(files.join(path, "**"))]
+    datasets = datasets_in(path.rstrip("/"), {*listed})
+    listed = [file for file in listed if not file.startswith(datasets)]
     images = [file for file in listed if file.lower().endswith(SUFFIXES)]
     tables = [
         file
@@ -137,13 +140,14 @@ def _of_classes(path: str, images: Sequence[str]) -> dict[str, Tree]:
     if depths == ({2} if splits else {1}):
         recipe["label"] = _scalar(LABEL)
     if splits and depths == {2}:
-        source["path"] = _scalar(f"{root}/*/*/*")
+        source["path"] = [_scalar(f"{root}/{folder}") for folder in splits.values()]
     if splits and depths == {1}:
         source["columns"] = [_scalar(column) for column in _COLUMNS]
     if splits and depths in ({1}, {2}):
-        last = posixpath.basename(root)  # paths may begin at another folder
+        # Paths may begin at another folder.
+        above = f"*{posixpath.basename(root)}/" if root.strip("./") else "*"
         recipe["split"] = {
-            split: {"files": _scalar(f"*{last}/{splits[split]}/*")}
+            split: {"files": _scalar(f"{above}{splits[split]}/*")}
             for split in dict.fromkeys(_SPLITS.values())
             if split in splits
         }
