@@ -103,7 +103,12 @@ def contents_of(
     nulls = tuple(
         name for name in wanted if _without_null(flat.field(name).type) != flat.field(name).type
     )
-    return Contents(tuple(flat.names), file_schema, read_schema, nulls)
+    decisions = tuple(
+        f"'{name}', the index of pandas, is a column  # 'drop: [{name}]' leaves it out"
+        for name in wanted
+        if name.startswith("__index_level_") and not source.columns
+    )
+    return Contents(tuple(flat.names), file_schema, read_schema, nulls, decisions=decisions)
 
 
 def _undeclared(

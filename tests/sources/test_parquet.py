@@ -243,3 +243,13 @@ def test_a_damaged_footer_is_an_error(tmp_path: Path, name: str) -> None:
     path.write_bytes((corpus / name).read_bytes())
     with pytest.raises(DataError, match=r"a\.parquet: found damaged Parquet data"):
         read.read_table(planner.plan_source(Source("s", (str(path),)), ""), reject=False)
+
+
+@pytest.mark.parametrize("columns", [(), ("x",)])
+def test_the_index_of_pandas_is_a_finding(tmp_path: Path, columns: tuple[str, ...]) -> None:
+    """It is a column like others, unless the recipe says which are read."""
+    path = write_table(tmp_path / "a.parquet", {"x": [1, 2], "__index_level_0__": [7, 5]})
+    plan = plan_of(path, columns=columns)
+    assert plan.schema.names == list(columns or ("x", "__index_level_0__"))
+    told = ["'drop: [__index_level_0__]'" in decision for decision in plan.decisions]
+    assert told == ([] if columns else [True])

@@ -27,7 +27,8 @@ _WORDS_OF_PROSE = 4
 _TOP = 3
 
 _ID_NAME = re.compile(
-    r"(?:^|[^a-z])(?:id|ids|uid|uuid|guid|key|code|sku|isbn|zip|zipcode|postcode|nr|no)$",
+    r"(?:^|[^a-z])(?:id|ids|uid|uuid|guid|key|code|sku|isbn|zip|zipcode|postcode|nr|no)$|"
+    "^__index_level_",
     re.IGNORECASE,
 )
 _ID_NAME_IN_CAMELS = re.compile(r"[a-z0-9](?:Ids?|IDs?|Key|Code|Uuid)$")

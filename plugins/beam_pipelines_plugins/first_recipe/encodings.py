@@ -164,6 +164,10 @@ def _as_numbers(column: ColumnProfile) -> str:
     return choice if are_numbers else ""
 
 
+# DuckDB's trim takes off spaces only.
+_TRIM = r"regexp_replace({}, '^[\s\pZ]+|[\s\pZ]+$', '', 'g')"
+
+
 def _as_one(column: ColumnProfile, taken: set[str]) -> str:
     """Returns the decision on texts that differ by case or blanks."""
     name = f"{column.name}_lower"
@@ -177,7 +181,9 @@ def _as_one(column: ColumnProfile, taken: set[str]) -> str:
     first = int(several.min())
     alike = column.values.filter(pc.equal(folded, folded[first])).to_pylist()
     shown = " and ".join(json.dumps(_text(value), ensure_ascii=False) for value in alike[:2])
-    sql = json.dumps(f"lower(trim({identifier(column.name)}))", ensure_ascii=False)
+    is_plain = len({value.strip(" ").lower() for value in alike}) == 1
+    trim = "trim({})" if is_plain else _TRIM
+    sql = json.dumps(f"lower({trim.format(identifier(column.name))})", ensure_ascii=False)
     return (
         f"if {shown} are one value, derive: {{{yaml_text(name)}: {sql}}}, "
         f"drop: [{yaml_text(column.name)}], and encode {yaml_text(name)} in its place"

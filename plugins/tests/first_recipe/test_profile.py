@@ -10,9 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines_plugins.first_recipe import (
     Role,
     Side,
@@ -195,15 +197,20 @@ def test_names_that_numbers_may_have(name: str, asks: bool) -> None:
         (["A1.5", "B2.5", "1.2.3"], ""),
         (["DE", "UK", "uk"], 'if "UK" and "uk" are one value, derive: {x_lower: "lower(trim(x))"}'),
         (["a b", "c", "a b "], 'if "a b" and "a b " are one value, derive: {x_lower: '),
+        (["a b", "c", "a b\u00a0"], 'if "a b" and "a b\u00a0" are one value, derive: {x_lower: '),
         (["ä", "a", "b"], ""),
     ],
 )
 def test_open_decisions_on_words(values: list[str], choice: str) -> None:
-    """Units, and words that differ by case or blanks, are asked about."""
+    """Units, and words that differ by case or blanks, are asked about; the line unites them."""
     columns = profile_columns(pa.table({"x": values * 40}))
     (found,) = propose_encodings(columns.values(), None)
     assert found.choice.startswith(choice)
     assert bool(found.choice) == bool(choice)
+    if line := re.search("derive: (.*}), drop", found.choice):
+        sql = yaml.safe_load(line[1])["x_lower"]
+        rows = pa.record_batch({"x": values})
+        assert len(evaluate(rows, parse_expression("x_lower", sql, ["x"])).unique()) == 2
 
 
 def test_a_sample_may_overlap_less() -> None:
