@@ -332,52 +332,6 @@ def member(name: str, content: bytes = b"", **attributes: object) -> tuple[tarfi
     return info, content
 
 
-def write_members(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
-    """Writes an archive of entries as they are."""
-    with tarfile.open(path, "w:gz") as opened:
-        for info, content in members:
-            opened.addfile(info, io.BytesIO(content))
-    return path
-
-
-@pytest.mark.parametrize(
-    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE]
-)
-def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
-    """An archive with a link or a device is refused."""
-    path = write_members(
-        tmp_path / "a.tar.gz",
-        member("data_batch_1", batch()),
-        member("data_batch_2", type=kind, linkname="data_batch_1"),
-    )
-    with pytest.raises(
-        DataError, match=r"a\.tar\.gz/data_batch_2: found a link or a device, expected plain files"
-    ):
-        plan_of(path, format="cifar")
-
-
-def test_names_lead_nowhere(tmp_path: Path) -> None:
-    """Members with absolute or upward names are read; nothing is written."""
-    path = write_members(
-        tmp_path / "a.tar.gz",
-        member("../../data_batch_1", batch()),
-        member(f"{tmp_path}/outside/data_batch_2", batch()),
-    )
-    before = sorted(tmp_path.parent.rglob("*"))
-    plan = plan_of(path, format="cifar")
-    assert [file.path for file in plan.files] == [
-        f"{path}/../../data_batch_1",
-        f"{path}/{tmp_path}/outside/data_batch_2",
-    ]
-    assert read.read_table(plan, reject=False)[1] == {"read": 4, "rejected": 0}
-    assert sorted(tmp_path.parent.rglob("*")) == before
-    twice = write_members(
-        tmp_path / "b.tar.gz", member("data_batch_1", batch()), member("data_batch_1", batch())
-    )
-    with pytest.raises(DataError, match="found a second file of that name"):
-        plan_of(twice, format="cifar")
-
-
 @pytest.mark.parametrize("end", [10, 600, 5000, -1100, -600, -20])
 @pytest.mark.parametrize("compressed", [True, False])
 def test_archives_that_are_cut_off(tmp_path: Path, end: int, compressed: bool) -> None:

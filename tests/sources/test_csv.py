@@ -117,8 +117,8 @@ def test_digits_with_a_zero_fraction_are_integers(tmp_path):
     path = write(tmp_path / "a.csv", "k,x\n" + "".join(f"k,{cell}\n" for cell in cells))
     expected = [17031000001, 5, -3, 7, 8, 2**63 - 1, None, 6]
     assert [row["x"] for row in read_rows(path, types={"x": "int64"})] == expected
-    many = write(tmp_path / "b.csv", "x\n" + "1\n" * 300_000 + "2.0\n" * 300_000)
-    assert sum(row["x"] for row in read_rows(many, types={"x": "int64"})) == 900_000
+    many = write(tmp_path / "b.csv", "x\n" + "1\n" * 3_000 + "2.0\n" * 3_000)
+    assert sum(row["x"] for row in read_rows(many, types={"x": "int64"})) == 9_000
     formatted = write(tmp_path / "c.csv", 'x\n"1.234.567,00"\n"12,0"\n')
     options = {"types": {"x": "int64"}, "formats": {"x": "1.234,5"}}
     assert [row["x"] for row in read_rows(formatted, **options)] == [1_234_567, 12]

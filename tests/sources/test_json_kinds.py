@@ -157,7 +157,7 @@ MIXED: dict[str, tuple[list[str], str, str, list[Any]]] = {
 
 
 @pytest.mark.parametrize("case", MIXED)
-@pytest.mark.parametrize("many", [1, 1200], ids=["few", "many"])
+@pytest.mark.parametrize("many", [1, 300], ids=["few", "many"])
 @pytest.mark.parametrize("is_document", [False, True])
 def test_the_proposed_type_reads_lines_of_two_kinds(tmp_path, case, many, is_document):
     """The error proposes the type that reads all lines."""
