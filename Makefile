@@ -15,6 +15,8 @@ UNMARKED := not adapters and not faults and not slow and not tfx and not runners
 # Each process runs half of the tests, whose fixtures it then makes alone, and takes over tests of the other at the end.
 IN_TWO := -n 2 --dist worksteal
 SECONDS ?= 60
+# pytest keeps the test modules that it has compiled, 6 s of each process that collects the tests.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 
@@ -126,8 +128,8 @@ test-engines-smallest: .venv/installed-dev ## The smallest case of it: 300,000 r
 	BEAM_PIPELINES_LARGE_ROWS=300000 $(BIN)/python -m pytest tests/engines_large -m "engines_large and flink" -k "clicks_csv" $(PYTEST_OPTIONS)
 
 .PHONY: test-runners-quick
-test-runners-quick: .venv/installed-dev ## Run that suite on the local runner, Prism and embedded Flink
-	$(BIN)/python -m pytest tests/engines -m "fnapi or prism or flink" --durations=5 $(PYTEST_OPTIONS)
+test-runners-quick: .venv/installed-dev ## Run a part of it: some conversions, a resumed one, errors and an interruption on Prism and embedded Flink
+	$(BIN)/python -m pytest tests/engines -m "prism or flink" -k "everything or sequences or union or through_engine or resume or errors or other_versions or SIGINT" --durations=5 $(PYTEST_OPTIONS)
 
 .PHONY: browser
 browser: ## Install Chromium (on Debian and Ubuntu), for the tests of the report; without it they are skipped
@@ -182,6 +184,9 @@ dist: .venv/installed-dev ## Build sdists and wheels of the three packages into 
 .PHONY: test-dist
 test-dist: dist ## Install them in fresh environments, with each Python that is here: convert, and test the reader alone
 	$(BIN)/python -m pytest tests/test_dist.py -m dist $(PYTEST_OPTIONS)
+
+.PHONY: test-release
+test-release: test-runners test-engines-smallest test-faults test-slow test-native ## Run what CI leaves out, before a release (hours; make prism flink-jars spark-jars)
 
 .PHONY: bench
 bench: .venv/installed-dev ## Measure a whole conversion next to the loop people write today
