@@ -58,10 +58,7 @@ def alerts(label: str | None = None, **columns: Any) -> list[tuple[str, str, str
         ([*NUMBERS[:100], *["x"] * 100], None),
         ([f"t{number // 3}" for number in range(6000)], ("high cardinality", "2,000 .* 3.0 rows")),
         ([f"t{number % 600}" for number in range(6000)], None),
-        (
-            [*range(150), *[-999] * 50],
-            ("sentinel", "25.0% are \N{MINUS SIGN}999, the others 0 to 149"),
-        ),
+        ([*range(150), *[-999] * 50], ("sentinel", "25.0% are \N{MINUS SIGN}999, the others 0 to 149")),
         ([*np.arange(150) / 3, *[9999.0] * 50], ("sentinel", "9,999, the others 0 to 49.67")),
         ([*range(-500, -350), *[-999] * 50], ("sentinel", "the others")),
         ([*range(0, 3000, 20), *[999] * 50], None),
@@ -69,10 +66,7 @@ def alerts(label: str | None = None, **columns: Any) -> list[tuple[str, str, str
         ([0, 1, 2] * 50 + [-1] * 50, None),
         ([*range(100, 250), *[-1] * 50], ("sentinel", "the others 100 to 249")),
         ([*range(-150, 0, 3), *[-1] * 50], None),
-        (
-            days(range(150), "1900-01-01"),
-            ("sentinel", "25.0% are 1900-01-01, the others 2026-01-01"),
-        ),
+        (days(range(150), "1900-01-01"), ("sentinel", "25.0% are 1900-01-01, the others 2026-01-01")),
         (days(range(150), "1970-01-01"), ("sentinel", "does it mean null")),
         (days(range(150), "1970-01-02"), None),
         (days(range(0, 150_000, 1000), "1900-01-01"), None),
@@ -80,7 +74,7 @@ def alerts(label: str | None = None, **columns: Any) -> list[tuple[str, str, str
         ([*range(-3000, 0, 20), *[-999] * 50], None),
         ([1, 2] * 100, None),
     ],
-)
+)  # fmt: skip
 def test_an_alert_of_a_column(values: Any, expected: tuple[str, str] | None) -> None:
     """It is one alert, with what was found; nearly is none."""
     found = alerts(x=values)

@@ -29,11 +29,7 @@ def config(folder: Path, text: str, *known: str) -> tuple[Override, ...]:
     ("text", "expected"),
     [
         pytest.param("", {"a": "ERROR", "b": "ERROR"}, id="nothing"),
-        pytest.param(
-            f"severity_overrides {{ {_NEW} severity: WARNING }}",
-            {"a": "WARNING", "b": "WARNING"},
-            id="all features",
-        ),
+        pytest.param(f"severity_overrides {{ {_NEW} severity: WARNING }}", {"a": "WARNING", "b": "WARNING"}, id="all features"),
         pytest.param(
             f'severity_overrides {{ {_NEW} severity: WARNING feature_path {{ step: "a" }} }}',
             {"a": "WARNING", "b": "ERROR"},
@@ -51,18 +47,14 @@ def config(folder: Path, text: str, *known: str) -> tuple[Override, ...]:
             {"a": "ERROR", "b": "ERROR"},
             id="the last one counts",
         ),
-        pytest.param(
-            "new_features_are_warnings: true",
-            {"a": "WARNING", "b": "WARNING"},
-            id="the deprecated field",
-        ),
+        pytest.param("new_features_are_warnings: true", {"a": "WARNING", "b": "WARNING"}, id="the deprecated field"),
         pytest.param(
             f"new_features_are_warnings: true severity_overrides {{ {_NEW} severity: ERROR }}",
             {"a": "ERROR", "b": "ERROR"},
             id="an override goes before the deprecated field",
         ),
     ],
-)
+)  # fmt: skip
 def test_severities(tmp_path: Path, text: str, expected: dict[str, str]) -> None:
     """An override changes severities in one feature or in all."""
     batch = pa.RecordBatch.from_pydict({"a": [1], "b": [2]})

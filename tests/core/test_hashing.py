@@ -33,17 +33,13 @@ PINNED = [
     (pa.binary(), b"12345678", 0x44CDBE8D4615ABFF),
     (pa.string(), "123456789", 0xEBD1E050DEDA5E8D),
     (pa.string(), "Zürich", 0x4BBB7D52F513EC52),
-    (
-        pa.string(),
-        "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
-        0x3D0428C097E97AC4,
-    ),
+    (pa.string(), "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", 0x3D0428C097E97AC4),
     (pa.string(), None, 0x8CB2369A629251C8),
     (pa.date32(), datetime.date(2013, 1, 1), 0xC2D4B737258FAAE5),
     (pa.list_(pa.int64()), [], 0xE220A8397B1DCDAF),
     (pa.list_(pa.int64()), [1], 0xEFDEE215EF0CEFA9),
     (pa.list_(pa.int64()), [1, None], 0xAAEB7866522BB419),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "value", "pinned"), PINNED)

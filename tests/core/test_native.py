@@ -226,16 +226,12 @@ def batch_of(array: pa.Array) -> pa.RecordBatch:
 @pytest.mark.parametrize(
     ("array", "lists", "message"),
     [
-        (
-            pa.array([1.5]),
-            (),
-            "feature 'x': found double, expected int64, float, string, binary, or lists of them",
-        ),
+        (pa.array([1.5]), (), "feature 'x': found double, expected int64, float, string, binary, or lists of them"),
         (pa.array([[[1]]]), (), "feature 'x': found list"),
         (pa.array([[[[1]]]]), ("x",), "feature 'x': found list"),
         (pa.array([1]), ("x",), "feature list 'x': found int64, expected a list"),
     ],
-)
+)  # fmt: skip
 def test_other_types_are_refused(array: pa.Array, lists: tuple[str, ...], message: str) -> None:
     """Columns have to be features, in words that name them."""
     with pytest.raises(TypeError, match=message):

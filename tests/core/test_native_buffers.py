@@ -44,22 +44,13 @@ def lists_with_offsets(offsets: list[int]) -> pa.Array:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (
-            texts_with_offsets([0, 3, 1, 4]),
-            "found offsets 3 and 1 in row 1, expected them in order, from 0 to 4",
-        ),
+        (texts_with_offsets([0, 3, 1, 4]), "found offsets 3 and 1 in row 1, expected them in order, from 0 to 4"),
         (texts_with_offsets([0, 900, 900, 4]), "found offsets 0 and 900 in row 0"),
         (texts_with_offsets([0, -9, 2, 4]), "found offsets 0 and -9 in row 0"),
         (lists_with_offsets([0, 3, 1, 4]), "found offsets 3 and 1 in row 1"),
         (lists_with_offsets([0, 900, 900, 4]), "found offsets 0 and 900 in row 0"),
-        (
-            pa.DictionaryArray.from_arrays(pa.array([0, 7]), pa.array(["a"]), safe=False),
-            "found index 7 in row 1, expected one into",
-        ),
-        (
-            pa.DictionaryArray.from_arrays(pa.array([0, -1]), pa.array(["a"]), safe=False),
-            "found index -1 in row 1",
-        ),
+        (pa.DictionaryArray.from_arrays(pa.array([0, 7]), pa.array(["a"]), safe=False), "found index 7 in row 1, expected one into"),
+        (pa.DictionaryArray.from_arrays(pa.array([0, -1]), pa.array(["a"]), safe=False), "found index -1 in row 1"),
         (pa.array([[1, None]]), "found a null inside a list, which tf.Example cannot hold"),
         (pa.array([[1, 2]]), None),
     ],
@@ -74,7 +65,7 @@ def lists_with_offsets(offsets: list[int]) -> pa.Array:
         "null in list",
         "sound",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("in_order", [True, False])
 def test_buffers_that_contradict_themselves_are_refused(array, message, in_order):
     """Offsets and indices out of range are errors that name the row.

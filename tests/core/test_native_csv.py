@@ -252,10 +252,7 @@ def test_what_is_common_is_not_declined(data, end, quoting, times):
         (b'""\nb\n', [pa.string()]),
         (b" 39, 77516\n\t5 ,6 \n", [pa.int64(), pa.float64()]),
         (b'"1","2.5"\n"",""\n', [pa.int64(), pa.float64()]),
-        (
-            b'"a ""b""","c,d"\n"e\nf","g\r\nh"\n"\r","""\n"\n"""",""""""\n',
-            [pa.string(), pa.string()],
-        ),
+        (b'"a ""b""","c,d"\n"e\nf","g\r\nh"\n"\r","""\n"\n"""",""""""\n', [pa.string(), pa.string()]),
         (b'"a","b"\r\n"c\r","d"\r\n', [pa.string(), pa.string()]),
         (b"\xef\xbb\xbfa,b\n", [pa.string(), pa.string()]),
         (b"\xef", [pa.binary()]),
@@ -264,14 +261,11 @@ def test_what_is_common_is_not_declined(data, end, quoting, times):
         (b"\xe2,\x82\n", [pa.binary(), pa.binary()]),
         (b"007,-0,00\n", [pa.int64(), pa.int8(), pa.uint8()]),
         (b"+1.5,+inf\n+1e5, +.5\n", [pa.float64(), pa.float32()]),
-        (
-            b"2013-01-31 05:15:00.123456000,05:15:00.1000000\n",
-            [pa.timestamp("us"), pa.time64("us")],
-        ),
+        (b"2013-01-31 05:15:00.123456000,05:15:00.1000000\n", [pa.timestamp("us"), pa.time64("us")]),
         (b" 2013-01-31,\t2013-01-31 \n", [pa.date32(), pa.date32()]),
         (b"2013-01-31 05:15:00+0200\n2013-01-31T05:15-0530\n2013-01-31 05:15:00.5+02\n", [UTC]),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("nulls", [NULLS, ("",)], ids=["usual-nulls", "empty-is-null"])
 def test_edges_that_are_taken(records, types, nulls):
     """The kernel takes edge cases with the result of plain Python.

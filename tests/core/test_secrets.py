@@ -176,28 +176,19 @@ FAILURES = {
     "damaged": ("sources: {t: {path: 'URL/damaged.csv.gz', format: csv, compression: gzip}}", 1),
     "damaged Parquet": ("sources: {t: {path: 'URL/damaged.parquet', format: parquet}}", 1),
     "line too long": ("sources: {t: {path: 'URL/good.csv', format: csv}}\nlimits: {columns: 1}", 1),
-    "filter": (
-        "sources: {t: {path: 'URL/good.csv', format: csv}}\nfilter: CAST(b AS INTEGER) > 1",
-        1,
-    ),
+    "filter": ("sources: {t: {path: 'URL/good.csv', format: csv}}\nfilter: CAST(b AS INTEGER) > 1", 1),
     "unknown column": ("sources: {t: {path: 'URL/good.csv', format: csv}}\nlabel: nothing", 2),
     "schema": ("sources: {t: {path: 'URL/good.csv', format: csv}}\nschema: 'URL/nothing.pbtxt'", 2),
     "anomaly": ("sources: {t: {path: 'URL/good.csv', format: csv}}\nschema: 'URL/other.pbtxt'", 1),
-    "module": (
-        "sources: {t: {path: 'URL/good.csv', format: csv}}\npreprocessing_fn: 'URL/nothing.py'",
-        2,
-    ),
+    "module": ("sources: {t: {path: 'URL/good.csv', format: csv}}\npreprocessing_fn: 'URL/nothing.py'", 2),
     "twice": ("sources: {t: {path: ['URL/good.csv', 'URL/good.csv'], format: csv}}", 2),
     "unknown storage": ("sources: {t: 'vault://user:PASSWORD@host/a.csv?access_key=TOKEN'}", 1),
     "endpoint": ("sources: {t: 's3://key:PASSWORD@bucket/a.csv'}", 2),
-    "exceptions of the storage": (
-        "sources: {t: 'sealed://other:PASSWORD@host/a.csv?token=TOKEN'}",
-        1,
-    ),
+    "exceptions of the storage": ("sources: {t: 'sealed://other:PASSWORD@host/a.csv?token=TOKEN'}", 1),
     "variables": ("sources: {t: 'data/$SENTINEL/${SENTINEL}/~/%SENTINEL%.csv'}", 2),
     "YAML": ("sources: {t: 'URL/good.csv'", 2),
     "root": ("sources: {t: {path: 'URL/good.csv', format: csv}}", 2),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("verbose", [False, True])

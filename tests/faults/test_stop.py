@@ -35,14 +35,9 @@ LINE = "error: interrupted; nothing was committed."
 COMPLETE = "error: interrupted; out was complete already, and stays."
 # The signals of a terminal, of a polite `kill`, and of a container's end.
 WAYS = (
-    *(
-        (signal.SIGINT, True),
-        (signal.SIGINT, False),
-        (signal.SIGTERM, False),
-        (signal.SIGTERM, True),
-    ),
+    *((signal.SIGINT, True), (signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)),
     *((signal.SIGHUP, True), (signal.SIGHUP, False)),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("number", moments(60, least=4))

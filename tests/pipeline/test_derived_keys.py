@@ -16,26 +16,16 @@ from beam_pipelines.sources import plan as plan_module
 
 RECIPE: dict[str, Any] = {
     "name": "t",
-    "sources": {
-        "a": {"path": "a*.csv", "derive": {"day": "time::DATE", "low": "lower(k)"}},
-        "days": {"path": "days.csv", "key": "date", "types": {"date": "date"}},
-        "b": {
-            "path": "b.csv",
-            "key": "low",
-            "types": {"size": "text"},
-            "derive": {"low": "lower(name)", "number": "size::INT"},
-        },
-    },
+    "sources": {"a": {"path": "a*.csv", "derive": {"day": "time::DATE", "low": "lower(k)"}},
+                "days": {"path": "days.csv", "key": "date", "types": {"date": "date"}},
+                "b": {"path": "b.csv", "key": "low", "types": {"size": "text"}, "derive": {"low": "lower(name)", "number": "size::INT"}}},
     "from": "a",
-    "join": [
-        {"source": "days", "on": {"day": "date"}, "prefix": "day_"},
-        {"source": "b", "on": "low", "prefix": "b_", "strategy": "hash"},
-    ],
+    "join": [{"source": "days", "on": {"day": "date"}, "prefix": "day_"}, {"source": "b", "on": "low", "prefix": "b_", "strategy": "hash"}],
     "drop": ["day", "low", "time", "b_name", "b_size"],
     "on_error": {"reject": 5},
     "encode": {"day_temp": "z_score", "b_number": [{"fill": 0}, "z_score"]},
     "split": {"train": 0.5, "eval": 0.5},
-}
+}  # fmt: skip
 
 
 @pytest.fixture

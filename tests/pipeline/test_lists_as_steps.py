@@ -249,24 +249,19 @@ def test_lists_of_grouped_rows_become_steps(folder: Path) -> None:
     [
         ({"sequence": ""}, "column 'x' is list<list<float32>>, which only a feature list holds"),
         ({"sequence": "{features: w}"}, "feature 'x' is list<list<float32>>, which only a feature"),
-        (
-            {"sequence": "{features: w}", "encode": "{x: drop}"},
-            "column 'x' is .*Name it in 'sequence: {features: x}'.* leave it out with 'drop'",
-        ),
+        ({"sequence": "{features: w}", "encode": "{x: drop}"},
+         "column 'x' is .*Name it in 'sequence: {features: x}'.* leave it out with 'drop'"),
         ({"encode": "{w: vocabulary}"}, "found list<list<text>> in 'w', expected values"),
         ({"encode": "{y: [{column: x}, log1p]}"}, "found list<list<float32>> in 'x'"),
         ({"encode": "{x: [{column: id}, log1p]}"}, "found list<list<float32>> in 'x'"),
         ({"encode": "{id: {target_mean: x}}"}, "found list<list<float32>> in 'x', expected num"),
         ({"statistics": "{slice_by: w}"}, "found column 'w' of type list<list<text>>, expected"),
         ({"derive": "{y: '[[id]]'}"}, "expected a scalar or a list of scalars"),
-        (
-            {"types": "{x: 'list<list<list<float32>>>', w: tensor}"},
-            "which cannot become list<list<list<",
-        ),
+        ({"types": "{x: 'list<list<list<float32>>>', w: tensor}"}, "which cannot become list<list<list<"),
         ({"sequence": "{group_by: id}"}, "column 'x' is list<list<float32>>, expected a value or"),
         ({"sequence": "{group_by: w}"}, "column 'w' is list<list<text>>, expected one value"),
     ],
-)
+)  # fmt: skip
 def test_what_takes_no_steps_says_so(folder: Path, changes: dict[str, str], message: str) -> None:
     """Places without lists of lists refuse them before the run."""
     text = recipe("rows.jsonl", changes.pop("types", TYPES), **changes)

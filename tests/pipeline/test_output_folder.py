@@ -11,22 +11,9 @@ from beam_pipelines.cli import main as main_module
 pytestmark = pytest.mark.end_to_end
 
 STRANGERS = [
-    *(
-        "inputs/mine.csv",
-        "labels/mine.txt",
-        "examples/mine.csv",
-        "schema/schema.pbtxt",
-        "rejected/mine.jsonl",
-    ),
-    *(
-        "report.html",
-        "labels.txt",
-        "_temporary/0/part-00000",
-        "_temporary/mine.txt",
-        "mine/data.csv",
-        "notes.txt",
-    ),
-]
+    *("inputs/mine.csv", "labels/mine.txt", "examples/mine.csv", "schema/schema.pbtxt", "rejected/mine.jsonl"),
+    *("report.html", "labels.txt", "_temporary/0/part-00000", "_temporary/mine.txt", "mine/data.csv", "notes.txt"),
+]  # fmt: skip
 LEFT = [
     "_temporary/run.json",
     "_temporary/run.json.12-34.part",

@@ -49,18 +49,10 @@ def run(folder: Path, sample: str, more: str = "", workers: int = 1) -> Manifest
 @pytest.mark.parametrize(
     ("sample", "more", "classes"),
     [
-        (
-            "{rates: {0: 0.5, 1: 3}, weight: w}",
-            "leaks: warn\nencode: {day: vocabulary}\nfit: {weight: w}\n",
-            {0: None, 1: 240},
-        ),
-        (
-            "{rates: {0: 1, 1: 2}, weight: w}",
-            "on_error: {reject: 5}\nprotect: {id: mask}\n",
-            {0: 720, 1: 160},
-        ),
+        ("{rates: {0: 0.5, 1: 3}, weight: w}", "leaks: warn\nencode: {day: vocabulary}\nfit: {weight: w}\n", {0: None, 1: 240}),
+        ("{rates: {0: 1, 1: 2}, weight: w}", "on_error: {reject: 5}\nprotect: {id: mask}\n", {0: 720, 1: 160}),
     ],
-)
+)  # fmt: skip
 def test_classes_are_sampled(folder, sample, more, classes):
     """``train`` is sampled and ``eval`` is not.
 

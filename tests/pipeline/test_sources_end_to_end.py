@@ -115,11 +115,7 @@ def zstd(data: bytes) -> bytes:
 FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "csv": ("a.csv", as_csv, ""),
     "csv with CRLF and a mark": ("a.csv", lambda: b"\xef\xbb\xbf" + as_csv(line_end="\r\n"), ""),
-    "csv without a header": (
-        "a.csv",
-        lambda: as_csv(header=False),
-        "header: false, columns: [n, x, s]",
-    ),
+    "csv without a header": ("a.csv", lambda: as_csv(header=False), "header: false, columns: [n, x, s]"),
     "csv with semicolons": ("a.txt", lambda: as_csv(";"), 'delimiter: ";"'),
     "csv without a last line end": ("a.csv", lambda: as_csv().rstrip(b"\n"), ""),
     "csv.gz": ("a.csv.gz", lambda: gzip.compress(as_csv()), ""),
@@ -127,15 +123,11 @@ FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "csv.zst": ("a.csv.zst", lambda: zstd(as_csv()), ""),
     "tsv": ("a.tsv", lambda: as_csv("\t"), ""),
     "json": ("a.jsonl", as_json, ""),
-    "json.gz without its suffix": (
-        "a.log",
-        lambda: gzip.compress(as_json()),
-        "format: json_lines, compression: gzip",
-    ),
+    "json.gz without its suffix": ("a.log", lambda: gzip.compress(as_json()), "format: json_lines, compression: gzip"),
     "parquet": ("a.parquet", as_parquet, ""),
     "arrow file": ("a.arrow", lambda: as_arrow(pa.ipc.new_file), ""),
     "arrow stream": ("a.arrows", lambda: as_arrow(pa.ipc.new_stream), ""),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", FILES)

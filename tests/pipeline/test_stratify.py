@@ -141,13 +141,9 @@ def test_classes_that_cannot_be_divided(folder: Path, split: str, more: str, mes
     [
         ("{train: 0.8, eval: 0.2, stratify: labl}", "", "'labl'.*'label'"),
         ("{train: 1, stratify: label}", "", "one split, expected several"),
-        (
-            "{train: 0.8, eval: 0.2, stratify: many}",
-            "derive: {many: '[id]'}\n",
-            "expected one value",
-        ),
+        ("{train: 0.8, eval: 0.2, stratify: many}", "derive: {many: '[id]'}\n", "expected one value"),
     ],
-)
+)  # fmt: skip
 def test_recipes_that_cannot_divide(folder: Path, split: str, more: str, message: str) -> None:
     """Nonsense is an error of the recipe."""
     with pytest.raises((RecipeError, RecipeProblems), match=message):

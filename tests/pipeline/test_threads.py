@@ -27,17 +27,11 @@ RECIPES: dict[str, dict[str, Any]] = {
     "json": {"sources": {"t": "t.jsonl"}, "filter": "n > 3", "output": {"compression": "none"}},
     "parquet": {"sources": {"t": "t.parquet"}, "split": {"a": 0.5, "b": 0.5}},
     "arrow": {"sources": {"t": "t.arrow"}, "derive": {"m": "n * 2"}, "output": {"num_shards": 2}},
-    "rejects": {
-        "sources": {"t": {"path": "bad.csv", "types": {"n": "int64"}}},
-        "on_error": {"reject": 1},
-    },
-    "join": {
-        "sources": {"t": "t.csv", "u": {"path": "t.parquet", "key": "n"}},
-        "from": "t",
-        "join": [{"source": "u", "on": "n", "prefix": "u_"}],
-    },
+    "rejects": {"sources": {"t": {"path": "bad.csv", "types": {"n": "int64"}}}, "on_error": {"reject": 1}},
+    "join": {"sources": {"t": "t.csv", "u": {"path": "t.parquet", "key": "n"}}, "from": "t",
+             "join": [{"source": "u", "on": "n", "prefix": "u_"}]},
     "damaged": {"sources": {"t": {"path": "bad.csv", "types": {"n": "int64"}}}},
-}
+}  # fmt: skip
 
 
 @pytest.fixture

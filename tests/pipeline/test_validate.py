@@ -350,26 +350,17 @@ def test_rows_against_the_previous_version(folder, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["validate", "r.yaml", "--previous_version", "out"],
-            "--previous_version out: found no threshold in",
-        ),
+        (["validate", "r.yaml", "--previous_version", "out"], "--previous_version out: found no threshold in"),
         (["validate", "d.csv", "--previous_version", "out"], "found no schema to go by"),
-        (
-            ["convert", "r.yaml", "--output", "o", "--allow_anomalies", "SCHEMA_NEW_COLUM"],
-            "Did you mean 'SCHEMA_NEW_COLUMN'?",
-        ),
-        (
-            ["validate", "r.yaml", "--environment", "SERVING"],
-            "expected none, because the schema names no environment",
-        ),
+        (["convert", "r.yaml", "--output", "o", "--allow_anomalies", "SCHEMA_NEW_COLUM"], "Did you mean 'SCHEMA_NEW_COLUMN'?"),
+        (["validate", "r.yaml", "--environment", "SERVING"], "expected none, because the schema names no environment"),
         (["validate", "r.yaml", "--baseline", "nowhere"], "nowhere: found no statistics"),
         (["validate", "d.csv", "--environment", "SERVING"], "found no schema to go by"),
         (["validate", "nowhere", "--schema", "s.pbtxt"], "nowhere"),
         (["schema", "infer", "nowhere", "--output", "x.pbtxt"], "nowhere: found no statistics"),
         (["schema", "update", "s.pbtxt", "d.csv"], "d.csv: found no statistics"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_on_the_command_line(folder, capsys, arguments, message):
     """Exit 2 and a message with the expected value."""
     assert cli(*arguments) == 2

@@ -204,13 +204,9 @@ def test_script_has_no_faults_that_shellcheck_knows():
         ("--temp_location", ["--temp_location=/tmp"], "--temp_location: found /tmp"),
         ("nothing", ["--staging_location=here"], "--staging_location: found here"),
         ("--sdk_container_image", [], "found nothing that brings beam-pipelines to the workers"),
-        (
-            "--sdk_container_image",
-            ["--sdk_container_image=a/beam_python3.1_sdk:2"],
-            "expected Python 3.",
-        ),
+        ("--sdk_container_image", ["--sdk_container_image=a/beam_python3.1_sdk:2"], "expected Python 3."),
     ],
-)
+)  # fmt: skip
 def test_options_of_dataflow_are_checked(monkeypatch, without, more, message):
     """Options that Dataflow or its workers cannot use are refused."""
     monkeypatch.delenv("CLOUDSDK_COMPUTE_REGION", raising=False)

@@ -114,14 +114,9 @@ def test_flushes_by_size_lose_no_elements(tmp_path: Path) -> None:
         (["--runner=direct", "--direct_num_workers=3"], 1000 * MIB, "multi_processing", 3),
         (["--direct_num_workers=1"], 1000 * MIB, "in_memory", 1),
         (["--direct_num_workers=0"], 1 * MIB, "multi_threading", run_module.available_cores()),
-        (
-            ["--direct_num_workers=2", "--direct_running_mode=multi_threading"],
-            1,
-            "multi_threading",
-            2,
-        ),
+        (["--direct_num_workers=2", "--direct_running_mode=multi_threading"], 1, "multi_threading", 2),
     ],
-)
+)  # fmt: skip
 def test_local_runner_is_chosen_by_size(arguments, size_bytes, mode, workers):
     """Beam's local runner is chosen by name.
 

@@ -114,23 +114,17 @@ KINDS: dict[str, tuple[Cell, str]] = {
     "plain": (lambda rng, _, __: rng.choice(PLAIN_NAMES), "text"),
     "city": (lambda rng, _, __: rng.choice(CITIES), "text"),
     "amount": (lambda rng, locale, _: _number(rng.uniform(-9e3, 9e5), locale), "float64"),
-    "price": (
-        lambda rng, locale, _: locale.before + _number(rng.uniform(1, 9e4), locale) + locale.after,
-        "float64",
-    ),
+    "price": (lambda rng, locale, _: locale.before + _number(rng.uniform(1, 9e4), locale) + locale.after, "float64"),
     "share": (lambda rng, locale, _: _number(rng.uniform(0, 100), locale, 1) + "%", "float64"),
     "day": (_date, "date"),
-    "paid": (
-        lambda rng, locale, row: (locale.yes, locale.no)[(row + rng.randrange(2)) % 2],
-        "bool",
-    ),
+    "paid": (lambda rng, locale, row: (locale.yes, locale.no)[(row + rng.randrange(2)) % 2], "bool"),
     "note": (lambda rng, _, __: rng.choice(NOTES), "text"),
     "count": (lambda rng, _, __: str(rng.randrange(500)), "int64"),
     "zip": (lambda rng, _, __: f"0{rng.randrange(1000, 9999)}", "text"),
     "code": (lambda rng, _, __: f"{rng.choice('ABC')}-{rng.randrange(99)}", "text"),
     "time": (lambda _, __, row: f"{row % 24:02}:{row % 60:02}:00", "time"),
     "url": (lambda _, __, row: f"https://example.org/p?id={row}&x=1;y=2", "text"),
-}
+}  # fmt: skip
 
 TABLES = {
     "orders": ["id", "name", "amount", "day", "paid"],

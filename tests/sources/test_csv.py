@@ -214,22 +214,13 @@ def test_damaged_compression_is_an_error(tmp_path: Path, suffix: str) -> None:
 
 HEAD = "id,age,name\n"
 BAD = [
-    (
-        "1,n/b,x\n",
-        (
-            "line 4, column 'age': found 'n/b', expected an integer from -128 to 127. Add 'n/b' to "
-            "'nulls'"
-        ),
-    ),
-    (
-        "1,300,x\n",
-        "line 4, column 'age': found '300', expected an integer from -128 to 127. Declare",
-    ),
+    ("1,n/b,x\n", "line 4, column 'age': found 'n/b', expected an integer from -128 to 127. Add 'n/b' to 'nulls'"),
+    ("1,300,x\n", "line 4, column 'age': found '300', expected an integer from -128 to 127. Declare"),
     ("1,2\n", "line 4: found 2 cells, expected 3"),
     ("1,2,x,y\n", "line 4: found 4 cells, expected 3"),
     ('1,2,"x"y\n', "line 4: found text after a closing quote"),
     (b"1,2,\xff\n", "line 4, column 'name': found '\\\\xff', expected text in UTF-8"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "message"), BAD)

@@ -229,17 +229,11 @@ WHOLE = idx(np.ones((3, 2, 2)))
         (WHOLE[:12], "found a header that is cut off, expected 3 dimensions"),
         (WHOLE[:-1], "found 27 bytes, expected 28 of ubyte 3×2×2 as its header says"),
         (WHOLE + b"\0", "found 29 bytes, expected 28"),
-        (
-            b"\x00\x00\x08\x03" + b"\x00\x00\x00\x01" + b"\xff\xff\xff\xff" * 2,
-            "found ubyte 1×4294967295×4294967295, .* bytes an item",
-        ),
-        (
-            b"\x00\x00\x08\x02" + b"\x00\x00\x00\x01" + bytes(4),
-            "found ubyte 1×0, items without a number",
-        ),
+        (b"\x00\x00\x08\x03" + b"\x00\x00\x00\x01" + b"\xff\xff\xff\xff" * 2, "found ubyte 1×4294967295×4294967295, .* bytes an item"),
+        (b"\x00\x00\x08\x02" + b"\x00\x00\x00\x01" + bytes(4), "found ubyte 1×0, items without a number"),
         (idx(np.ones((0, 2, 2))), "found no rows"),
     ],
-)
+)  # fmt: skip
 def test_wrong_files(tmp_path: Path, content: bytes, message: str) -> None:
     """Wrong magic numbers and sizes are reported at planning."""
     (tmp_path / "a.idx").write_bytes(content)

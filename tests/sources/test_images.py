@@ -340,15 +340,11 @@ def write(tmp_path: Path, *names: str) -> None:
         ((), {}, "no file with .jpg, .* matches"),
         (("notes.txt",), {}, "no file with .jpg, .jpeg, "),
         (("cat/1.png", "2.png"), {}, "found .*2.png outside of the class folders"),
-        (
-            ("cat/1.png", "cat/more/2.png"),
-            {},
-            "more/2.png in a folder inside another, .*/\\*/\\*/\\*'",
-        ),
+        (("cat/1.png", "cat/more/2.png"), {}, "more/2.png in a folder inside another, .*/\\*/\\*/\\*'"),
         (("a\nb/1.png", "cat/1.png"), {}, "found a line end in the name of the folder"),
         (("cta/1.png",), {"classes": ("cat", "dog")}, "none of the 2 classes. Did you mean 'cat'"),
     ],
-)
+)  # fmt: skip
 def test_wrong_folders_are_explained(tmp_path, names, options, message):
     """Wrong folders are explained before any image is read."""
     write(tmp_path, *names)
@@ -564,25 +560,16 @@ def test_rejected_images_are_listed(tmp_path):
     ("source", "message"),
     [
         ("{path: photos, format: images, image: {resize: 224}}", "expected height and width, as"),
-        (
-            "{path: photos, format: images, image: {resize: [0, 5]}}",
-            "resize.*expected a whole number from 1",
-        ),
-        (
-            "{path: photos, format: images, image: {format: png, quality: 5}}",
-            "quality.* expected it with JPEG only",
-        ),
+        ("{path: photos, format: images, image: {resize: [0, 5]}}", "resize.*expected a whole number from 1"),
+        ("{path: photos, format: images, image: {format: png, quality: 5}}", "quality.* expected it with JPEG only"),
         ("{path: photos, format: images, image: {classes: [a, a]}}", "class 'a' twice"),
         ("{path: photos, format: images, image: {size: 5}}", "unknown key 'size'"),
         ("{path: photos, format: images, delimiter: ';'}", "delimiter"),
         ("{path: photos, format: images, types: {image/height: int8}}", "have their types"),
         ("{path: photos, format: images, compression: gzip}", "compressed inside"),
-        (
-            "{path: t.csv, image: {mode: rgb}}",
-            "found it with format 'csv', expected it with images, webdataset only",
-        ),
+        ("{path: t.csv, image: {mode: rgb}}", "found it with format 'csv', expected it with images, webdataset only"),
     ],
-)
+)  # fmt: skip
 def test_wrong_options_are_explained(tmp_path, source, message):
     """Wrong options are explained by the recipe's reader or at planning."""
     write(tmp_path / "photos", "cat/1.png")

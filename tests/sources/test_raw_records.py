@@ -113,19 +113,11 @@ def test_one_column_of_many(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("output: {record: lime}", "unknown column 'lime'. Did you mean 'line'"),
-        (
-            "output: {record: n}\nderive: {n: length(line)}",
-            "column 'n' is int64, expected text or bytes",
-        ),
+        ("output: {record: n}\nderive: {n: length(line)}", "column 'n' is int64, expected text or bytes"),
         ("output: {record: line}\nlabel: line", "found it with 'label'"),
-        (
-            "output: {record: line}\nencode: {line: hash_bucket: 3}".replace(
-                "hash_bucket: 3", "tokenize"
-            ),
-            "found it with 'encode'",
-        ),
+        ("output: {record: line}\nencode: {line: hash_bucket: 3}".replace("hash_bucket: 3", "tokenize"), "found it with 'encode'"),
     ],
-)
+)  # fmt: skip
 def test_problems(tmp_path: Path, line: str, message: str) -> None:
     """A column that cannot be the record is a problem."""
     (tmp_path / "d.txt").write_text("a\n")

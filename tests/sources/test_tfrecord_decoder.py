@@ -86,15 +86,11 @@ def test_usual_records_never_reach_tfx_bsl(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        pytest.param(
-            record(i=[0.5]),
-            'expected int64_list, found float_list for feature "i"',
-            id="another kind",
-        ),
+        pytest.param(record(i=[0.5]), 'expected int64_list, found float_list for feature "i"', id="another kind"),
         pytest.param(b"\x0a\x05", "Unable to parse example", id="damaged"),
         pytest.param(record(i=[7]) + record(i=[8]), None, id="joined"),
     ],
-)
+)  # fmt: skip
 def test_odd_records_have_the_values_and_errors_of_tfx_bsl(with_and_without_kernels, bad, message):
     """tfx-bsl decodes or refuses the records that the kernel declines.
 

@@ -18,13 +18,9 @@ TABLE = pd.DataFrame({"n": [1, 2], "t": ["a", "b"]})
     [
         ("a.pkl", TABLE.to_pickle, "found a pickle, which is not read"),
         ("A.PICKLE", TABLE.to_pickle, "found a pickle, which is not read"),
-        (
-            "a.dta",
-            lambda path: TABLE.to_stata(path, write_index=False),
-            "found a table of Stata, which is not read",
-        ),
+        ("a.dta", lambda path: TABLE.to_stata(path, write_index=False), "found a table of Stata, which is not read"),
     ],
-)
+)  # fmt: skip
 def test_the_remedy_makes_parquet(tmp_path: Path, monkeypatch, name: str, write, found) -> None:
     """The line in the error makes a file that is read."""
     write(tmp_path / name)

@@ -23,14 +23,9 @@ OPTIONS = [
 MARKS = [
     pytest.mark.browser,
     pytest.mark.end_to_end,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="found no Chromium; `make browser` installs Debian's"
-    ),
-    pytest.mark.skipif(
-        importlib.util.find_spec("playwright") is None,
-        reason="found no playwright; it comes with [test]",
-    ),
-]
+    pytest.mark.skipif(CHROMIUM is None, reason="found no Chromium; `make browser` installs Debian's"),
+    pytest.mark.skipif(importlib.util.find_spec("playwright") is None, reason="found no playwright; it comes with [test]"),
+]  # fmt: skip
 
 # The rectangles of a node's text.
 _RECTANGLES = """

@@ -33,16 +33,9 @@ CIFAR10_MEMBERS = [
     )
 ]
 CIFAR10_BINARY_MEMBERS = [
-    *(
-        "data_batch_1.bin",
-        "batches.meta.txt",
-        "data_batch_3.bin",
-        "data_batch_4.bin",
-        "test_batch.bin",
-        "readme.html",
-    ),
+    *("data_batch_1.bin", "batches.meta.txt", "data_batch_3.bin", "data_batch_4.bin", "test_batch.bin", "readme.html"),
     *("data_batch_5.bin", "data_batch_2.bin"),
-]
+]  # fmt: skip
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
