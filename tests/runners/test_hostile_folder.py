@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import delta_tables
+from plugins.tests.support import delta_tables
 from tests.support.listening import ports_during
 
 pytestmark = [

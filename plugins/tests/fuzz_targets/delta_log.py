@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read
+from plugins.tests.support import delta_tables as delta
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
-from tests.support import delta_tables as delta
 from tests.support.made_source import made_source
 
 _TOKENS = [b'"long"', b'"string"', b'"date"', b'"decimal(9,2)"', b'"add"', b'"remove"', b"null", b"-1", b"{}", b"[]",

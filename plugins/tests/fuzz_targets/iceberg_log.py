@@ -21,10 +21,10 @@ from pyiceberg.table import StaticTable
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read
+from plugins.tests.support import iceberg_tables as iceberg
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
-from tests.support import iceberg_tables as iceberg
 from tests.support.made_source import made_source
 
 _TOKENS = [b'"long"', b'"string"', b'"decimal(9, 2)"', b'"struct"', b'"identity"', b'"bucket[4]"', b"null", b"-1", b"0", b"{}", b"[]",

@@ -17,8 +17,8 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.lakehouses import table as table_module
+from plugins.tests.support import delta_tables as delta
 from tests.sources.support import plan_of, read_rows
-from tests.support import delta_tables as delta
 
 DAY = datetime.date(2026, 11, 23)
 MOMENT = datetime.datetime(2026, 11, 23, 8, 30, 0, 250_000, datetime.timezone.utc)

@@ -23,7 +23,7 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.lakehouses.options import Catalog
-from tests.support import iceberg_tables as iceberg
+from plugins.tests.support import iceberg_tables as iceberg
 from tests.support.made_source import made_source
 
 DAY = datetime.date(2026, 11, 23)

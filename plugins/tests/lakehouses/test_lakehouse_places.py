@@ -27,8 +27,8 @@ from beam_pipelines.transforms import read
 from beam_pipelines_plugins.formats import avro_blocks as blocks
 from beam_pipelines_plugins.lakehouses import iceberg_catalogs
 from beam_pipelines_plugins.lakehouses.options import Catalog
-from tests.support import delta_tables as delta
-from tests.support import iceberg_tables as iceberg
+from plugins.tests.support import delta_tables as delta
+from plugins.tests.support import iceberg_tables as iceberg
 from tests.support.made_source import made_source
 
 CODE = "import pathlib\npathlib.Path('RAN').touch()\nclass Impl:\n    pass\n"

@@ -12,8 +12,8 @@ from deltalake import DeltaTable
 
 import beam_pipelines as bp
 from beam_pipelines.dataset.manifest import read_manifest
-from tests.support import delta_tables as delta
-from tests.support import iceberg_tables as iceberg
+from plugins.tests.support import delta_tables as delta
+from plugins.tests.support import iceberg_tables as iceberg
 
 pytestmark = pytest.mark.end_to_end
 

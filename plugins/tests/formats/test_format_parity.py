@@ -19,7 +19,7 @@ from pyarrow import feather, orc
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from tests.support import delta_tables, iceberg_tables
+from plugins.tests.support import delta_tables, iceberg_tables
 
 pytestmark = pytest.mark.end_to_end
 
