@@ -149,10 +149,7 @@ def test_pairs_compare_with_the_baseline(tmp_path: Path) -> None:
     before = TableStatistics.of(pa.RecordBatch.from_pydict({"x": [0, 1]}))
     base = to_proto({"train": before})["train"].datasets[0]
     assert reasons(tmp_path, text, baseline={"train": base}) == [
-        (
-            "<",
-            f"{sql.format('<')} Test dataset: default slice Base dataset: {slice_} Base path: x",
-        )
+        ("<", f"{sql.format('<')} Test dataset: default slice Base dataset: {slice_} Base path: x")
     ]
     with pytest.raises(DataError, match="found no dataset 'All Examples' in the statistics of"):
         reasons(tmp_path, text, baseline={"eval": base})

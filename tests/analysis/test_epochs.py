@@ -82,11 +82,7 @@ def test_days_of_a_spreadsheet() -> None:
     [derived] = derive_times(list(profile_columns(rows).values())).values()
     assert derived.reason == "days since 1899-12-30, 2023-03-15 to 2023-03-15"
     made = evaluate(rows.to_batches()[0], parse_expression("t", derived.sql, ["date"]))
-    assert made.cast(pa.int64()).to_pylist() == [
-        1_678_838_400_000_000,
-        1_678_860_000_000_000,
-        None,
-    ]
+    assert made.cast(pa.int64()).to_pylist() == [1_678_838_400_000_000, 1_678_860_000_000_000, None]
     assert derived.of(rows).column("date_utc").cast(pa.int64()).to_pylist() == [
         1_678_838_400_000_000,
         1_678_860_000_000_000,

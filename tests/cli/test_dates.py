@@ -375,10 +375,7 @@ def test_days_that_do_not_go_together(encoded, tmp_path, monkeypatch):
         loader.load([first, encoded / "anew"])
     assert {
         name: one.rows for name, one in loader.info([first, encoded / "file"]).splits.items()
-    } == {
-        "train": 70,
-        "test": 60,
-    }
+    } == {"train": 70, "test": 60}
     with pytest.raises(ValueError, match="found an empty list"):
         loader.info([])
     changed = manifest(later)

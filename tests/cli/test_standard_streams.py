@@ -37,8 +37,9 @@ def shell(folder: Path, text: str) -> tuple[int, str, str]:
     return ended.returncode, ended.stdout, ended.stderr
 
 
-@pytest.mark.parametrize("options", ["", MANY])
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("closed", "options"), [(">&-", ""), ("2>&-", ""), ("<&-", ""), ("<&- >&- 2>&-", MANY)]
+)
 def test_streams_that_are_not_there(folder: Path, closed: str, options: str) -> None:
     """A command works without standard streams.
 
@@ -50,7 +51,7 @@ def test_streams_that_are_not_there(folder: Path, closed: str, options: str) -> 
     verify_dataset(str(folder / "out"))
 
 
-@pytest.mark.parametrize("command", ["verify out", "--help", "inspect out"])
+@pytest.mark.parametrize("command", ["verify out", "--help"])
 def test_an_output_that_is_not_there(folder: Path, command: str) -> None:
     """A missing standard output is no failure."""
     bp.convert(folder / "data.csv", folder / "out")
@@ -59,7 +60,7 @@ def test_an_output_that_is_not_there(folder: Path, command: str) -> None:
 
 def test_an_output_that_nobody_reads(folder: Path) -> None:
     """A complete dataset is a success without a reader of the summary."""
-    for command in ("convert data.csv --output out", "verify out", "inspect out"):
+    for command in ("convert data.csv --output out", "inspect out"):
         status, _, error = shell(
             folder, f"set -o pipefail; run {command} --verbose 2>/dev/null | true"
         )

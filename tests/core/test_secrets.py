@@ -26,13 +26,7 @@ import beam_pipelines as bp
 from beam_pipelines.adapters.source import Rows
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core import errors
-from beam_pipelines.core.errors import (
-    DataError,
-    RecipeError,
-    RecipeProblems,
-    keep_secret,
-    mask,
-)
+from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems, keep_secret, mask
 from beam_pipelines.pipeline.planning.recipes import parse_recipe, recipe_schema
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
 from tests.reader.datasets import example, write_records

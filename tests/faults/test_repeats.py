@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.harness import (
-    ONE,
-    PROCESSES,
-    THREADS,
-    check_clean,
-    dataset,
-    differences,
-)
+from tests.faults.harness import ONE, PROCESSES, THREADS, check_clean, dataset, differences
 
 pytestmark = pytest.mark.faults
 

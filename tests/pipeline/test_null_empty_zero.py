@@ -67,9 +67,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str,
         "output: {shuffle: false, compression: none, num_shards: 1}\n"
     )
     convert.convert(
-        make_plan(parse_recipe(recipe, "recipe.yaml", str(folder))),
-        str(folder / "out"),
-        quiet=True,
+        make_plan(parse_recipe(recipe, "recipe.yaml", str(folder))), str(folder / "out"), quiet=True
     )
     verify_dataset(str(folder / "out"))
     return folder / "out", table.to_pylist()

@@ -126,7 +126,7 @@ def test_groups_are_not_divided_by_class(folder: Path) -> None:
             "{train: 0.8, eval: 0.2, stratify: kind}",
             "derive: {kind: id = 5}\n",
             "classes of kind: found rows of true: 1; expected at least 2 of each class",
-        ),
+        )
     ],
 )
 def test_classes_that_cannot_be_divided(folder: Path, split: str, more: str, message: str) -> None:

@@ -25,15 +25,7 @@ from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe import lines, reader
 from beam_pipelines.recipe.keys import keys_of
-from beam_pipelines.recipe.model import (
-    Fit,
-    Join,
-    OnError,
-    Recipe,
-    Sequences,
-    Source,
-    Statistics,
-)
+from beam_pipelines.recipe.model import Fit, Join, OnError, Recipe, Sequences, Source, Statistics
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.sample import Sample

@@ -15,13 +15,7 @@ from collections.abc import Callable
 import pytest
 
 from beam_pipelines.runners import progress
-from beam_pipelines.runners.progress import (
-    Phases,
-    ProgressLog,
-    Totals,
-    show_progress,
-    show_seconds,
-)
+from beam_pipelines.runners.progress import Phases, ProgressLog, Totals, show_progress, show_seconds
 
 
 class Terminal(io.StringIO):

@@ -195,11 +195,7 @@ def test_other_objects_are_rows(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        {"a": {"x": 1, "y": 2}, "b": {"x": "u", "y": "v"}},
-        {"a": [1, 2], "b": ["u", "v"]},
-    ],
+    "value", [{"a": {"x": 1, "y": 2}, "b": {"x": "u", "y": "v"}}, {"a": [1, 2], "b": ["u", "v"]}]
 )
 def test_one_object_of_columns_has_a_finding(tmp_path, monkeypatch, value):
     """The finding has the Python that makes rows of columns."""

@@ -34,12 +34,7 @@ VALUES = st.recursive(
 )
 OBJECTS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4)
 WRITERS = st.sampled_from(
-    [
-        {},
-        {"separators": (",", ":")},
-        {"separators": (" ,\t", "  : ")},
-        {"ensure_ascii": False},
-    ]
+    [{}, {"separators": (",", ":")}, {"separators": (" ,\t", "  : ")}, {"ensure_ascii": False}]
 )
 BAD = st.sampled_from(["", '{"id": 1', '{"a": "x, "id": 5}', '{"id": 01}', "[[", '"', "]}", "\\"])
 

@@ -102,10 +102,7 @@ def test_a_page_with_another_byte(tmp_path: Path, dictionary: bool) -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    st.lists(st.none() | st.datetimes(), min_size=1),
-    st.integers(1, 5),
-)
+@given(st.lists(st.none() | st.datetimes(), min_size=1), st.integers(1, 5))
 def test_timestamps_of_96_bits(tmp_path_factory, moments, group):
     """All moments of Python are read, also where Arrow wraps.
 

@@ -58,15 +58,7 @@ def test_types_become_column_types(tmp_path: Path) -> None:
             "v": pa.nulls(2),
         },
     )
-    row = {
-        "u": 1,
-        "h": 1.5,
-        "m": 1.25,
-        "c": "x",
-        "t": moment,
-        "b": b"ab",
-        "l": [1],
-    }
+    row = {"u": 1, "h": 1.5, "m": 1.25, "c": "x", "t": moment, "b": b"ab", "l": [1]}
     assert read_rows(path) == [
         {**row, "s.p": 1, "s.q": ["a"], "v": None},
         dict.fromkeys([*row, "s.p", "s.q", "v"]),

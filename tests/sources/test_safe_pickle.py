@@ -59,10 +59,7 @@ def test_python_2_texts_stay_bytes() -> None:
     # Written by Python 2.7: cPickle.dumps({'data': u'x', 'n': 1L}, 2)
     assert loads(
         b"\x80\x02}q\x01(U\x01nq\x02\x8a\x01\x01U\x04dataq\x03X\x01\x00\x00\x00xq\x04u."
-    ) == {
-        b"n": 1,
-        b"data": "x",
-    }
+    ) == {b"n": 1, b"data": "x"}
 
 
 class Exploit:

@@ -166,12 +166,7 @@ def test_a_file_that_changes_is_noticed(server: Server) -> None:
 
 @pytest.mark.parametrize(
     ("data", "columns"),
-    [
-        (b"a;b\n1,5;x\n", ["a", "b"]),
-        (b'{"a": 1}\n{"a": 2}\n', ["a"]),
-        (b'[{"a": 1},\n{"a": 2}]', ["a"]),
-        (gzip.compress(b"a,b\n1,x\n"), ["a", "b"]),
-    ],
+    [(b'[{"a": 1},\n{"a": 2}]', ["a"]), (gzip.compress(b"a;b\n1,5;x\n"), ["a", "b"])],
 )
 def test_standard_input(tmp_path: Path, data: bytes, columns: list[str]) -> None:
     """Piped data are read in the format that they begin like."""

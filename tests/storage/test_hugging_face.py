@@ -101,10 +101,7 @@ class Hub(NamedTuple):
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A private dataset, whose token the environment has."""
-    with (
-        _served() as (storage, stored),
-        _served(storage=storage, is_private=True) as (url, asked),
-    ):
+    with _served() as (storage, stored), _served(storage=storage, is_private=True) as (url, asked):
         monkeypatch.setenv("HF_ENDPOINT", f"{url}/")
         monkeypatch.setenv("HF_TOKEN", TOKEN)
         yield Hub(asked, stored)

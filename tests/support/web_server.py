@@ -75,11 +75,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.answer(206, part, {"Content-Range": range_}, is_cut)
 
     def answer(
-        self,
-        status: int,
-        data: bytes,
-        headers: dict[str, str] | None = None,
-        is_cut: bool = False,
+        self, status: int, data: bytes, headers: dict[str, str] | None = None, is_cut: bool = False
     ) -> None:
         """Sends an answer, or its first half."""
         self.send_response(status)

@@ -80,8 +80,7 @@ def run(data: bytes) -> None:
         return
     json.dumps(normalised(recipe))
     require(
-        recipe_hash(recipe) == recipe_hash(recipes.load(path)),
-        "recipe: another hash the next time",
+        recipe_hash(recipe) == recipe_hash(recipes.load(path)), "recipe: another hash the next time"
     )
     if not is_ours(recipe, directory):
         return

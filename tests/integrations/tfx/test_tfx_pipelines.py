@@ -195,13 +195,7 @@ def test_the_documented_pipeline_with_encodings_runs(tmp_path):
     assert states(tmp_path) == [("RecipeExampleGen", "COMPLETE"), ("Trainer", "COMPLETE")]
     assert {
         pathlib.Path(artifact.uri).name for artifact in artifacts(tmp_path, "RecipeExampleGen")
-    } == {
-        "examples",
-        "statistics",
-        "schema",
-        "anomalies",
-        "transform_graph",
-    }
+    } == {"examples", "statistics", "schema", "anomalies", "transform_graph"}
 
 
 def test_the_documented_import_runs(tmp_path):

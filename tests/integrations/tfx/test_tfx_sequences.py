@@ -77,11 +77,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Runs the pipeline on sequences; the folder that it ran in."""
     folder = tmp_path_factory.mktemp("sequences")
     write_visits(folder)
-    for name, text in {
-        "recipe.yaml": RECIPE,
-        "module.py": MODULE,
-        "pipeline.py": PIPELINE,
-    }.items():
+    for name, text in {"recipe.yaml": RECIPE, "module.py": MODULE, "pipeline.py": PIPELINE}.items():
         (folder / name).write_text(text)
     run_script(folder, "pipeline.py")
     return folder
