@@ -108,7 +108,7 @@ def write_files(
         alerts=by_kind(alerts),
         files=file_checksums.entries_of({InnerPath(path): place(path) for path in checked}),
     )
-    write(REPORT, render_report(_report(plan, result, manifest, statistics, alerts)))
+    write(REPORT, report.render_report(_report(plan, result, manifest, statistics, alerts)))
     write(manifest_name, to_text(manifest))
     return written
 
@@ -223,11 +223,11 @@ def _report(
     """Returns the content of the report."""
     recipe, baseline, counted = plan.recipe, plan.policy.baseline_path, manifest.counts
     splits = {
-        name: SplitSummary(split.rows, tuple(shard.bytes for shard in split.shards))
+        name: report.SplitSummary(split.rows, tuple(shard.bytes for shard in split.shards))
         for name, split in manifest.splits.items()
     }
     sources = [
-        SourceSummary(
+        report.SourceSummary(
             name, source.file_count, source.bytes, source.read, source.rejected, source.decisions
         )
         for name, source in manifest.sources.items()

@@ -25,7 +25,7 @@ from beam_pipelines.core.errors import PipelineError, RecipeError, RowError
 from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.dataset.manifest import read_manifest
-from beam_pipelines.pipeline import output_folder, resume, run_lock
+from beam_pipelines.pipeline import first_pass_result, output_folder, resume, run_lock
 from beam_pipelines.pipeline.commit import (
     check_unchanged,
     commit,

@@ -15,9 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.analysis.alerts import UNKNOWN, Alert
-from beam_pipelines.analysis.report.encodings import Coverage, EncodedFeature, describe_encoding
-from beam_pipelines.analysis.report.examples import Example, show_examples
-from beam_pipelines.analysis.report.sampled import SampledRows
+from beam_pipelines.analysis.report.sampled import (
+    Coverage,
+    EncodedFeature,
+    Example,
+    SampledRows,
+    describe_encoding,
+    show_examples,
+)
 from beam_pipelines.analysis.rounding import find_merged, find_null_texts, find_whole
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.checks.check import Sample

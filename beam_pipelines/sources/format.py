@@ -14,7 +14,6 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.columns import concat_batches
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, exceeded
-from beam_pipelines.core.manifest import ManifestSource
 from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.recipe.keys import FOUND, keys_of
 from beam_pipelines.recipe.model import Source

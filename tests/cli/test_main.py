@@ -30,18 +30,50 @@ OWN = {
     name: Flag(name, takes_value)
     for name, takes_value in (("--output", True), ("--dry_run", False), ("--verbose", False))
 }
-SIZES = {"rows": 80, "bytes": 4000, "shards": [{"path": "a"}, {"path": "b"}]}
-MANIFEST = {
-    "splits": {"train": SIZES, "eval": {"rows": 20, "bytes": 1_000_000, "shards": [{"path": "c"}]}},
-    "sources": {"flights [1]": {"read": 1_000_000, "rejected": 3, "files": [{"bytes": 5}, {"bytes": 30_000_000}]}},
-    "joins": [{"source": "planes", "how": "left", "matched": 90, "unmatched": 10, "dropped": 0, "added": 0}],
-    "counts": {"read": 1_000_000, "rejected": 3, "added": 0, "dropped": 0, "filtered": 999_900, "written": 100},
-    "timings": {"total_secs": 12.34},
-    "alerts": {"constant": ["a"]},
-    "record": "example",
-    "recipe": {"output": {"floats": "round"}, "join": [{"source": "planes"}]},
-    "columns": {"a": "int64", "b": "float64", "c": "list<float64>", "d": "float32", "e": "float64", "f": "float64"},
-}  # fmt: skip
+SHARD = {"path": "a", "rows": 1, "bytes": 1, "crc32c": "00000000"}
+MANIFEST = parsed_manifest(
+    splits={
+        "train": {"rows": 80, "bytes": 4000, "shards": [SHARD] * 2},
+        "eval": {"rows": 20, "bytes": 1_000_000, "shards": [SHARD]},
+    },
+    sources={
+        "flights [1]": {
+            "read": 1_000_000,
+            "rejected": 3,
+            "files": [{"path": "a", "bytes": size} for size in (5, 30_000_000)],
+        }
+    },
+    joins=[
+        {
+            "source": "planes",
+            "how": "left",
+            "matched": 90,
+            "unmatched": 10,
+            "dropped": 0,
+            "added": 0,
+        }
+    ],
+    counts={
+        "read": 1_000_000,
+        "rejected": 3,
+        "added": 0,
+        "dropped": 0,
+        "filtered": 999_900,
+        "merged": 0,
+        "written": 100,
+    },
+    timings={"total_secs": 12.34},
+    alerts={"constant": ["a"]},
+    recipe={"output": {"floats": "round"}, "join": [{"source": "planes"}]},
+    columns={
+        "a": "int64",
+        "b": "float64",
+        "c": "list<float64>",
+        "d": "float32",
+        "e": "float64",
+        "f": "float64",
+    },
+)
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,9 @@ from beam_pipelines.core.dataset_layout import (
 )
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.manifest import parse_manifest
-from beam_pipelines.storage import files, input_files
+from beam_pipelines.core.statistics_file import parse_statistics
+from beam_pipelines.recipe.places import planner_of
+from beam_pipelines.storage import files, http_files, input_files
 
 
 class StoredStatistics(NamedTuple):

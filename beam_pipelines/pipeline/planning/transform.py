@@ -44,7 +44,7 @@ from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
-from beam_pipelines.transforms.rename import rename_schema
+from beam_pipelines.transforms.select.rename import rename_schema
 
 # Sections that say how rows are read and packed, and keys in them that features depend on.
 # Keys of a source that say which table it is.

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import DataError, Problem
-from beam_pipelines.core.manifest import ManifestSource
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import Contents, Planner
 from beam_pipelines.sources.plan import FileInfo, Snapshot, SourcePlan

@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.columns import Shape
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import ManifestSource
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import shapes, tables
 from beam_pipelines.sources.bad_values import ColumnError

@@ -20,7 +20,7 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.databases import keep
-from tests.support.bigquery_server import PROJECT, Server, bigquery_server
+from plugins.tests.support.bigquery_server import PROJECT, Server, bigquery_server
 from tests.support.made_source import made_source
 
 pytestmark = pytest.mark.end_to_end
