@@ -385,7 +385,7 @@ def read_bound(value: Value) -> str | None:
 
 
 def iso_moment(text: str) -> datetime.datetime:
-    """Parses an ISO 8601 date, or date and time, which is in UTC without an offset.
+    """Parses an ISO 8601 date or time; without an offset in UTC.
 
     Raises:
       ValueError: it is none.

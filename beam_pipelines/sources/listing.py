@@ -284,7 +284,7 @@ class _Lister:
 
 
 def datasets_in(folder: str, paths: Collection[str]) -> tuple[str, ...]:
-    """Returns datasets of this package below a folder, with ``/`` at the end."""
+    """Returns datasets of this package below a folder, each with ``/``."""
     roots = {path.removesuffix(MANIFEST) for path in paths if path.endswith(f"/{MANIFEST}")}
     return tuple(root for root in roots - {f"{folder}/"} if root + RAW_SCHEMA in paths)
 

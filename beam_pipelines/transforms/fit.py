@@ -365,7 +365,7 @@ def _has_floats(sums: pa.RecordBatch) -> bool:
 def pack_sums(
     order: tuple[int, ...], sums: Mapping[StepKey, Sequence[pa.RecordBatch]], partitions: int
 ) -> exchange.Message:
-    """Adds up sums by key and sends them to the partitions of their steps.
+    """Adds up sums by key, for the partitions of their steps.
 
     The key determines the partition.
     """
@@ -375,13 +375,14 @@ def pack_sums(
         numbers = _native.hash_column(added.column("key"), _PARTITION_SEED) % np.uint64(partitions)
         for partition in range(partitions):
             part = added if partitions == 1 else added.filter(pa.array(numbers == partition))
+            key = (*step, partition)
             if part.num_rows:
-                cut[(*step, partition)] = batches_to_bytes([part], "lz4")
+                cut[key] = batches_to_bytes([part], "lz4")
     return exchange.Message(order, cut)
 
 
 def select_partition(received: exchange.Received, plan: EncodePlan) -> Iterator[exchange.Message]:
-    """Adds up one partition's sums and yields the rows that the analyzer selects."""
+    """Adds up one partition's sums; yields the rows that are selected."""
     number, index, partition = received.partition
     analyzer = cast("KeyedSums", plan.chains[number].steps[index].declared.analyzer)
     selected = analyzer.select(add_sums(_batches(received)))

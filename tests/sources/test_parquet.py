@@ -239,7 +239,7 @@ def test_a_damaged_footer_is_an_error(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("columns", [(), ("x",)])
 def test_the_index_of_pandas_is_a_finding(tmp_path: Path, columns: tuple[str, ...]) -> None:
-    """It is a column like others, unless the recipe says which are read."""
+    """It is a column, unless the recipe names those to read."""
     path = write_table(tmp_path / "a.parquet", {"x": [1, 2], "__index_level_0__": [7, 5]})
     plan = plan_of(path, columns=columns)
     assert plan.schema.names == list(columns or ("x", "__index_level_0__"))

@@ -204,7 +204,7 @@ def shown(words: str) -> str:
 
 @functools.cache
 def messages() -> list[str]:
-    """Returns the texts in the source, with `…` for what is put in."""
+    """Returns texts of the source, with `…` for their values."""
     found = []
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):

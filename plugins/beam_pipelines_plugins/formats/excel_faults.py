@@ -1,4 +1,4 @@
-"""Cells that calamine takes for empty ones, and sheets too large for it.
+"""Cells that calamine takes for empty; sheets too large for it.
 
 It gives errors such as #N/A, and formulas without a value, like empty cells. openpyxl and xlrd find
 them, in sheets whose bytes have signs of any.

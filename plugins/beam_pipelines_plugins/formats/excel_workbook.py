@@ -100,7 +100,7 @@ def read_table(source: Source, path: str) -> Table:
 
 
 def _chosen(source: Source, path: str, workbook: Any) -> str:
-    """Returns the name of the sheet that the recipe names, or of the only one."""
+    """Returns the sheet's name: the recipe's, or the only one."""
     known: list[str] = [
         one.name
         for one in workbook.sheets_metadata

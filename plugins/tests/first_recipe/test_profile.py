@@ -202,7 +202,7 @@ def test_names_that_numbers_may_have(name: str, asks: bool) -> None:
     ],
 )
 def test_open_decisions_on_words(values: list[str], choice: str) -> None:
-    """Units, and words that differ by case or blanks, are asked about; the line unites them."""
+    """Units, and words that differ by case or blanks, are asked about."""
     columns = profile_columns(pa.table({"x": values * 40}))
     (found,) = propose_encodings(columns.values(), None)
     assert found.choice.startswith(choice)
