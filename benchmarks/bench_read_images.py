@@ -1,9 +1,10 @@
 """Measures how fast readers decode and resize JPEGs, on one core's time.
 
-It compares ``Dataset.batches`` with tf.data, WebDataset, MosaicML Streaming, LitData and Hugging
-Face's datasets, in one run on the same synthetic pictures of 500 × 375 pixels and about 110 KB. The
-readers take turns, and the least CPU time of all repeats counts. tf.data is measured with its own
-resize, which skips pixels, and with its antialiased one, which is ours and Pillow's.
+It compares ``Dataset.batches`` with tf.data, Pillow in threads, WebDataset, MosaicML Streaming,
+LitData and Hugging Face's datasets, in one run on the same synthetic pictures: of 500 × 375 pixels
+and about 110 KB, or of 16 × 16 (``BENCH_PICTURES=tiny``). The readers take turns, and the least CPU
+time of all repeats counts. tf.data is measured with its own resize, which skips pixels, and with
+its antialiased one, which is ours and Pillow's.
 
 Readers that are not installed are left out; PYTHONPATH may name a folder that has them. A reader
 that cannot be imported or fails ends the program with its error.
@@ -23,13 +24,16 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import PIL.Image
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-SIZE, OUTPUT, BATCH = (375, 500), 256, 32
+# Name -> height and width, those of the result, rows of a batch.
+PICTURES = {"photos": ((375, 500), 256, 32), "tiny": ((16, 16), 12, 512)}
+SIZE, OUTPUT, BATCH = PICTURES[os.environ.get("BENCH_PICTURES", "photos")]
 RECIPE = """\
 name: pictures
 sources: {{pictures: {{path: {path}, format: images}}}}
@@ -100,6 +104,12 @@ def tf_data(folder: pathlib.Path, antialias: bool) -> int:
     paths = [str(path) for path in (folder / "ours").glob("examples/*/*")]
     batches = tf.data.TFRecordDataset(paths).map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     return sum(len(batch) for batch in batches.batch(BATCH).prefetch(tf.data.AUTOTUNE))
+
+
+def threads(folder: pathlib.Path) -> int:
+    """Decodes files by Pillow in a thread a core."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return sum(len(batch) for batch in batched(pool.map(by_pillow, contents(folder))))
 
 
 def webdataset(folder: pathlib.Path) -> int:
@@ -173,6 +183,7 @@ READERS = {
     "batches": ("beam_pipelines", ours),
     "tf.data, not antialiased": ("tensorflow", lambda folder: tf_data(folder, antialias=False)),
     "tf.data, antialiased": ("tensorflow", lambda folder: tf_data(folder, antialias=True)),
+    "Pillow in threads": ("PIL", threads),
     "WebDataset": ("webdataset", webdataset),
     "MosaicML Streaming": ("streaming", streaming),
     "LitData": ("litdata", litdata),
@@ -209,11 +220,11 @@ def run_one(name: str, folder: pathlib.Path) -> None:
 
 def table(names: Sequence[str], best: Sequence[tuple[float, float]]) -> None:
     """Prints a line for each reader."""
-    print("| | pictures/s a core | CPU ms | wall ms | CPU, times the first |")
+    print("| | pictures/s a core | CPU µs | wall µs | CPU, times the first |")
     print("|---|---:|---:|---:|---:|")
     for name, (cpu, wall) in zip(names, best, strict=True):
         times = cpu / best[0][0]
-        print(f"| {name} | {1 / cpu:,.0f} | {cpu * 1e3:.2f} | {wall * 1e3:.2f} | {times:.2f} × |")
+        print(f"| {name} | {1 / cpu:,.0f} | {cpu * 1e6:,.1f} | {wall * 1e6:,.1f} | {times:.2f} × |")
 
 
 def main() -> None:
@@ -229,7 +240,7 @@ def main() -> None:
     if arguments.one:
         run_one(arguments.one, arguments.folder)
         return
-    folder = arguments.folder.resolve() / f"pictures-{arguments.pictures}"
+    folder = arguments.folder.resolve() / f"{SIZE[0]}-{arguments.pictures}"
     folder.mkdir(parents=True, exist_ok=True)
     prepare(folder, arguments.pictures)
     names = [name for name, (package, _) in READERS.items() if importlib.util.find_spec(package)]
