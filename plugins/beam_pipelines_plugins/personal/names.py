@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import resources
 
 import pyarrow as pa
 
@@ -57,53 +58,5 @@ def names_things(words: frozenset[str]) -> bool:
 
 
 # Frequent given names of Europe and America, without accents.
-GIVEN_NAMES: pa.Array = pa.array(
-    sorted(
-        words_in(
-            "aaron adam adrian agnes aisha alan albert alejandro alessandra alessandro alex "
-            "alexander alexandra alfred ali alice alicia alina allison amanda amber amelia amir "
-            "amy ana andrea andreas andrew andrzej angela angelika anita anja ann anna anne "
-            "annette annika anthony antje antonia antonio arnold arthur ashley astrid barbara "
-            "bart beate beatrice benjamin bernd bernhard beth betty bianca birgit bjorn bob "
-            "boris brandon brenda brian brigitte bruce bruno bryan carl carla carlos carmen "
-            "carol carolina caroline catherine cecilia charles charlotte chloe chris christa "
-            "christian christina christine christoph christopher cindy claire clara claudia "
-            "claus colin connor cornelia craig cynthia daniel daniela david deborah debra "
-            "denise dennis derek diana diego dieter dirk dmitri dominik donald donna dora doris "
-            "dorothy douglas dylan edith eduardo edward elaine elena eleanor elias elisabeth "
-            "elizabeth ella ellen emil emilia emily emma enrique eric erica erik erika ernst "
-            "ethan eugene eva evelyn fabian fatima felix fernando finn florian frances "
-            "francesca francesco francisco frank franz fred frederik friedrich gabriel gabriela "
-            "gabriele gary georg george gerald gerhard giovanni gisela giulia giuseppe gloria "
-            "gordon grace greg gregory greta guido gunther hanna hannah hans harald harold "
-            "harry heather heidi heike heinrich heinz helen helena helga helmut henri henrik "
-            "henry herbert hermann hilda holger horst howard hugo ian ibrahim ida ilse ines "
-            "inga ingo ingrid irene iris isaac isabel isabella ivan jack jacob jacqueline jakob "
-            "james jamie jan jana jane janet janice jason javier jean jeffrey jennifer jens "
-            "jeremy jerry jesse jessica jill joachim joan joanna jochen joe johan johann "
-            "johanna johannes john jonas jonathan jorge jose josef joseph joshua joyce juan "
-            "judith judy julia julian juliane jurgen justin karen karin karl katarzyna kate "
-            "katharina katherine kathleen kathrin kathryn katie katja kay keith kelly ken "
-            "kenneth kevin kim kimberly klaus konrad kristin kurt kyle lars laura lauren "
-            "laurent lea lena leo leon leonie leslie liam lina linda lisa logan lorenzo louis "
-            "louise luca lucas lucia lucy luis luisa lukas lutz lydia madison magdalena malte "
-            "manfred manuel manuela marc marcel marcin marco marcus margaret margarete maria "
-            "marianne marie mario marion mark marko markus marlene marta martha martin martina "
-            "mary mateo mathias matteo matthew matthias maurice max maximilian megan mehmet mia "
-            "michael michaela michel michelle miguel mike mila miriam mohamed mohammed monica "
-            "monika moritz mustafa nadine nancy natalia natalie nathan nicholas nick nico "
-            "nicolas nicole nikolai nils nina noah nora norbert oliver olivia olga omar oscar "
-            "oskar otto pablo pamela pascal patricia patrick paul paula pauline pedro peter "
-            "petra philip philipp pierre piotr rachel rainer ralf ralph ramona raymond rebecca "
-            "reinhard renate rene ricardo richard robert roberto robin roger roland rolf roman "
-            "ronald rosa rosemarie roy rudolf russell ruth ryan sabine sabrina samantha samuel "
-            "sandra sara sarah scott sean sebastian sergei sharon shirley silke silvia simon "
-            "simone sofia sonja sophia sophie stefan stefanie stephan stephanie stephen steve "
-            "steven susan susanne svenja sven sylvia tanja tatjana teresa theodor theresa "
-            "thomas tim timothy tina tobias tom torsten tyler udo ulrich ulrike ursula ute uwe "
-            "valentina valerie vanessa vera veronica veronika victor victoria viktor vincent "
-            "virginia volker walter wendy werner wilhelm william wolfgang xavier yvonne zachary "
-            "zoe "
-        )
-    )
-)
+_FILE = resources.files(__package__) / "given_names.txt"
+GIVEN_NAMES: pa.Array = pa.array(_FILE.read_text("utf-8").split())
