@@ -119,7 +119,7 @@ def _snapshot(source: Source, table: Table, chosen: Snapshot) -> TableSnapshot:
     title = _title(source)
     schema = _schema(source, table, chosen)
     manifests = chosen.manifests(table.io)
-    deletes = _deletes(table, chosen, manifests, title)
+    deletes = _deletes(table, chosen, manifests)
     found = sorted(_entries(table, manifests, title), key=lambda each: each.sequence_number or 0)
     mapping = table.name_mapping()
     return TableSnapshot(
@@ -181,44 +181,26 @@ def _entries(
 
 
 def _deletes(
-    table: Table, chosen: Snapshot, manifests: Iterable[ManifestFile], title: str
+    table: Table, chosen: Snapshot, manifests: Iterable[ManifestFile]
 ) -> dict[str, Positions]:
     """Returns path -> deleted rows of the files that have some.
 
     Raises:
-      DataError: rows are deleted by their values.
+      ValueError: the package refuses rows that are deleted by their values.
     """
-    from pyiceberg.manifest import DataFileContent, ManifestContent
+    from pyiceberg.manifest import ManifestContent
 
-    kinds = {
-        entry.data_file.content
-        for manifest in manifests
-        if manifest.content == ManifestContent.DELETES
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-    }
-    if DataFileContent.EQUALITY_DELETES in kinds:
-        raise DataError(
-            f"{title}: found rows that are deleted by their values (equality deletes), expected "
-            "deleted positions or deletion vectors. Have the engine that writes the table apply "
-            "them, for example Spark: CALL catalog.system.rewrite_data_files(table => "
-            f"'{source_name(title)}', options => map('delete-file-threshold', '1'))."
-        )
-    if not kinds:
+    if all(manifest.content != ManifestContent.DELETES for manifest in manifests):
         return {}
-    tasks = table.scan(snapshot_id=chosen.snapshot_id).plan_files()
     return iceberg_deletes.read_deletes(
         {
-            task.file.file_path: [(each.file_path, each.file_format.value)
-                                  for each in task.delete_files]
-            for task in tasks
+            task.file.file_path: [
+                (each.file_path, each.file_format.value) for each in task.delete_files
+            ]
+            for task in table.scan(snapshot_id=chosen.snapshot_id).plan_files()
             if task.delete_files
         }
-    )  # fmt: skip
-
-
-def source_name(title: str) -> str:
-    """Returns the table's name in a title."""
-    return title.removeprefix("Iceberg table ").partition(" of catalog ")[0]
+    )
 
 
 def _data_file(table: Table, schema: Schema, file: IcebergFile, deleted: Positions) -> DataFile:

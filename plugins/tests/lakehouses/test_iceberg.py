@@ -164,7 +164,7 @@ def test_deleted_values_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "deletes.parquet"
     pq.write_table(pa.table({"n": [1]}), path)
     metadata = iceberg.with_deletes(table, path, FileFormat.PARQUET, 1, ids=[1])
-    with pytest.raises(DataError, match=r"equality deletes.*rewrite_data_files"):
+    with pytest.raises(DataError, match="does not yet support equality deletes"):
         plan_of(tmp_path, metadata)
     parent = table.current_snapshot()
     assert parent is not None
