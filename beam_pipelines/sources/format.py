@@ -237,7 +237,7 @@ class Format(abc.ABC):
           plans: of sources of this kind, by name.
           limits: source -> number of its first rows; all of the others.
           folder: for the files.
-          note_rows: is told how many rows came, by several threads.
+          note_rows: is told how many rows came.
 
         Raises:
           DataError: rows cannot be read.

@@ -268,12 +268,6 @@ def _check_names(source: Source, contents: Contents) -> None:
         raise RecipeProblems(problems)
 
 
-def with_ranges(plan: SourcePlan) -> SourcePlan:
-    """Returns the plan of a source with the ranges of its files."""
-    ranges = _ranges(plan.source, plan.format, tuple(plan.files))
-    return dataclasses.replace(plan, ranges=ranges)
-
-
 def _ranges(source: Source, format_name: str, found: tuple[FileInfo, ...]) -> tuple[ByteRange, ...]:
     if FORMATS[format_name].is_file_a_row or are_small(found):
         return gather_ranges(found)

@@ -22,45 +22,30 @@ _MOST_EXACT = 1 << 53
 # As in CSV files: a few values among others are asked about.
 _FEW, _MOST = 0.01, 300
 _SHOWN, _NULLS = 3, 10
+# Type of a cell -> the word for such cells.
+_WORDS: Mapping[type, str] = {
+    bool: "booleans",
+    int: "numbers",
+    float: "numbers",
+    datetime.datetime: "timestamps",
+    datetime.date: "dates",
+    datetime.time: "times",
+    datetime.timedelta: "durations",
+    str: "texts",
+}
 _TYPES: Mapping[str, pa.DataType] = {
-    "number": pa.float64(),
-    "bool": pa.bool_(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
-    "time": pa.time64("us"),
-    "duration": pa.duration("us"),
-    "text": pa.string(),
+    "numbers": pa.float64(),
+    "booleans": pa.bool_(),
+    "dates": pa.date32(),
+    "timestamps": pa.timestamp("us"),
+    "times": pa.time64("us"),
+    "durations": pa.duration("us"),
+    "texts": pa.string(),
 }
-_WORDS = {
-    "number": "numbers",
-    "bool": "booleans",
-    "date": "dates",
-    "timestamp": "timestamps",
-    "time": "times",
-    "duration": "durations",
-    "text": "texts",
-}
-
-
-# The first that fits counts: a bool is an int, too.
-_KINDS: tuple[tuple[type, str], ...] = (
-    (bool, "bool"),
-    (int, "number"),
-    (float, "number"),
-    (datetime.datetime, "timestamp"),
-    (datetime.date, "date"),
-    (datetime.time, "time"),
-    (datetime.timedelta, "duration"),
-)
 
 
 class NearlyError(ValueError):
     """A column whose cells are of one type but for a few."""
-
-
-def _kind(own: type) -> str:
-    """Returns the word for the type of a cell."""
-    return next((word for type_, word in _KINDS if issubclass(own, type_)), "text")
 
 
 def column_type(source: Source, path: str, table: Table, place: int) -> pa.DataType:
@@ -75,57 +60,42 @@ def column_type(source: Source, path: str, table: Table, place: int) -> pa.DataT
     Raises:
       NearlyError: a few cells are of another type than the others.
     """
-    rows = [(row, cells[place]) for row, cells in table.rows if not table.is_header(cells)]
-    values = [value for _, value in rows]
+    rows = ((row, cells[place]) for row, cells in table.rows if not table.is_header(cells))
+    filled = [(row, cell) for row, cell in rows if not is_null(source, cell)]
     kinds = Counter[str]()
-    for own, count in Counter(map(type, values)).items():
-        kinds[_kind(own)] += count
-    nulls = {"", *source.nulls}
-    kinds["text"] -= sum(map(nulls.__contains__, (one for one in values if isinstance(one, str))))
-    kinds = +kinds
-    if "timestamp" in kinds:
-        kinds["timestamp"] += kinds.pop("date", 0)
+    for own, count in Counter(type(cell) for _, cell in filled).items():
+        kinds[_WORDS[own]] += count
+    merged = {"timestamps": ("timestamps", "dates")} if "timestamps" in kinds else {}
+    if merged:
+        kinds["timestamps"] += kinds.pop("dates", 0)
     if not kinds:
         return pa.null()
-    [(kind, number), *others] = kinds.most_common()
-    if kind == "number" and not others:
-        is_whole = all(_is_integer(one) for one in values if isinstance(one, float))
-        return pa.int64() if is_whole else pa.float64()
-    few = kinds.total() - number
-    is_near = 0 < few <= min(_MOST, _FEW * kinds.total()) and kind != "text"
-    name = table.names[place]
-    if is_near and source.infer != "lenient" and name not in source.types:
-        merged = {kind, "date"} if kind == "timestamp" else {kind}
-        misfits = [
-            (row, value)
-            for row, value in rows
-            if _kind(type(value)) not in merged and not is_null(source, value)
+    [(word, number), *others] = kinds.most_common()
+    if not others:
+        is_whole = word == "numbers" and all(_is_integer(cell) for _, cell in filled)
+        return pa.int64() if is_whole else _TYPES[word]
+    is_near = len(filled) - number <= min(_MOST, _FEW * len(filled)) and word != "texts"
+    if is_near and source.infer != "lenient" and table.names[place] not in source.types:
+        own_words = merged.get(word, (word,))
+        misfits = [one for one in filled if _WORDS[type(one[1])] not in own_words]
+        found = [
+            f"{shorten(as_text(cell), 40)!r} ({path}, {table.address(row, place)})"
+            for row, cell in misfits
         ]
-        raise NearlyError(_nearly(source, path, table, place, _WORDS[kind], number, misfits))
-    return pa.string() if others else _TYPES[kind]
+        texts = list(dict.fromkeys(cell for _, cell in misfits if isinstance(cell, str)))
+        raise NearlyError(_nearly(source, table.names[place], f"{number:,} {word}", found, texts))
+    return pa.string()
 
 
 def _nearly(
-    source: Source,
-    path: str,
-    table: Table,
-    place: int,
-    word: str,
-    number: int,
-    misfits: Sequence[tuple[int, Any]],
+    source: Source, name: str, others: str, found: Sequence[str], texts: Sequence[str]
 ) -> str:
-    name = table.names[place]
-    shown = ", ".join(
-        f"{shorten(as_text(value), 40)!r} ({path}, {table.address(row, place)})"
-        for row, value in misfits[:_SHOWN]
-    )
-    more = f" and {len(misfits) - _SHOWN} more" if len(misfits) > _SHOWN else ""
-    texts = list(dict.fromkeys(value for _, value in misfits if isinstance(value, str)))
-    nulls = f"'nulls: {yaml_list([*source.nulls, *texts])}' if they mean null, " if texts else ""
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    nulls = f"'nulls: {yaml_list([*source.nulls, *texts])}' if they mean null, "
     return (
-        f"column '{name}': found {shown}{more} among {number:,} {word}, expected {word} only. Set "
-        f"{nulls if len(texts) <= _NULLS else ''}'types: {{{yaml_text(name)}: text}}' if they are "
-        "texts, or 'infer: lenient', which reads such columns as texts."
+        f"column '{name}': found {', '.join(found[:_SHOWN])}{more} among {others}, expected these "
+        f"only. Set {nulls if 0 < len(texts) <= _NULLS else ''}'types: {{{yaml_text(name)}: "
+        "text}' if they are texts, or 'infer: lenient', which reads such columns as texts."
     )
 
 

@@ -12,10 +12,8 @@ import pyarrow.compute as pc
 
 from beam_pipelines_plugins.personal import checksums
 from beam_pipelines_plugins.personal.names import words_in
-from beam_pipelines_plugins.personal.prefilter import Characters
 
 Mask = npt.NDArray[np.bool_]
-Numbers = npt.NDArray[np.int64]
 
 _BEFORE = r"(?:^|[^0-9A-Za-z])"
 _AFTER = r"(?:$|[^0-9A-Za-z])"
@@ -57,10 +55,6 @@ class Pattern(NamedTuple):
     def whole(self) -> str:
         """The pattern of the value and the text around it."""
         return f"{self.before}(?:{self.value}){self.after}"
-
-    def may_match(self, characters: Characters) -> Numbers:
-        """Returns which texts have the characters of a value."""
-        return characters.have(self.needs)
 
     def values_of(self, texts: pa.Array) -> pa.Array:
         """Returns the first value in each text that the pattern matched."""

@@ -39,7 +39,6 @@ class Server:
       sessions: requests for sessions, in order.
       queries: texts of queries that ran.
       breaks: numbers of rows; a stream breaks once after each.
-      errors: what streams answer instead of rows.
       lost: rows that each stream leaves out.
       offsets: of all reads, in order.
     """
@@ -52,7 +51,6 @@ class Server:
         self.sessions: list[types.CreateReadSessionRequest] = []
         self.queries: list[str] = []
         self.breaks: list[int] = []
-        self.errors: list[grpc.StatusCode] = []
         self.lost = 0
         self.offsets: list[int] = []
         self._streams: dict[str, pa.Table] = {}
@@ -192,8 +190,6 @@ class Server:
         rows, offset = self._streams[request.read_stream], request.offset
         self.offsets.append(offset)
         with self._lock:
-            if self.errors:
-                context.abort(self.errors.pop(), "the server has an error")
             stop = self.breaks.pop() if self.breaks else None
         rest, sent = rows.slice(offset, rows.num_rows - self.lost - offset), 0
         schema = rows.schema.serialize().to_pybytes()
