@@ -126,13 +126,9 @@ class Clicks:
 
     def scatter(self) -> list[Message]:
         """Deals all rows out to the shards and packs them."""
-        addressed = zip(self.chunks, self.features, strict=True)
         return [
-            message
-            for chunk, batch in addressed
-            for message in shuffle.scatter(
-                self.shards, OUTPUT, "train", (chunk.range_number, chunk.part), batch, 0
-            )
+            shuffle.scatter(chunk._replace(batch=batch, split="train"), self.shards, OUTPUT)
+            for chunk, batch in zip(self.chunks, self.features, strict=True)
         ]
 
     def write(self) -> list[pa.LargeBinaryArray]:

@@ -11,8 +11,7 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.read_splits import note_rows
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import ProgressLog
-from beam_pipelines.transforms.exchange import Exchange
-from beam_pipelines.transforms.shuffle import DealChunks, ScatterRows
+from beam_pipelines.transforms.shuffle import DealChunks
 from beam_pipelines.transforms.spill import LoadChunks, SpillChunks, SpilledChunk
 from beam_pipelines.transforms.write import Note, ShardInfo, Target, WriteShardFiles
 from beam_pipelines.transforms.write_dealt import WriteDealtShards
@@ -66,14 +65,10 @@ class WriteSpilled(beam.PTransform):
         )
 
     def _by_engine(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection[ShardInfo]:
-        plan, folders = self.plan, self.folders
-        shard_plan = folders.scratch_of("shard_plan")
-        return (
-            self._encoded(spilled)
-            | "ScatterRows" >> ScatterRows(plan.recipe.output, shard_plan, self.planned)
-            | "Exchange" >> Exchange(None)
-            | "Write" >> WriteShardFiles(self._target(), shard_plan, folders.scratch_of("parts"))
-        )
+        folders = self.folders
+        shard_plan, parts = folders.scratch_of("shard_plan"), folders.scratch_of("parts")
+        write = WriteShardFiles(self._target(), shard_plan, self.planned, parts)
+        return self._encoded(spilled) | "Write" >> write
 
     def _target(self) -> Target:
         plan = self.plan

@@ -195,38 +195,37 @@ def _order(shard: int, dealt: Iterable[Sequence[Any]]) -> DealtShard:
     return DealtShard(shard, tuple(sorted(itertools.chain.from_iterable(dealt))))
 
 
-def scatter(
-    plan: ShardPlan,
-    output: Output,
-    split: str,
-    address: tuple[int, int],
-    batch: pa.RecordBatch,
-    start: int,
-) -> Iterator[Message]:
+def scatter(chunk: Chunk, plan: ShardPlan, output: Output) -> Message:
     """Cuts a chunk's rows into blocks for partitions of unfinished shards.
 
+    No group of an engine's shuffle is larger than a partition.
+
     Args:
+      chunk: features as columns, with the rows in ``chunk_order``.
       plan: all shards.
       output: the recipe's output; ``shuffle`` matters.
-      split: the chunk's split.
-      address: the chunk's (range_number, part).
-      batch: features as columns; in the order of ``chunk_order``.
-      start: number of the batch's first row in the chunk.
-
-    Yields:
-      One message, if there is a block. No group of an engine's shuffle is larger than a partition.
     """
-    shards = plan.splits[split]
-    starts = deal(shards, output, shards.offsets[address] + start, batch.num_rows)
+    shards = plan.splits[chunk.split]
+    first = shards.offsets[chunk[:2]] + chunk.start
+    starts = deal(shards, output, first, chunk.batch.num_rows)
     blocks: dict[Any, slices.Buffers] = {}
     for place in np.flatnonzero(np.diff(starts)).tolist():
         shard, partition = shard_of(shards, output, place)
         number = shards.first_shard + shard
         if number not in plan.finished:
             first, end = int(starts[place]), int(starts[place + 1])
-            blocks[number, partition] = [pack_block(batch.slice(first, end - first))]
-    if blocks:
-        yield Message((*address, start, shards.first_shard), blocks)
+            blocks[number, partition] = [pack_block(chunk.batch.slice(first, end - first))]
+    return Message((*chunk[:2], chunk.start, shards.first_shard), blocks)
+
+
+def open_partitions(plan: ShardPlan) -> Message:
+    """Sends nothing to all partitions, so that shards without rows are written."""
+    places = [
+        (number, partition)
+        for number in plan.unfinished()
+        for partition in range(plan.locate(number)[0].partitions_per_shard)
+    ]
+    return Message((-1, -1, -1, -1), dict.fromkeys(places, b""))
 
 
 def chunk_order(
@@ -292,46 +291,6 @@ def _unpack(block: bytes) -> pa.RecordBatch:
     data = pa.py_buffer(block).slice(_LENGTH.size)
     (batch,) = bytes_to_batches(pa.decompress(data, size, _CODEC))
     return batch
-
-
-@dataclasses.dataclass
-class ScatterRows(beam.PTransform):
-    """Deals the rows of chunks, for an exchange by the engine.
-
-    Input: ``Chunk`` elements with a split and with features as columns, in ``chunk_order``. Output:
-    two PCollections of ``Message`` elements for an exchange, whose partitions are (shard,
-    partition). Every partition of an unfinished shard gets at least an empty payload, so that the
-    shard is written even without rows.
-
-    Attributes:
-      output: the recipe's output.
-      plan: path of the shard plan's file, complete when the first chunk arrives.
-      planned: the same path as one element, once the file is complete.
-    """
-
-    output: Output
-    plan: str
-    planned: beam.PCollection[str]
-
-    def expand(self, chunks: beam.PCollection[Chunk]) -> tuple[beam.PCollection[Message], ...]:
-        rows = chunks | "Scatter" >> beam.FlatMap(
-            _scatter_chunk, self.output, LoadedShardPlan(self.plan)
-        )
-        return rows, self.planned | "OpenShards" >> beam.FlatMap(_open_partitions)
-
-
-def _scatter_chunk(chunk: Chunk, output: Output, plan: LoadedShardPlan) -> Iterator[Message]:
-    address = (chunk.range_number, chunk.part)
-    return scatter(plan.get(), output, chunk.split, address, chunk.batch, chunk.start)
-
-
-def _open_partitions(path: str) -> Iterator[Message]:
-    plan = load_shard_plan(path)
-    for number in plan.unfinished():
-        partitions = plan.locate(number)[0].partitions_per_shard
-        yield Message(
-            (-1, -1, -1, -1), {(number, partition): b"" for partition in range(partitions)}
-        )
 
 
 def _number(name: str) -> int:

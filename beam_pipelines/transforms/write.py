@@ -12,6 +12,7 @@ import apache_beam as beam
 import google_crc32c
 import pyarrow as pa
 
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.compression import part_compression_of
 from beam_pipelines.core.errors import DataError
@@ -22,8 +23,15 @@ from beam_pipelines.sinks import Settings, formats_of, sink_of
 from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import IndexedShard
 from beam_pipelines.transforms.exchange import Received, new_attempt
-from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan, shard_path, write_own_index
-from beam_pipelines.transforms.shuffle import unpack_blocks, written_order
+from beam_pipelines.transforms.meet import MeetByKey
+from beam_pipelines.transforms.shards import (
+    LoadedShardPlan,
+    ShardPlan,
+    load_shard_plan,
+    shard_path,
+    write_own_index,
+)
+from beam_pipelines.transforms.shuffle import open_partitions, scatter, unpack_blocks, written_order
 
 # Called with a number of rows, to show progress.
 Note = Callable[[int], None]
@@ -172,30 +180,30 @@ class StoredParts(NamedTuple):
 
 
 def store_parts(
-    received: Received, plan: ShardPlan, target: Target, folder: str
-) -> tuple[int, StoredParts]:
-    """Prepares one partition of a shard, and stores it in new files.
+    received: Received, plan: LoadedShardPlan, target: Target, folder: str
+) -> Iterator[tuple[int, StoredParts]]:
+    """Prepares one partition of a shard, stores it in new files, and yields where.
 
     Args:
       received: the partition's blocks.
       plan, target: of all shards.
       folder: of the new files.
 
-    Returns:
+    Yields:
       The shard's number, and where its partition is.
     """
     shard, partition = received.partition
     batch = unpack_blocks([block for block in received.payloads() if block])
-    prepared = prepare(batch, target.settings(plan), shard, partition)
+    prepared = prepare(batch, target.settings(plan.get()), shard, partition)
     path = files.join(folder, f"{shard}_{partition}_{new_attempt()}")
     for format_, batch in prepared.items():
         with files.replace(f"{path}.{format_}") as file:
             file.write(batches_to_bytes([batch]))
-    return shard, StoredParts(partition, path)
+    yield shard, StoredParts(partition, path)
 
 
 def assemble_shard(
-    group: tuple[int, Iterable[StoredParts]], plan: ShardPlan, target: Target
+    plan: LoadedShardPlan, target: Target, group: tuple[int, Iterable[StoredParts]]
 ) -> ShardInfo:
     """Writes one shard from its stored parts; errors are those of ``write_partitions``."""
     shard, stored = group
@@ -206,7 +214,7 @@ def assemble_shard(
         }
         for own in sorted(stored)
     )
-    return write_partitions(partitions, plan, shard, target)
+    return write_partitions(partitions, plan.get(), shard, target)
 
 
 def prepare(
@@ -241,28 +249,35 @@ def _read_back(path: str, size: int, crc: int) -> None:
 
 @dataclasses.dataclass
 class WriteShardFiles(beam.PTransform):
-    """Writes one file for each shard, from exchanged partitions.
+    """Writes one file for each shard, from partitions that the engine exchanges.
 
-    Input: one ``Received`` for each partition of a shard, from an exchange of ``ScatterRows``.
-    Output: one ``ShardInfo`` for each shard.
+    Input: ``Chunk`` elements with a split and with features as columns, in ``chunk_order``. Output:
+    one ``ShardInfo`` for each unfinished shard, also for one without rows.
 
     Attributes:
       target: of the shards.
-      plan: path of the shard plan's file, complete when the first ``Received`` arrives.
+      plan: path of the shard plan's file, complete when the first chunk arrives.
+      planned: the same path as one element, once the file is complete.
       parts: folder for the parts of shards.
     """
 
     target: Target
     plan: str
+    planned: beam.PCollection[str]
     parts: str
 
-    def expand(self, all_received: beam.PCollection[Received]) -> beam.PCollection[ShardInfo]:
-        plan = LoadedShardPlan(self.plan)
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[ShardInfo]:
+        plan, target = LoadedShardPlan(self.plan), self.target
+        sends = (
+            lambda chunk: scatter(chunk, plan.get(), target.output),
+            lambda path: open_partitions(load_shard_plan(path)),
+        )
+        store = partial(store_parts, plan=plan, target=target, folder=self.parts)
         return (
-            all_received
-            | "StoreParts" >> beam.Map(_store_parts, plan, self.target, self.parts)
+            (chunks, self.planned)
+            | "StoreParts" >> MeetByKey(sends, store, None)
             | "PartsOfShard" >> beam.GroupByKey()
-            | "Assemble" >> beam.ParDo(WriteShard(partial(_assemble_shard, plan, self.target)))
+            | "Assemble" >> beam.ParDo(WriteShard(partial(assemble_shard, plan, target)))
         )
 
 
@@ -287,15 +302,3 @@ class WriteShard(beam.DoFn):
     def finish_bundle(self) -> None:
         """Gives back the memory of shards."""
         give_back_memory()
-
-
-def _store_parts(
-    received: Received, plan: LoadedShardPlan, target: Target, folder: str
-) -> tuple[int, StoredParts]:
-    return store_parts(received, plan.get(), target, folder)
-
-
-def _assemble_shard(
-    plan: LoadedShardPlan, target: Target, group: tuple[int, Iterable[StoredParts]]
-) -> ShardInfo:
-    return assemble_shard(group, plan.get(), target)

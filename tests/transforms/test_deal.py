@@ -51,11 +51,7 @@ def partitions_by_engine(
     plan: ShardPlan, chunks: list[Chunk], output: Output, shard: int
 ) -> list[pa.RecordBatch | None]:
     """Returns the rows of a shard's partitions from messages."""
-    messages = [
-        message
-        for chunk in chunks
-        for message in shuffle.scatter(plan, output, "train", chunk[:2], chunk.batch, 0)
-    ]
+    messages = [shuffle.scatter(chunk, plan, output) for chunk in chunks]
     return [
         shuffle.unpack_blocks(
             [
