@@ -80,13 +80,7 @@ class Judged(NamedTuple):
             if kind == "row"
             else {"values": {name: _finite(value) for name, value in self.values.items()}}
         )
-        return {
-            "name": rule.name,
-            kind: rule.sql,
-            "rows": self.rows,
-            **found,
-            "first": list(first),
-        }
+        return {"name": rule.name, kind: rule.sql, "rows": self.rows, **found, "first": list(first)}
 
     def line(self, first: Sequence[str]) -> str:
         """Returns the condition, what was found, and where the first row is."""

@@ -277,12 +277,7 @@ def verify(folder: str | os.PathLike[str], *, images: bool = False) -> Verificat
     return verify_dataset(os.fspath(folder), images)
 
 
-def inspect(
-    path: str | os.PathLike[str],
-    n: int = 5,
-    *,
-    split: str | None = None,
-) -> Iterator[str]:
+def inspect(path: str | os.PathLike[str], n: int = 5, *, split: str | None = None) -> Iterator[str]:
     """Yields the first examples of a dataset or a TFRecord file.
 
     Each example is some lines of text.

@@ -21,10 +21,7 @@ Findings = Mapping[str, tuple[Finding, ...]]
 
 
 def judge_checks(
-    plan: Plan,
-    chunk_counts: Sequence[ChunkCounts],
-    found: Iterable[Met | OfSplits],
-    facts: Facts,
+    plan: Plan, chunk_counts: Sequence[ChunkCounts], found: Iterable[Met | OfSplits], facts: Facts
 ) -> Findings:
     """Returns what the checks of a plan find.
 

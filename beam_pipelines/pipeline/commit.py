@@ -18,12 +18,7 @@ from beam_pipelines.pipeline.artifacts import write_files, write_indexes
 from beam_pipelines.pipeline.checks import check_findings, write_listed
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, check_joins_of
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.validate import (
-    OFFENDERS,
-    anomalies_error,
-    has_errors,
-    write_offenders,
-)
+from beam_pipelines.pipeline.validate import OFFENDERS, anomalies_error, has_errors, write_offenders
 from beam_pipelines.sources import format_of
 from beam_pipelines.storage import file_changes, file_checksums, files
 from beam_pipelines.transforms.row_counts import RowCounts
@@ -57,11 +52,7 @@ _STAGES_WRITE = (*SHARD_FOLDERS, dataset_layout.TRANSFORM_GRAPH)
 
 
 def commit(
-    plan: Plan,
-    result: FirstPassResult,
-    shards: Sequence[ShardInfo],
-    folder: str,
-    started: float,
+    plan: Plan, result: FirstPassResult, shards: Sequence[ShardInfo], folder: str, started: float
 ) -> None:
     """Checks counts, writes the other files, and moves all into place.
 

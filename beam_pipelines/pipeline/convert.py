@@ -26,12 +26,7 @@ from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline import first_pass_result, output_folder, resume, run_lock
-from beam_pipelines.pipeline.commit import (
-    check_unchanged,
-    commit,
-    is_committed,
-    write_description,
-)
+from beam_pipelines.pipeline.commit import check_unchanged, commit, is_committed, write_description
 from beam_pipelines.pipeline.first_pass import FirstPass
 from beam_pipelines.pipeline.kept_tables import has_tables, keep_plan
 from beam_pipelines.pipeline.offending_rows import find_bad_row
@@ -282,10 +277,7 @@ def _run(
     waits, is_local = run_module.waits_for_end(beam_options), run_module.is_local(beam_options)
     is_watched = is_engine(beam_options) and waits
     state = functools.partial(describe_state, beam_options) if is_watched else None
-    with (
-        job_server.started(beam_options),
-        run_lock.locked(options.output, options.temporary),
-    ):
+    with job_server.started(beam_options), run_lock.locked(options.output, options.temporary):
         with show_progress(ProgressLog(""), 0, options.quiet, state=state):
             check_workers(beam_options)
         # Again: another run may have ended before this one had the lock.

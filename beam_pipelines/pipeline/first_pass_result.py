@@ -14,12 +14,7 @@ from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
 from beam_pipelines.analysis.class_shares import ClassShares
 from beam_pipelines.analysis.joins import JoinMatches, check_joins
 from beam_pipelines.analysis.sampled_classes import SampledClass, entry_of
-from beam_pipelines.analysis.schema import (
-    infer_schema,
-    read_schema,
-    schema_to_text,
-    with_shapes,
-)
+from beam_pipelines.analysis.schema import infer_schema, read_schema, schema_to_text, with_shapes
 from beam_pipelines.analysis.schema.sparse import add_sparse_features
 from beam_pipelines.analysis.schema.update import update_schema
 from beam_pipelines.analysis.statistics import TableStatistics

@@ -76,9 +76,7 @@ class Offenders:
 
 
 def find_offenders(
-    plan: Plan,
-    anomalies: Mapping[str, SplitAnomalies],
-    schema: schema_pb2.Schema,
+    plan: Plan, anomalies: Mapping[str, SplitAnomalies], schema: schema_pb2.Schema
 ) -> Offenders:
     """Finds the rows that cause anomalies, if these are not accepted.
 
@@ -218,10 +216,7 @@ class RangeReader(RowChain):
         positions = self.positions.find(byte_range.number, numbers) if numbers else ()
         places = dict(zip(numbers, positions, strict=True))
         return [
-            (
-                key,
-                Rejected(self.source, place.file, place.place, key.feature, reason, place.text),
-            )
+            (key, Rejected(self.source, place.file, place.place, key.feature, reason, place.text))
             for key, own in found.items()
             for row, reason in own.items()
             for place in (places[row],)

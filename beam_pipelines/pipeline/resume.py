@@ -37,13 +37,7 @@ def run_key(plan: Plan, result: FirstPassResult) -> str:
     with a new date counts as changed.
     """
     own = plan.preprocessing.source if plan.preprocessing else ""
-    parts = [
-        __version__,
-        recipe_hash(plan.recipe),
-        str(plan.recipe.date),
-        own,
-        str(result.encoded),
-    ]
+    parts = [__version__, recipe_hash(plan.recipe), str(plan.recipe.date), own, str(result.encoded)]
     parts += [] if plan.take is None else [str(plan.take)]
     parts += [
         file_checksums.folder_fingerprint(folder)

@@ -19,12 +19,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.ipc import batches_to_bytes
 from beam_pipelines.encodings.apply import ChunkRows, encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, with_fitted
-from beam_pipelines.encodings.stored import (
-    FILE_NAME,
-    FORMAT_VERSION,
-    FittedSteps,
-    decode_encodings,
-)
+from beam_pipelines.encodings.stored import FILE_NAME, FORMAT_VERSION, FittedSteps, decode_encodings
 from beam_pipelines.storage import file_checksums, files
 
 

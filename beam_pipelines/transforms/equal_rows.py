@@ -37,10 +37,7 @@ _SENT = np.dtype([("high", "<u8"), ("low", "<u8"), ("row", "<u4"), ("split", "u1
 
 
 def send_hashes(
-    chunk: Chunk,
-    names: Sequence[str],
-    partitions: int,
-    splits: npt.NDArray[np.uint8] | None = None,
+    chunk: Chunk, names: Sequence[str], partitions: int, splits: npt.NDArray[np.uint8] | None = None
 ) -> Message:
     """Sends the hashes of a chunk to their partitions.
 

@@ -255,8 +255,7 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
     written = rows * preview.written
     splits = {
         name: SplitScale(
-            written * share,
-            count_shards(plan.recipe.output, written * share * preview.shard_bytes),
+            written * share, count_shards(plan.recipe.output, written * share * preview.shard_bytes)
         )
         for name, share in preview.splits.items()
     }

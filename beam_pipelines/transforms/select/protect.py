@@ -20,14 +20,7 @@ from beam_pipelines.core.binary_arrays import data_of
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, missing_column
 from beam_pipelines.core.hashing import sha256_digests
-from beam_pipelines.recipe.protect import (
-    DROP,
-    ENVIRONMENT,
-    KEYED_HASH,
-    MASK,
-    TRUNCATE,
-    Protection,
-)
+from beam_pipelines.recipe.protect import DROP, ENVIRONMENT, KEYED_HASH, MASK, TRUNCATE, Protection
 from beam_pipelines.storage import files
 
 _BLOCK_BYTES = 64

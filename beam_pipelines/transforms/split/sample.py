@@ -105,10 +105,7 @@ def plan_sample(
     names = tuple(sample.rates)
     classes = _hash_classes(plan.column, names, schema, problems)
     return dataclasses.replace(
-        plan,
-        names=names,
-        classes=classes,
-        rates=tuple(sample.rates.values()),
+        plan, names=names, classes=classes, rates=tuple(sample.rates.values())
     )
 
 
@@ -172,10 +169,7 @@ def check_named(sample: SamplePlan, found: set[str]) -> None:
 
 
 def sample_rows(
-    plan: SamplePlan,
-    chunk: Chunk,
-    assignment: npt.NDArray[np.uint8],
-    names: tuple[str, ...],
+    plan: SamplePlan, chunk: Chunk, assignment: npt.NDArray[np.uint8], names: tuple[str, ...]
 ) -> Sampled:
     """Chooses the rows of a chunk.
 
@@ -214,10 +208,7 @@ def _by_rates(
 
 
 def _count_named(
-    plan: SamplePlan,
-    coded: Coded,
-    copies: npt.NDArray[np.int64],
-    is_sampled: npt.NDArray[np.bool_],
+    plan: SamplePlan, coded: Coded, copies: npt.NDArray[np.int64], is_sampled: npt.NDArray[np.bool_]
 ) -> dict[str, int]:
     """Returns the rows of each named class before and after."""
     counts: dict[str, int] = {}

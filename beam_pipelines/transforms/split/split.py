@@ -373,10 +373,7 @@ def _is_between(
 
 
 def split_chunk(
-    plan: SplitPlan,
-    chunk: Chunk,
-    rejected: str = "",
-    output: Output | None = None,
+    plan: SplitPlan, chunk: Chunk, rejected: str = "", output: Output | None = None
 ) -> Iterator[Chunk | ChunkCounts]:
     """Yields a chunk's row counts, then its rows by split.
 

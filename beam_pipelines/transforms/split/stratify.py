@@ -92,10 +92,7 @@ class Cuts:
         return cls(np.array(classes, np.uint64), tuple(names), np.array(rows, np.int64), cuts)
 
     def pieces_of(
-        self,
-        address: tuple[int, int],
-        classes: npt.NDArray[np.uint64],
-        hashes: npt.NDArray[Any],
+        self, address: tuple[int, int], classes: npt.NDArray[np.uint64], hashes: npt.NDArray[Any]
     ) -> npt.NDArray[np.uint8]:
         """Returns the piece of each row of a chunk, from 0.
 
@@ -185,9 +182,7 @@ def count_classes(partitions: Iterable[SortedKeys]) -> dict[int, int]:
 
 
 def find_cuts(
-    partitions: Sequence[SortedKeys],
-    names: Mapping[int, str],
-    rows: npt.NDArray[np.int64],
+    partitions: Sequence[SortedKeys], names: Mapping[int, str], rows: npt.NDArray[np.int64]
 ) -> Cuts:
     """Finds the keys at the cuts of each class.
 
