@@ -27,7 +27,7 @@ from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.fit import FitEncodings
 from beam_pipelines.transforms.join.join import CountRightSources, counts_by_source
 from beam_pipelines.transforms.preprocessing import steps
-from beam_pipelines.transforms.size_sample import SampleRows, sample_share
+from beam_pipelines.transforms.size_sample import sample_rows, sample_share
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
 
 
@@ -111,7 +111,7 @@ class FirstPass(beam.PTransform):
         )
         samples = (
             splits["chunks"]
-            | "SampleRows" >> SampleRows(share, plan.recipe.output.shuffle)
+            | "SampleRows" >> beam.FlatMap(sample_rows, share, plan.recipe.output.shuffle)
             | "SpillSamples" >> beam.Map(spill.spill_chunk, folders.scratch_of("samples"))
         )
         spilled = None

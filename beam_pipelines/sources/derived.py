@@ -19,7 +19,7 @@ from beam_pipelines.sources import bad_rows, format_of
 from beam_pipelines.sources.format import Position, QuoteStates, Rows
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sql.database import ExpressionError, LargeColumnError
-from beam_pipelines.sql.derive import errors_of_rows, plan_derived, with_column
+from beam_pipelines.sql.derive import errors_of_rows, plan_derived
 from beam_pipelines.sql.expressions import Expression, evaluate
 
 _CURE = "Use TRY_CAST or TRY, which give NULL instead."
@@ -145,7 +145,7 @@ def _derived(
             is_good = ~np.isin(np.arange(batch.num_rows), list(errors))
             batch, numbers = batch.filter(pa.array(is_good)), numbers[is_good]
             values = evaluate(batch, expression, plan.source.limits.derived_bytes)
-        batch = with_column(batch, expression.name, values)
+        batch = batch.append_column(expression.name, values)
     return batch.select(plan.schema.names), dict(sorted(bad.items()))
 
 

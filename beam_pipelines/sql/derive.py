@@ -64,7 +64,7 @@ def plan_derived(
             continue
         expressions.append(expression)
         sizes[name.lower()] = 1 if pa.types.is_primitive(array.type) else expression.size
-        rows = with_column(rows, name, array)
+        rows = rows.append_column(name, array)
     return Derived(tuple(expressions), rows, broken, sizes)
 
 
@@ -82,12 +82,6 @@ def _planned(
         return expression, evaluate(rows, expression)
     except ExpressionError as error:
         raise ExpressionError(f"'{shorten(sql)}': {error}") from error
-
-
-def with_column(batch: pa.RecordBatch, name: str, array: pa.Array) -> pa.RecordBatch:
-    """Returns the rows with one more column."""
-    schema = pa.schema([*batch.schema, pa.field(name, array.type)])
-    return pa.RecordBatch.from_arrays([*batch.columns, array], schema=schema)
 
 
 def errors_of_rows(batch: pa.RecordBatch, expression: Expression) -> dict[int, str]:

@@ -19,7 +19,6 @@ from beam_pipelines.sql.database import (
     quote,
     registered,
 )
-from beam_pipelines.sql.derive import with_column
 from beam_pipelines.sql.expressions import Expression, NoValueError, evaluate
 
 # Column type -> how SQL makes it of a parameter, which is a Python value or an int64.
@@ -109,7 +108,7 @@ class Deriver:
                 batch = pa.RecordBatch.from_arrays([*batch.columns, *arrays], names)
                 continue
             for column in statement.columns:
-                batch = with_column(batch, column.name, self._evaluated(column, batch))
+                batch = batch.append_column(column.name, self._evaluated(column, batch))
         return batch
 
     def _values(self, number: int, statement: _Statement, batch: pa.RecordBatch) -> list[pa.Array]:
@@ -164,7 +163,7 @@ def _statements(columns: Sequence[DerivedColumn], rows: pa.Schema) -> Iterator[_
             yield _Statement((column,))
         else:
             group.add(column, seen.schema, *result)
-        empty = with_column(empty, column.name, evaluate(seen, column.expression))
+        empty = empty.append_column(column.name, evaluate(seen, column.expression))
     if group.columns:
         yield group.statement()
 

@@ -5,11 +5,9 @@ This happens in the first pass.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -118,25 +116,14 @@ def estimate_row_bytes(
     return framed * compressed / size, framed
 
 
-@dataclasses.dataclass
-class SampleRows(beam.PTransform):
-    """Samples the rows of chunks.
+def sample_rows(chunk: Chunk, share: Share, shuffle: bool) -> Iterator[Chunk]:
+    """Yields the sampled rows of a chunk with a split, if there are some.
 
-    Input: ``Chunk`` elements with a split. Output: chunks of the sampled rows, none without rows.
-
-    Attributes:
+    Args:
+      chunk: of any rows.
       share: from ``sample_share``.
       shuffle: whether rows will be shuffled.
     """
-
-    share: Share
-    shuffle: bool
-
-    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
-        return chunks | "Sample" >> beam.FlatMap(_sample, self.share, self.shuffle)
-
-
-def _sample(chunk: Chunk, share: Share, shuffle: bool) -> Iterator[Chunk]:
     most = share.most_bytes / ((chunk.part + 1) * max(1, chunk.batch.nbytes))
     batch = sample_chunk(chunk, min(share.rows, most), shuffle)
     if batch.num_rows:

@@ -29,7 +29,7 @@ from beam_pipelines.sources.parquet.dictionaries import (
     row_bytes,
 )
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.size_sample import Share, _sample, estimate_row_bytes
+from beam_pipelines.transforms.size_sample import Share, estimate_row_bytes, sample_rows
 from tests.support.made_source import made_source
 
 LONG = "x" * MIB

@@ -9,7 +9,12 @@ import pytest
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe.output import Output
-from beam_pipelines.transforms.size_sample import Share, _sample, estimate_row_bytes, sample_share
+from beam_pipelines.transforms.size_sample import (
+    Share,
+    estimate_row_bytes,
+    sample_rows,
+    sample_share,
+)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +54,7 @@ def test_a_sample_is_bounded_and_tells_what_all_rows_do(growth: int, shuffle: bo
     ]
     size = sum(chunk.batch.nbytes for chunk in chunks)
     share = sample_share(size // growth, 16)
-    samples = [sample for chunk in chunks for sample in _sample(chunk, share, shuffle=shuffle)]
+    samples = [sample for chunk in chunks for sample in sample_rows(chunk, share, shuffle=shuffle)]
     assert (
         sum(sample.batch.nbytes for sample in samples)
         < 1.5 * 8 * MIB + 16 * (not shuffle) * 1000 * 300

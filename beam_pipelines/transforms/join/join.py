@@ -74,28 +74,10 @@ class _ProbeIndex(beam.DoFn):
 
 
 @dataclasses.dataclass
-class JoinBroadcast(beam.PTransform):
-    """Joins chunks with a right source that every worker process holds.
-
-    Input: ``Chunk`` elements. Output: a ``Chunk`` with the same address for each.
-
-    Attributes:
-      step: the join.
-      reject: as in ``read.ReadChunks``.
-    """
-
-    step: JoinStep
-    reject: bool
-
-    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
-        return chunks | "Probe" >> beam.ParDo(_ProbeIndex(self.step, self.reject))
-
-
-@dataclasses.dataclass
 class JoinByHash(beam.PTransform):
     """Joins chunks with a right source of any size, by partition.
 
-    Input: ``Chunk`` elements. Output: the chunks of ``JoinBroadcast``, in any order.
+    Input: ``Chunk`` elements. Output: a ``Chunk`` with the same address for each, in any order.
 
     Attributes:
       step: the join.
@@ -152,7 +134,7 @@ class JoinChunks(beam.PTransform):
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
         for step in self.plan.steps:
             if step.strategy == "broadcast":
-                join: beam.PTransform = JoinBroadcast(step, self.reject)
+                join: beam.PTransform = beam.ParDo(_ProbeIndex(step, self.reject))
             else:
                 join = JoinByHash(step, self.folder, self.reject)
             chunks = chunks | f"Join{step.number}" >> join

@@ -27,6 +27,7 @@ import logging
 import re
 import traceback
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import apache_beam as beam
@@ -38,7 +39,8 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.storage import files
-from beam_pipelines.transforms.exchange import Exchange, Message, Received
+from beam_pipelines.transforms.exchange import Message, Received
+from beam_pipelines.transforms.meet import MeetByKey
 from beam_pipelines.transforms.preprocessing.function import (
     FUNCTION,
     Preprocessing,
@@ -98,9 +100,12 @@ class AnalyzePreprocessing(beam.PTransform):
             >> beam.Filter(
                 lambda chunk, splits: chunk.split in splits and chunk.batch.num_rows, self.splits
             )
-            | "Pack" >> beam.Map(_pack, self.function, self.splits)
-            | "InOrder" >> Exchange(files.join(self.folder, "batches"))
-            | "Unpack" >> beam.FlatMap(_unpack)
+            | "InOrder"
+            >> MeetByKey(
+                partial(_pack, function=self.function, splits=self.splits),
+                _unpack,
+                files.join(self.folder, "batches"),
+            )
         )
         # Deep copies: a second phase of the analysis reads the files again. Otherwise the runner
         # would hold all batches.

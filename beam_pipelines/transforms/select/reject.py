@@ -24,7 +24,7 @@ from beam_pipelines.sources.bad_rows import BadRow, shown_row, sift
 from beam_pipelines.sources.images.columns import first_damage
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.database import ExpressionError
-from beam_pipelines.sql.derive import Numbers, errors_of_rows, with_column
+from beam_pipelines.sql.derive import Numbers, errors_of_rows
 from beam_pipelines.sql.expressions import evaluate
 from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines.transforms.select.errors import DamagedImageError, SelectError, explained
@@ -108,7 +108,7 @@ def _without_value(select: SelectPlan, batch: pa.RecordBatch) -> Sequence[tuple[
             left, rows = left.filter(pa.array(good)), rows[good]
             values = evaluate(left, expression)
             if expression in select.derive:
-                left = with_column(left, expression.name, values)
+                left = left.append_column(expression.name, values)
             else:
                 left, rows = (
                     left.filter(values),

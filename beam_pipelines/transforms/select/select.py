@@ -30,7 +30,7 @@ from beam_pipelines.sources.cell_sizes import large_cell
 from beam_pipelines.sources.images.columns import first_damage, image_columns
 from beam_pipelines.sql.conjuncts import conjunction, conjuncts_of
 from beam_pipelines.sql.database import ExpressionError, LargeColumnError
-from beam_pipelines.sql.derive import plan_derived, with_column
+from beam_pipelines.sql.derive import plan_derived
 from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
 from beam_pipelines.transforms.select.errors import (
     DamagedImageError,
@@ -230,9 +230,9 @@ def _derived(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, i
         mask = pc.fill_null(_evaluate(batch, plan.filter), False)
         left = batch if pc.all(mask, min_count=0).as_py() else batch.filter(mask)
     if plan.key is not None:
-        left = with_column(left, SPLIT_KEY, plan.key.of(left))
+        left = left.append_column(SPLIT_KEY, plan.key.of(left))
     for expression in plan.derive:
-        left = with_column(left, expression.name, _evaluate(left, expression, plan.limits))
+        left = left.append_column(expression.name, _evaluate(left, expression, plan.limits))
         if large := large_cell(left.select([expression.name]), plan.limits.cell_bytes):
             found = exceeded(plan.limits, "cell_bytes", f"a value of {large.size_bytes:,} bytes")
             raise LargeValueError(SelectError(found, expression, left), large.row)
@@ -281,10 +281,10 @@ def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
         checked = [_checked(check, rows, plan.limits) for check in plan.checks]
         batch = rows.select(plan.schema.names)
         if ROW in plan.schema.names and not rows.num_rows and ROW not in rows.schema.names:
-            batch = with_column(batch, ROW, pa.array([], pa.int64()))
+            batch = batch.append_column(ROW, pa.array([], pa.int64()))
         for _, carried in checked:
             for name, column in carried.items():
-                batch = with_column(batch, name, column)
+                batch = batch.append_column(name, column)
     counts = add_counts(chunk.counts, {"filtered": filtered})
     pieces = tuple(piece for piece, _ in checked)
     return chunk._replace(batch=batch, counts=counts, pieces=pieces)
