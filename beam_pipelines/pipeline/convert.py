@@ -5,7 +5,7 @@
     write:       deal spilled chunks ► read their rows ► encode ► serialize, compress, write
                  ► commit
 
-The write waits for the result of the first pass (``pipeline/first_pass.py``) inside the job. So a
+The write waits for the result of the first pass (``pipeline/passes.py``) inside the job. So a
 job on a cluster needs no launcher after it is submitted.
 """
 
@@ -27,14 +27,13 @@ from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline import first_pass_result, output_folder, resume, run_lock
 from beam_pipelines.pipeline.commit import check_unchanged, commit, is_committed, write_description
-from beam_pipelines.pipeline.first_pass import FirstPass
 from beam_pipelines.pipeline.kept_tables import has_tables, keep_plan
 from beam_pipelines.pipeline.offending_rows import find_bad_row
+from beam_pipelines.pipeline.passes import FirstPass, WriteSpilled
 from beam_pipelines.pipeline.planning.plan import Plan, store_lists, without_encodings
 from beam_pipelines.pipeline.planning.private import values_hidden
 from beam_pipelines.pipeline.run_options import ExchangeBy, RunFolders, RunOptions, make_folders
 from beam_pipelines.pipeline.serving_graph import await_graph, graph_builder, request_graph
-from beam_pipelines.pipeline.write_spilled import WriteSpilled
 from beam_pipelines.runners import job_server
 from beam_pipelines.runners import run as run_module
 from beam_pipelines.runners.engine_state import describe_state

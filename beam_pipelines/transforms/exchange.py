@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines.core import slices
@@ -71,23 +70,21 @@ class Received(NamedTuple):
                 yield load_payload(content)
 
 
-def store_message(folder: str, message: Message) -> dict[Any, Address]:
-    """Writes the payloads of a message to a new file.
+def store_message(message: Message, folder: str) -> list[tuple[Any, Sent]]:
+    """Writes the payloads of a message to a new file; returns partitions and addresses.
 
     Its name is new each time: an engine may run a bundle twice, with other elements in it, while
     consumers still read the first attempt's file.
     """
-    path = _path_of(folder, message.order, new_attempt())
-    addresses: dict[Any, Address] = {}
-    offset = 0
-    with files.replace(path) as file:
+    attempt, sent, offset = new_attempt(), [], 0
+    with files.replace(_path_of(folder, message.order, attempt)) as file:
         for partition, payload in message.payloads.items():
             start = offset
-            for part in _parts(payload):
+            for part in [payload] if isinstance(payload, bytes) else payload:
                 file.write(part)
                 offset += len(part)
-            addresses[partition] = Address(path, start, offset - start)
-    return addresses
+            sent.append((partition, Sent(message.order, attempt, (start, offset - start))))
+    return sent
 
 
 def new_attempt() -> str:
@@ -97,10 +94,6 @@ def new_attempt() -> str:
 
 def _path_of(folder: str, order: tuple[int, ...], attempt: str) -> str:
     return files.join(folder, "_".join([*map(str, order), attempt]))
-
-
-def _parts(payload: slices.Buffers) -> Sequence[bytes | pa.Buffer]:
-    return [payload] if isinstance(payload, bytes) else payload
 
 
 def load_payload(content: bytes | Address) -> bytes:
@@ -141,7 +134,7 @@ class SendMessages(beam.PTransform):
         self, messages: beam.PCollection[Message]
     ) -> beam.PCollection[tuple[Any, list[Sent]]]:
         return messages | "Store" >> beam.ParDo(
-            _SendSlices() if self.folder is None else CollectByPartition(_store, self.folder)
+            _SendSlices() if self.folder is None else CollectByPartition(store_message, self.folder)
         )
 
 
@@ -173,7 +166,7 @@ class Exchange(beam.PTransform):
             sent
             | beam.Flatten()
             | "Group" >> beam.GroupByKey()
-            | "Deliver" >> beam.Map(_receive_group, self.folder)
+            | "Deliver" >> beam.Map(lambda group, folder: receive(*group, folder), self.folder)
         )
 
 
@@ -239,17 +232,6 @@ class CollectByPartition(beam.DoFn):
     def _flush(self) -> Iterator[tuple[Any, list[Any]]]:
         yield from self._items.items()
         self._items, self._held = {}, 0
-
-
-def _store(message: Message, folder: str) -> Iterator[tuple[Any, Sent]]:
-    """Stores the payloads of a message; yields partitions and addresses."""
-    for partition, address in store_message(folder, message).items():
-        attempt = address.path.rpartition("_")[2]
-        yield partition, Sent(message.order, attempt, (address.offset, address.length))
-
-
-def _receive_group(group: tuple[Any, Iterable[Sequence[Sent]]], folder: str | None) -> Received:
-    return receive(*group, folder)
 
 
 def receive(partition: Any, sent: Iterable[Sequence[Sent]], folder: str | None) -> Received:

@@ -7,7 +7,6 @@ no element that crosses an engine grows with a shard.
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import datetime
 import json
@@ -155,9 +154,8 @@ def save_shard_plan(plan: ShardPlan, path: str) -> str:
         *np.concatenate([*addresses, np.empty((0, 2), np.int64)]).T,
         np.concatenate([np.fromiter(split.offsets.values(), np.int64) for split in splits]),
     ]
-    columns_of_rows = None if plan.columns is None else plan.columns.serialize().to_pybytes()
     about = {
-        "columns": columns_of_rows and base64.b64encode(columns_of_rows).decode(),
+        "columns": bytes(plan.columns.serialize()).hex() if plan.columns is not None else None,
         "finished": sorted(plan.finished),
         "splits": [
             [
@@ -197,9 +195,8 @@ def load_shard_plan(path: str) -> ShardPlan:
             first,
             dict(zip(addresses, rows[own].tolist(), strict=True)),
         )
-    columns = about["columns"] and pa.ipc.read_schema(
-        pa.py_buffer(base64.b64decode(about["columns"]))
-    )
+    stored = about["columns"]
+    columns = stored and pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(stored)))
     return ShardPlan(splits, frozenset(about["finished"]), columns)
 
 

@@ -69,7 +69,7 @@ def test_addresses_of_many_messages_share_elements(
     """
     monkeypatch.setattr(exchange, "_MOST_HELD", most_held)
     monkeypatch.setattr(exchange, "_MOST_IN_ELEMENT", most_in_element)
-    sender = exchange.CollectByPartition(exchange._store, str(tmp_path))
+    sender = exchange.CollectByPartition(exchange.store_message, str(tmp_path))
     sender.start_bundle()
     sent = [element for message in PARCELS for element in sender.process(message)]
     sent += [windowed.value for windowed in sender.finish_bundle()]
@@ -85,9 +85,11 @@ def test_addresses_of_many_messages_share_elements(
 
 def test_a_retry_leaves_the_first_attempt(tmp_path: Path) -> None:
     """A retried bundle does not change the files of the first attempt."""
-    first = store_message(str(tmp_path), Message((3, 4), {7: b"seven", 8: b"eight"}))
-    second = store_message(str(tmp_path), Message((3, 4), {8: b"8", 7: b"7"}))
-    assert [load_payload(first[8]), load_payload(second[7])] == [b"eight", b"7"]
+    first = store_message(Message((3, 4), {7: b"seven", 8: b"eight"}), str(tmp_path))
+    second = store_message(Message((3, 4), {8: b"8", 7: b"7"}), str(tmp_path))
+    for attempt, payloads in ((first, [b"seven", b"eight"]), (second, [b"8", b"7"])):
+        received = [exchange.receive(to, [[sent]], str(tmp_path)) for to, sent in attempt]
+        assert [next(each.payloads()) for each in received] == payloads
 
 
 def test_a_short_file_is_noticed(tmp_path: Path) -> None:

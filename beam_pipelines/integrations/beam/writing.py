@@ -24,7 +24,6 @@ from beam_pipelines.integrations.beam.batches import (
     schema_of_splits,
 )
 from beam_pipelines.pipeline.commit import commit
-from beam_pipelines.pipeline.first_pass import Encoder
 from beam_pipelines.pipeline.first_pass_result import (
     FirstPassResult,
     FittedFolders,
@@ -32,9 +31,9 @@ from beam_pipelines.pipeline.first_pass_result import (
     make_result,
 )
 from beam_pipelines.pipeline.output_folder import check_output
+from beam_pipelines.pipeline.passes import Encoder, WriteSpilled
 from beam_pipelines.pipeline.planning.plan import Plan, Validation
 from beam_pipelines.pipeline.run_options import RunOptions, make_folders
-from beam_pipelines.pipeline.write_spilled import WriteSpilled
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.reader import bare_name
 from beam_pipelines.recipe.splits import Split

@@ -1,6 +1,7 @@
-"""The first pass: reads all rows and spills them to files.
+"""The two passes over the rows of a conversion.
 
-It computes everything that the write needs: statistics, encodings, row counts, shard plan.
+The first one reads all rows, spills them to files, and computes everything that the write needs:
+statistics, encodings, row counts, shard plan. The second one encodes and writes what was spilled.
 """
 
 from __future__ import annotations
@@ -19,16 +20,21 @@ from beam_pipelines.pipeline.first_pass_result import (
     make_result,
 )
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.read_splits import ReadSplits
+from beam_pipelines.pipeline.read_splits import ReadSplits, note_rows
 from beam_pipelines.pipeline.run_options import RunFolders
+from beam_pipelines.runners.progress import ProgressLog
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import spill
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.fit import FitEncodings
 from beam_pipelines.transforms.join.join import CountRightSources, counts_by_source
 from beam_pipelines.transforms.preprocessing import steps
+from beam_pipelines.transforms.shuffle import DealChunks
 from beam_pipelines.transforms.size_sample import sample_rows, sample_share
+from beam_pipelines.transforms.spill import LoadChunks, SpillChunks, SpilledChunk
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
+from beam_pipelines.transforms.write import Note, ShardInfo, Target, WriteShardFiles
+from beam_pipelines.transforms.write_dealt import WriteDealtShards
 
 
 class Encoder(NamedTuple):
@@ -247,3 +253,71 @@ class FirstPass(beam.PTransform):
             function, plan.encode.fit.splits, self.folders.preprocessing, analyzed
         )
         return Encoder(fitted, transform_fn, analyzed, (*done, written))
+
+
+@dataclasses.dataclass
+class WriteSpilled(beam.PTransform):
+    """Encodes the rows of spilled chunks, and writes them to shards.
+
+    Where all workers share a filesystem, the writer of a shard reads its rows from the chunks'
+    files. Else the engine exchanges encoded rows.
+
+    Input: ``SpilledChunk`` elements of the folder ``kept``. Output: one ``ShardInfo`` for each
+    unfinished shard; its bytes do not depend on the exchange.
+
+    Attributes:
+      plan, folders: of the run.
+      encoder: of the first pass.
+      planned: path of the shard plan's file, as one element once it is complete.
+      note: is called with the rows of each partition that is in its shard; ``None``: nothing is.
+    """
+
+    plan: Plan
+    folders: RunFolders
+    encoder: Encoder
+    planned: beam.PCollection[str]
+    note: Note | None = None
+
+    def expand(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection[ShardInfo]:
+        by_files = self.folders.exchange is not None
+        return self._by_files(spilled) if by_files else self._by_engine(spilled)
+
+    def _by_files(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection[ShardInfo]:
+        plan, folders = self.plan, self.folders
+        folder, is_encoded = folders.scratch_of("kept"), plan.preprocessing is not None
+        if is_encoded:
+            folder = folders.scratch_of("preprocessed")
+            spilled = self._encoded(spilled) | "SpillEncoded" >> SpillChunks(folder)
+        shard_plan = folders.scratch_of("shard_plan")
+        return (
+            spilled
+            | "DealChunks" >> DealChunks(plan.recipe.output, shard_plan, self.planned)
+            | "Write"
+            >> WriteDealtShards(
+                self._target(),
+                shard_plan,
+                folder,
+                None if is_encoded else plan.encode,
+                self.encoder.fitted,
+            )
+        )
+
+    def _by_engine(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection[ShardInfo]:
+        folders = self.folders
+        shard_plan, parts = folders.scratch_of("shard_plan"), folders.scratch_of("parts")
+        write = WriteShardFiles(self._target(), shard_plan, self.planned, parts)
+        return self._encoded(spilled) | "Write" >> write
+
+    def _target(self) -> Target:
+        plan = self.plan
+        folder = self.folders.temporary_of()
+        return Target(plan.shard_name, plan.recipe.output, folder, plan.encode.lists, self.note)
+
+    def _encoded(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection:
+        log = ProgressLog(self.folders.progress)
+        return (
+            spilled
+            | "LoadChunks" >> LoadChunks((self.planned,), self.folders.removes_spilled)
+            | "EncodeChunks" >> EncodeAndPreprocess(self.plan, self.folders, self.encoder)
+            | "NoteEncoded" >> beam.Map(note_rows, log, "encoded")
+        )
