@@ -44,7 +44,7 @@ from beam_pipelines.sinks.tfrecord.deflate import Stream, compress_parts
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges
 from beam_pipelines.tfrecord.framing import read_record_blocks
 from beam_pipelines.transforms import read, shuffle, size_sample
-from beam_pipelines.transforms.join import index as index_module
+from beam_pipelines.transforms.join import hash_join
 from beam_pipelines.transforms.select import select
 from beam_pipelines.transforms.split import split
 from clicks import OUTPUT, SHARDS, Clicks, quote_states
@@ -175,7 +175,7 @@ def join(clicks: Clicks) -> Work:
 
     return each_chunk(
         clicks,
-        lambda chunk: index_module.join_batch(chunk.batch, found, [COLUMN_OF_JOIN], "left"),
+        lambda chunk: hash_join.join_batch(chunk.batch, found, [COLUMN_OF_JOIN], "left"),
         matched,
     )
 
@@ -188,9 +188,9 @@ def right_side() -> pa.Table:
     return pa.table({COLUMN_OF_JOIN: values, "weight": np.arange(len(values))})
 
 
-def index_right(right: pa.Table) -> index_module.JoinIndex:
+def index_right(right: pa.Table) -> hash_join.JoinIndex:
     """Indexes the right side."""
-    return index_module.build_index(right, [COLUMN_OF_JOIN], [("weight", "weight")])
+    return hash_join.build_index(right, [COLUMN_OF_JOIN], [("weight", "weight")])
 
 
 @stages.add(("select: a filter and a derived column",))

@@ -20,7 +20,7 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.group import group_batch
-from beam_pipelines.transforms.join.index import JoinIndex, build_index
+from beam_pipelines.transforms.join.hash_join import JoinIndex, build_index
 from beam_pipelines.transforms.join.join import join_chunk, load_index
 from beam_pipelines.transforms.join.plan import BROADCAST_LIMIT_BYTES, JoinStep
 from beam_pipelines.transforms.read import number_rows

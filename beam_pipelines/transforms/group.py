@@ -31,7 +31,7 @@ from beam_pipelines.recipe.model import Recipe, Sequences
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.transforms.exchange import Message, Received
-from beam_pipelines.transforms.join.index import table_batch
+from beam_pipelines.transforms.join.hash_join import table_batch
 from beam_pipelines.transforms.join.plan import plain_bytes
 from beam_pipelines.transforms.meet import MeetByKey, cut_by_key, send_counts, send_rows
 

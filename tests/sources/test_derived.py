@@ -32,7 +32,7 @@ from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.sources.unions import plan_union
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.join.index import build_index, join_batch, table_batch
+from beam_pipelines.transforms.join.hash_join import build_index, join_batch, table_batch
 from beam_pipelines.transforms.join.plan import plan_join
 from beam_pipelines.transforms.row_positions import RowPositions
 from tests.support.made_source import made_source

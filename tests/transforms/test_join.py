@@ -27,7 +27,6 @@ from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.exchange import Received
 from beam_pipelines.transforms.join import hash_join, join
-from beam_pipelines.transforms.join import index as index_module
 from beam_pipelines.transforms.join import plan as plan_module
 from beam_pipelines.transforms.meet import send_counts
 
@@ -130,9 +129,9 @@ def test_join_batch_equals_nested_loop(tables, how, left_start, right_start):
     kinds, left, right = tables
     step = step_of(kinds, how)
     right_table = pa.Table.from_batches([batch_of(kinds, right).slice(right_start)])
-    index = index_module.build_index(right_table, step.right_on, step.added)
+    index = hash_join.build_index(right_table, step.right_on, step.added)
     left, right = left[left_start:], right[right_start:]
-    joined, counts = index_module.join_batch(
+    joined, counts = hash_join.join_batch(
         batch_of(kinds, left, "left"), index, step.left_on, how, step.number
     )
     expected = nested_loop(left, right, len(kinds), how)
@@ -203,7 +202,7 @@ def test_hash_partitioned_join_gives_the_broadcast_joins_chunks(
     """
     kinds, left, right = tables
     step = step_of(kinds, how, partitions)
-    index = index_module.build_index(
+    index = hash_join.build_index(
         pa.Table.from_batches([batch_of(kinds, right)]), step.right_on, step.added
     )
     left_chunks = chunks_of(kinds, left, cuts, "left")
@@ -249,12 +248,12 @@ def test_colliding_hashes_are_told_apart(monkeypatch, bad_seeds):
 
     monkeypatch.setattr(_native, "hash_rows", weak)
     right = pa.table({"k": list(range(50)), "v": list(range(50))})
-    index = index_module.build_index(right, ["k"], [("v", "v")])
+    index = hash_join.build_index(right, ["k"], [("v", "v")])
     assert index.keys.seed == bad_seeds
     monkeypatch.setattr(
         _native, "hash_rows", lambda arrays, _: np.repeat(index.keys.hashes[:1], len(arrays[0]))
     )
-    found = index_module.find_keys(index.keys, [pa.array(range(100))])
+    found = hash_join.find_keys(index.keys, [pa.array(range(100))])
     assert (found >= 0).sum() == 1
 
 
@@ -264,11 +263,11 @@ def test_empty_sides():
     It counts nothing.
     """
     step = step_of([pa.int64()], "left")
-    index = index_module.build_index(
+    index = hash_join.build_index(
         pa.Table.from_batches([], step.source_plan.schema), step.right_on, step.added
     )
     for rows in ([], [(1, 10), (None, 20)]):
-        joined, counts = index_module.join_batch(
+        joined, counts = hash_join.join_batch(
             batch_of([pa.int64()], rows, "left"), index, step.left_on, "left"
         )
         assert joined.to_pylist() == [
@@ -299,9 +298,9 @@ def test_empty_sides():
 def test_repeated_key_is_an_error_that_shows_it(rows, message):
     """The first repeated key is shown with its number of rows."""
     table = pa.record_batch({"tail": [row[0] for row in rows], "year": [row[1] for row in rows]})
-    index = index_module.index_keys(table.columns)
+    index = hash_join.index_keys(table.columns)
     with pytest.raises(DataError, match=message):
-        index_module.check_unique(index, table, ("tail", "year"), "planes")
+        hash_join.check_unique(index, table, ("tail", "year"), "planes")
 
 
 def test_unique_keys_pass():
@@ -311,8 +310,8 @@ def test_unique_keys_pass():
     """
     table = pa.record_batch({"tail": ["N1", "N1", None, None], "year": [1, 2, 1, 1]})
     assert (
-        index_module.check_unique(
-            index_module.index_keys(table.columns), table, ("tail", "year"), "planes"
+        hash_join.check_unique(
+            hash_join.index_keys(table.columns), table, ("tail", "year"), "planes"
         )
         == 2
     )

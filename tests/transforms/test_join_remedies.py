@@ -22,7 +22,7 @@ from beam_pipelines.sources.derived import with_derived
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.join.index import build_index, count_matches
+from beam_pipelines.transforms.join.hash_join import build_index, count_matches
 from beam_pipelines.transforms.join.plan import plan_join
 from tests.support.made_source import made_source
 

@@ -25,19 +25,12 @@ from beam_pipelines.storage import files
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.join import hash_join
-from beam_pipelines.transforms.join.index import (
-    JoinIndex,
-    build_index,
-    check_unique,
-    join_batch,
-    table_batch,
-)
 from beam_pipelines.transforms.join.plan import JoinPlan, JoinStep, count_partitions
 from beam_pipelines.transforms.meet import MeetByKey, cut_by_key, send_counts, send_rows
 from beam_pipelines.transforms.row_counts import store_rejected
 
 
-def load_index(step: JoinStep, reject: bool) -> JoinIndex:
+def load_index(step: JoinStep, reject: bool) -> hash_join.JoinIndex:
     """Reads the right source of a broadcast join and indexes it.
 
     Raises:
@@ -46,14 +39,16 @@ def load_index(step: JoinStep, reject: bool) -> JoinIndex:
     table, _, _ = read.read_table(step.source_plan, reject)
     source = step.source_plan.source
     if source.key:
-        batch = table_batch(table.select(source.key))
-        check_unique(index_keys(batch.columns), batch, source.key, source.name)
-    return build_index(table, step.right_on, step.added)
+        batch = hash_join.table_batch(table.select(source.key))
+        hash_join.check_unique(index_keys(batch.columns), batch, source.key, source.name)
+    return hash_join.build_index(table, step.right_on, step.added)
 
 
-def join_chunk(chunk: Chunk, step: JoinStep, index: JoinIndex) -> Chunk:
+def join_chunk(chunk: Chunk, step: JoinStep, index: hash_join.JoinIndex) -> Chunk:
     """Joins one chunk; adds the join's counts."""
-    batch, counts = join_batch(chunk.batch, index, step.left_on, step.join.how, step.number)
+    batch, counts = hash_join.join_batch(
+        chunk.batch, index, step.left_on, step.join.how, step.number
+    )
     return chunk._replace(batch=batch, counts=add_counts(chunk.counts, counts))
 
 
@@ -64,7 +59,7 @@ class _ProbeIndex(beam.DoFn):
         self._step = step
         self._reject = reject
         self._shared = Shared()
-        self._index: JoinIndex | None = None
+        self._index: hash_join.JoinIndex | None = None
 
     def process(self, chunk: Chunk) -> Iterator[Chunk]:
         # Shared keeps only the last object of a process, and a chain of joins has several.
@@ -153,8 +148,8 @@ def check_partition(received: Received, source: Source) -> Iterator[int]:
       DataError: a key occurs more than once; the message shows it.
     """
     batches = [packed.batch for payload in received.payloads() for packed in unpack(payload)]
-    batch = table_batch(pa.Table.from_batches(batches))
-    yield check_unique(index_keys(batch.columns), batch, source.key, source.name)
+    batch = hash_join.table_batch(pa.Table.from_batches(batches))
+    yield hash_join.check_unique(index_keys(batch.columns), batch, source.key, source.name)
 
 
 def check_unique_key(plan: SourcePlan, folder: str | None) -> MeetByKey:
