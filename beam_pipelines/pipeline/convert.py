@@ -33,7 +33,6 @@ from beam_pipelines.pipeline.passes import FirstPass, WriteSpilled
 from beam_pipelines.pipeline.planning.plan import Plan, store_lists, without_encodings
 from beam_pipelines.pipeline.planning.private import values_hidden
 from beam_pipelines.pipeline.run_options import ExchangeBy, RunFolders, RunOptions, make_folders
-from beam_pipelines.pipeline.serving_graph import await_graph, graph_builder, request_graph
 from beam_pipelines.runners import job_server
 from beam_pipelines.runners import run as run_module
 from beam_pipelines.runners.engine_state import describe_state
@@ -142,9 +141,9 @@ def _build_graph(
     result: first_pass_result.FirstPassResult, plan: Plan, folders: RunFolders
 ) -> None:
     if folders.graph:
-        request_graph(result, folders.graph)
+        serving_graph.request_graph(result, folders.graph)
     else:
-        first_pass_result.build_graph(plan, result, folders.temporary_of(TRANSFORM_GRAPH))
+        serving_graph.build_graph(plan, result, folders.temporary_of(TRANSFORM_GRAPH))
 
 
 def _save_shard_plan(shards: ShardPlan, path: str, finished: Sequence[ShardInfo] = ()) -> str:
@@ -161,7 +160,7 @@ def _commit(
     started: float,
 ) -> None:
     if folders.graph:
-        await_graph(folders.graph)
+        serving_graph.await_graph(folders.graph)
     if folders.mark and run_lock.mark_of(folders.temporary_of()) != folders.mark:
         if is_committed(folders.output, shards):
             return  # an earlier attempt of this step committed, and removed the mark
@@ -304,7 +303,9 @@ def _run(
                 folders = dataclasses.replace(folders, graph=folders.scratch_of("graph"))
             log = ProgressLog(folders.progress)
             with (
-                graph_builder(plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH)),
+                serving_graph.graph_builder(
+                    plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH)
+                ),
                 show_progress(log, plan.base.size_bytes, options.quiet, state=state),
                 values_hidden(plan.recipe),
                 _cause_named(plan),
@@ -341,7 +342,7 @@ def _prepare_output(plan: Plan, options: RunOptions) -> None:
 
 
 def _builds_graph_beside(plan: Plan) -> bool:
-    return first_pass_result.builds_graph(plan) and plan.encode.changes and not plan.transform_graph
+    return serving_graph.builds_graph(plan) and plan.encode.changes and not plan.transform_graph
 
 
 @contextlib.contextmanager

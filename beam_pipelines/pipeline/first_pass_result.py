@@ -14,7 +14,7 @@ from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
 from beam_pipelines.analysis.class_shares import ClassShares
 from beam_pipelines.analysis.joins import JoinMatches, check_joins
 from beam_pipelines.analysis.sampled_classes import SampledClass, entry_of
-from beam_pipelines.analysis.schema import infer_schema, read_schema, schema_to_text, with_shapes
+from beam_pipelines.analysis.schema import infer_schema, read_schema, with_shapes
 from beam_pipelines.analysis.schema.sparse import add_sparse_features
 from beam_pipelines.analysis.schema.update import update_schema
 from beam_pipelines.analysis.statistics import TableStatistics
@@ -24,18 +24,13 @@ from beam_pipelines.core.columns import has_lists_as_steps, value_type
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_count
 from beam_pipelines.core.memory import give_back_memory
-from beam_pipelines.core.schema_features import flattened, without_features
-from beam_pipelines.core.tensor_representations import add_representations, drop_inferred
-from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
+from beam_pipelines.core.tensor_representations import add_representations
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.pipeline.checks import Findings, judge_checks, stop_on_findings
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.private import without_private
 from beam_pipelines.pipeline.sampled_rows import LabelColumn, describe_sample
 from beam_pipelines.pipeline.validate import check_run, with_baseline
-from beam_pipelines.serving.job import GraphJob
-from beam_pipelines.serving.process import build_in_subprocess
-from beam_pipelines.serving.schemas import ENCODED_SCHEMA, schema_files
 from beam_pipelines.sinks import is_columnar
 from beam_pipelines.sinks.parquet.rows import columns_of
 from beam_pipelines.sql.database import not_null_line
@@ -202,76 +197,6 @@ def _described(
         if renamed.get(name, name) not in derived
     }
     return describe_sample(encode, plan.recipe.split.names, samples, encoded, label, origins)
-
-
-def graph_job(
-    plan: Plan, raw: schema_pb2.Schema, encoded: schema_pb2.Schema, fitted: str, analyzed: str
-) -> GraphJob:
-    """Returns the input of the process that builds the serving graph.
-
-    Args:
-      plan: of the conversion.
-      raw, encoded: schemas of the columns and of the features.
-      fitted, analyzed: as in ``FittedFolders``.
-    """
-    encode = load_fitted(plan.encode, fitted)
-    return job_of(encode, raw, encoded, plan.recipe.label, analyzed)
-
-
-def job_of(
-    encode: EncodePlan,
-    raw: schema_pb2.Schema,
-    encoded: schema_pb2.Schema,
-    label: str | None,
-    analyzed: str = "",
-) -> GraphJob:
-    """Returns ``graph_job`` of encodings that are fitted."""
-    # The graph takes feature lists as flat values, as a tf.Example has them. It leaves out those
-    # with lists as steps, whose values would lose their steps.
-    encode, left_out = without_lists_of_lists(encode)
-    raw, encoded = (
-        without_features(drop_inferred(flattened(schema)), left_out) for schema in (raw, encoded)
-    )
-    return GraphJob.of(encode, raw, encoded, label, analyzed or None)
-
-
-def builds_graph(plan: Plan) -> bool:
-    """Whether a run that fits encodings builds their serving graph.
-
-    TensorFlow takes seconds to load, so a recipe has to ask for it. A ``preprocessing_fn`` loads it
-    anyway, and its analysis is stored in the graph only.
-    """
-    return plan.recipe.output.serving or plan.preprocessing is not None
-
-
-def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
-    """Builds the serving graph in a folder, or writes its schemas only.
-
-    With fitted encodings of a dataset (``plan.transform_graph``), it copies their files.
-
-    Raises:
-      DataError: it could not be built.
-    """
-    if result.encoded is None:
-        return
-    if not plan.transform_graph:
-        job = graph_job(plan, result.schema, result.encoded, result.fitted, result.analyzed)
-        if builds_graph(plan):
-            build_in_subprocess(job, folder)
-            return
-        raw, encoded = map(schema_pb2.Schema.FromString, (job.raw_schema, job.encoded_schema))
-        for path, content in schema_files(raw, encoded, job.plan.columns.names).items():
-            files.write_bytes(files.within(folder, path), content)
-        return
-    for file in files.list_files(files.join(plan.transform_graph, "**")):
-        path = files.relative(file.path, plan.transform_graph)
-        content = files.read_bytes(file.path)
-        if path == ENCODED_SCHEMA:
-            own = read_schema(file.path)
-            left_out = {feature.name for feature in own.feature} - set(plan.encode.written)
-            if left_out and not plan.preprocessing:  # the label, which the new data lack
-                content = schema_to_text(without_features(own, left_out))
-        files.write_bytes(files.within(folder, path), content)
 
 
 def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPassResult:

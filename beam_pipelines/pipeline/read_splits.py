@@ -118,30 +118,18 @@ class ReadSplits(beam.PTransform):
 
         Meets that leave rows out come first. The other meets are of the rows that are left.
         """
-        plan, folders, found = self.plan, self.folders, []
-        partitions = count_partitions(plan.base)
-        meets = [meet for meet in plan.select.meets if not meet.has_splits]
-        for meet in meets:
-            if meet.way is not None:
-                left = chunks | f"Near {meet.name}" >> meet.way.transform(meet, self._meeting())
-                chunks = left.get("chunks", chunks)
-                found.append(left["found"])
-        equal = [meet for meet in meets if meet.way is None]
-        for meet in equal:
-            if meet.drop is not None:
-                exchanges = (
-                    folders.exchange_of(meet.name),
-                    folders.exchange_of(f"{meet.name} kept"),
-                )
-                drop = equal_rows.DropRepeats(meet, plan.base, partitions, exchanges)
-                left = chunks | f"Drop {meet.name}" >> drop
-                chunks = left["chunks"]
-                found.append(left["found"])
+        meeting, found = self._meeting(), []
+        meets = [meet for meet in self.plan.select.meets if not meet.has_splits]
+        for meet in sorted(meets, key=lambda meet: meet.way is None):
+            if meet.way is not None or meet.drop is not None:
+                way = meet.way.transform if meet.way is not None else equal_rows.DropRepeats
+                met = chunks | f"Meet {meet.name}" >> way(meet, meeting)
+                chunks = met.get("chunks", chunks)
+                found.append(met["found"])
         if drops:
             chunks = chunks | "WithoutRow" >> beam.Map(equal_rows.without_columns, (ROW,))
-        if staying := tuple(meet for meet in equal if meet.drop is None):
-            rows = equal_rows.find_rows(staying, partitions, folders.exchange_of("met"))
-            found.append(chunks | "MeetRows" >> rows)
+        if equal := [meet for meet in meets if meet.way is None and meet.drop is None]:
+            found.append(chunks | "MeetRows" >> equal_rows.find_rows(equal, meeting))
         if carried := equal_rows.hash_names(meet for meet in meets if meet.drop is None):
             chunks = chunks | "WithoutHashes" >> beam.Map(equal_rows.without_columns, carried)
         return chunks, found
@@ -150,22 +138,17 @@ class ReadSplits(beam.PTransform):
         self, chunks: beam.PCollection[Chunk], found: list[beam.PCollection[Any]]
     ) -> beam.PCollection[Chunk]:
         """Runs the meets of rows with splits."""
-        plan, folders = self.plan, self.folders
-        meets = tuple(meet for meet in plan.select.meets if meet.has_splits)
-        looking = [check for check in plan.select.checks if check.looks_at_splits]
-        if looking:
+        plan, meeting = self.plan, self._meeting()._replace(split=self.plan.split)
+        meets = [meet for meet in plan.select.meets if meet.has_splits]
+        if looking := [check for check in plan.select.checks if check.looks_at_splits]:
             pieces = beam.FlatMap(equal_rows.pieces_of_splits, looking, plan.split)
             found.append(chunks | "PiecesOfSplits" >> pieces)
-        equal = tuple(meet for meet in meets if meet.way is None)
-        if equal:
-            rows = equal_rows.find_rows(
-                equal, count_partitions(plan.base), folders.exchange_of("split"), plan.split
-            )
-            found.append(chunks | "MeetSplits" >> rows)
+        if equal := [meet for meet in meets if meet.way is None]:
+            found.append(chunks | "MeetSplits" >> equal_rows.find_rows(equal, meeting))
         for meet in meets:
             if meet.way is not None:
-                way = meet.way.transform(meet, self._meeting()._replace(split=plan.split))
-                found.append((chunks | f"Near {meet.name}" >> way)["found"])
+                near = chunks | f"Meet {meet.name}" >> meet.way.transform(meet, meeting)
+                found.append(near["found"])
         if meets:
             chunks = chunks | "WithoutMet" >> beam.Map(
                 equal_rows.without_columns, equal_rows.hash_names(meets)

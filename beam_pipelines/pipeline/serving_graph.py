@@ -4,7 +4,7 @@ Building a graph takes seconds, mostly to load TensorFlow, and a local runner ru
 time. So the launcher starts the building process with the run. The step ``BuildGraph`` writes a
 request to the temporary folder. A thread of the launcher finds it, has the graph built, and writes
 an answer. The commit waits for the answer. On a cluster, whose job outlives its launcher, the step
-builds the graph itself (``first_pass_result.build_graph``).
+builds the graph itself (``build_graph``).
 """
 
 from __future__ import annotations
@@ -20,20 +20,96 @@ from collections.abc import Iterator
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis.schema import read_schema
+from beam_pipelines.analysis.schema import read_schema, schema_to_text
 from beam_pipelines.core import dataset_layout
 from beam_pipelines.core.errors import DataError, PipelineError
+from beam_pipelines.core.schema_features import flattened, without_features
+from beam_pipelines.core.tensor_representations import drop_inferred
 from beam_pipelines.dataset.checked_files import add_files, check_files
 from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
 from beam_pipelines.opening.encoder import fitted_encodings, recipe_of
 from beam_pipelines.pipeline import run_lock
-from beam_pipelines.pipeline.first_pass_result import FirstPassResult, graph_job, job_of
+from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.serving import schemas
+from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import GraphBuilder, build_in_subprocess
+from beam_pipelines.serving.schemas import ENCODED_SCHEMA, schema_files
 from beam_pipelines.storage import files
+from beam_pipelines.transforms.encode import load_fitted
 
 _POLL_SECS = 0.05
+
+
+def graph_job(
+    plan: Plan, raw: schema_pb2.Schema, encoded: schema_pb2.Schema, fitted: str, analyzed: str
+) -> GraphJob:
+    """Returns the input of the process that builds the serving graph.
+
+    Args:
+      plan: of the conversion.
+      raw, encoded: schemas of the columns and of the features.
+      fitted, analyzed: as in ``FittedFolders``.
+    """
+    encode = load_fitted(plan.encode, fitted)
+    return job_of(encode, raw, encoded, plan.recipe.label, analyzed)
+
+
+def job_of(
+    encode: EncodePlan,
+    raw: schema_pb2.Schema,
+    encoded: schema_pb2.Schema,
+    label: str | None,
+    analyzed: str = "",
+) -> GraphJob:
+    """Returns ``graph_job`` of encodings that are fitted."""
+    # The graph takes feature lists as flat values, as a tf.Example has them. It leaves out those
+    # with lists as steps, whose values would lose their steps.
+    encode, left_out = without_lists_of_lists(encode)
+    raw, encoded = (
+        without_features(drop_inferred(flattened(schema)), left_out) for schema in (raw, encoded)
+    )
+    return GraphJob.of(encode, raw, encoded, label, analyzed or None)
+
+
+def builds_graph(plan: Plan) -> bool:
+    """Whether a run that fits encodings builds their serving graph.
+
+    TensorFlow takes seconds to load, so a recipe has to ask for it. A ``preprocessing_fn`` loads it
+    anyway, and its analysis is stored in the graph only.
+    """
+    return plan.recipe.output.serving or plan.preprocessing is not None
+
+
+def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
+    """Builds the serving graph in a folder, or writes its schemas only.
+
+    With fitted encodings of a dataset (``plan.transform_graph``), it copies their files.
+
+    Raises:
+      DataError: it could not be built.
+    """
+    if result.encoded is None:
+        return
+    if not plan.transform_graph:
+        job = graph_job(plan, result.schema, result.encoded, result.fitted, result.analyzed)
+        if builds_graph(plan):
+            build_in_subprocess(job, folder)
+            return
+        raw, encoded = map(schema_pb2.Schema.FromString, (job.raw_schema, job.encoded_schema))
+        for path, content in schema_files(raw, encoded, job.plan.columns.names).items():
+            files.write_bytes(files.within(folder, path), content)
+        return
+    for file in files.list_files(files.join(plan.transform_graph, "**")):
+        path = files.relative(file.path, plan.transform_graph)
+        content = files.read_bytes(file.path)
+        if path == ENCODED_SCHEMA:
+            own = read_schema(file.path)
+            left_out = {feature.name for feature in own.feature} - set(plan.encode.written)
+            if left_out and not plan.preprocessing:  # the label, which the new data lack
+                content = schema_to_text(without_features(own, left_out))
+        files.write_bytes(files.within(folder, path), content)
 
 
 def request_graph(result: FirstPassResult, folder: str) -> None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.checks.check import Check
-from beam_pipelines.checks.meet import HASH, Drop, Meet, Pairs, hash_name
+from beam_pipelines.checks.meet import HASH, Drop, Meet, Meeting, Pairs, hash_name
 from beam_pipelines.core.chunks import LEFT_OUT, PLACE, ROW, Chunk, Rejected, add_counts
 from beam_pipelines.core.ipc import unpack
 from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
@@ -186,20 +186,17 @@ def pieces_of_splits(chunk: Chunk, checks: Sequence[Check], split: SplitPlan) ->
         yield OfSplits(check.name, check.piece_of_splits(chunk, splits))
 
 
-def find_rows(
-    meets: Sequence[Meet], partitions: int, folder: str | None, split: SplitPlan | None = None
-) -> MeetByKey:
+def find_rows(meets: Sequence[Meet], meeting: Meeting) -> MeetByKey:
     """Returns what gives the ``Met`` elements of chunks with columns of hashes.
 
     Args:
       meets: all of them in one exchange.
-      partitions: of each meet's hashes.
-      folder: as in ``MeetByKey``.
-      split: assigns rows, if the meets look at splits.
+      meeting: with splits, if the meets look at them.
     """
-    names = [meet.name for meet in meets]
+    names, (_, partitions, exchange_of, split) = [meet.name for meet in meets], meeting
     send = partial(_send_split, names=names, partitions=partitions, split=split)
-    return MeetByKey(send, partial(meet_rows, meets=meets, partitions=partitions), folder)
+    decide_rows = partial(meet_rows, meets=meets, partitions=partitions)
+    return MeetByKey(send, decide_rows, exchange_of("met" if split is None else "split"))
 
 
 def send_places(decided: Decided, partition: int) -> Message:
@@ -316,22 +313,19 @@ class DropRepeats(beam.PTransform):
 
     Attributes:
       meet: that drops rows.
-      base: read again to find the positions of rows that are left out.
-      partitions: of the hashes.
-      folders: as in ``MeetByKey``, for hashes, and for places and chunks.
+      meeting: whose base is read again to find the positions of rows that are left out.
     """
 
     meet: Meet
-    base: SourcePlan
-    partitions: int
-    folders: tuple[str | None, str | None]
+    meeting: Meeting
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> dict[str, beam.PCollection[Any]]:
-        meet, (hashes, places) = self.meet, self.folders
+        meet, (base, partitions, exchange_of, _) = self.meet, self.meeting
         if meet.drop is None:
             raise ValueError(f"meet '{meet.name}' drops no rows")
-        send = partial(send_hashes, names=(meet.name,), partitions=self.partitions)
+        hashes, places = exchange_of(meet.name), exchange_of(f"{meet.name} kept")
+        send = partial(send_hashes, names=(meet.name,), partitions=partitions)
         found = chunks | "Find" >> MeetByKey(send, partial(_find, meet=meet), hashes, (_FOUND,))
         send = partial(_send_chunk, column=hash_name(meet.name), by_files=places is not None)
-        drop = MeetByKey((None, send), _Drop(meet.drop, self.base), places)
+        drop = MeetByKey((None, send), _Drop(meet.drop, base), places)
         return {"chunks": (found.main, chunks) | "Drop" >> drop, "found": found[_FOUND]}

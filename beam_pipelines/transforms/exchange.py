@@ -80,7 +80,8 @@ def store_message(message: Message, folder: str) -> list[tuple[Any, Sent]]:
     with files.replace(_path_of(folder, message.order, attempt)) as file:
         for partition, payload in message.payloads.items():
             start = offset
-            for part in [payload] if isinstance(payload, bytes) else payload:
+            parts: Any = [payload] if isinstance(payload, bytes) else payload
+            for part in parts:
                 file.write(part)
                 offset += len(part)
             sent.append((partition, Sent(message.order, attempt, (start, offset - start))))
@@ -166,7 +167,8 @@ class Exchange(beam.PTransform):
             sent
             | beam.Flatten()
             | "Group" >> beam.GroupByKey()
-            | "Deliver" >> beam.Map(lambda group, folder: receive(*group, folder), self.folder)
+            | "Deliver"
+            >> beam.Map(lambda group, folder: receive(group[0], group[1], folder), self.folder)
         )
 
 
