@@ -16,6 +16,7 @@ from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
+from beam_pipelines.analysis.statistics.view import view_of_column
 from beam_pipelines.analysis.years import show_of
 from beam_pipelines.core import _native
 from beam_pipelines.core.columns import is_date, value_type
@@ -150,7 +151,7 @@ def _of_column(name: str, column: ColumnStatistics, is_label: bool) -> Iterator[
             return
     if times := _epoch(name, column):
         yield times
-    elif is_like_ids(column):
+    elif is_like_ids(view_of_column(name, column)):
         yield "id", "nearly every row has a value of its own; an id tells a model nothing"
     elif texts is not None:
         yield from _of_texts(texts)

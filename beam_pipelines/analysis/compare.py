@@ -16,10 +16,9 @@ from beam_pipelines.analysis.drift import (
     LARGE_DRIFT,
     Divergence,
     divergence,
-    divergence_of_protos,
     divergence_of_rows,
 )
-from beam_pipelines.analysis.ids import are_like_ids, are_views_like_ids
+from beam_pipelines.analysis.ids import are_like_ids
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.view import (
@@ -258,17 +257,11 @@ def _compare_column(
     found = dataclasses.replace(found, findings=tuple(findings))
     if base.type != test.type:
         return found
-    are_ids, measured = False, None
-    if isinstance(base.own, ColumnStatistics) and isinstance(test.own, ColumnStatistics):
-        are_ids = are_like_ids(base.own, test.own)
-        measured = None if are_ids else divergence(base.own, test.own)
-    elif isinstance(base.own, _Feature) and isinstance(test.own, _Feature):
-        are_ids = are_views_like_ids(*views)
-        measured = divergence_of_protos(base.own, test.own)
-    if are_ids:
+    if are_like_ids(*views):
         return dataclasses.replace(found, note="id")
     new, vanished = _only_one_side(views)
     found = dataclasses.replace(found, new=new, vanished=vanished)
+    measured = divergence(base.own, test.own)
     return found if measured is None else _with_drift(found, measured, base, max_drift, chance)
 
 

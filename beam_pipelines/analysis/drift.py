@@ -163,15 +163,21 @@ def divergence_of_rows(
     return divergence_of_counts(*(np.array(side, np.float64) for side in (first, second)))
 
 
-def divergence(first: ColumnStatistics, second: ColumnStatistics) -> Divergence | None:
-    """Returns the divergence of two columns' values.
+def divergence(
+    first: ColumnStatistics | _Feature, second: ColumnStatistics | _Feature
+) -> Divergence | None:
+    """Returns the divergence of two columns' values, both accumulators or both protos.
 
     It is ``None`` for columns without values, for bytes, and for texts against numbers.
 
     Texts are compared value by value; those that a side may have without a count of their own share
-    a cell. Numbers are compared by the bars of their chart, so that one outlier is no drift; TFDV
-    compares 10 buckets of each side's own range. Nulls, NaN and infinities do not count.
+    a cell. Those of protos are in the rank histograms. Numbers are compared by the bars of their
+    chart, so that one outlier is no drift; TFDV compares 10 buckets of each side's own range. Those
+    of protos are the finite ones of the standard histograms. Nulls, NaN and infinities do not
+    count.
     """
+    if not (isinstance(first, ColumnStatistics) and isinstance(second, ColumnStatistics)):
+        return _of_protos(first, second)
     kinds = value_type(first.type), value_type(second.type)
     if pa.types.is_binary(kinds[0]) or pa.types.is_binary(kinds[1]):
         return None
@@ -186,11 +192,7 @@ def divergence(first: ColumnStatistics, second: ColumnStatistics) -> Divergence 
     return None
 
 
-def divergence_of_protos(first: _Feature, second: _Feature) -> Divergence | None:
-    """Returns the divergence of two features of TFDV's statistics.
-
-    Texts are those of the rank histograms, numbers the finite ones of the standard histograms.
-    """
+def _of_protos(first: _Feature, second: _Feature) -> Divergence | None:
     sides = [_texts_of_proto(feature) for feature in (first, second)]
     if all(len(side.values) for side in sides):
         return divergence_of_counts(*_text_counts(*sides))

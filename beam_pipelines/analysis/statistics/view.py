@@ -19,6 +19,7 @@ from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.proto import SAMPLED, feature_type, to_proto
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
+from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.schema_features import SEQUENCE, Steps, name_of, steps_of
 
 Statistics: TypeAlias = TableStatistics | statistics_pb2.DatasetFeatureStatistics
@@ -82,6 +83,8 @@ class FeatureView:
       num_values: values in all rows.
       texts: of a STRING feature, or of categorical integers; else ``None``.
       minimum, maximum: of a number, infinities included; ``None`` if all are NaN.
+      distinct: number of different integers; ``None`` of other values, and if it is not known.
+      is_temporal: whether integers are known to be dates or times.
       nans: number of NaN values.
       infinities: numbers of minus and plus infinities.
       has_values_between_0_and_1: whether a number is known to be strictly between them.
@@ -103,6 +106,8 @@ class FeatureView:
     texts: Texts | None = None
     minimum: int | float | None = None
     maximum: int | float | None = None
+    distinct: int | None = None
+    is_temporal: bool = False
     nans: int = 0
     infinities: tuple[float, float] = (0, 0)
     has_values_between_0_and_1: bool = False
@@ -155,7 +160,7 @@ def view_of(statistics: Statistics) -> DatasetView:
     if isinstance(statistics, TableStatistics):
         return DatasetView(
             statistics.rows,
-            {name: _of_column(name, column) for name, column in statistics.columns.items()},
+            {name: view_of_column(name, column) for name, column in statistics.columns.items()},
         )
     features = {
         feature_name(feature): _of_proto(feature, int(statistics.num_examples))
@@ -214,7 +219,8 @@ def is_feature_list(feature: statistics_pb2.FeatureNameStatistics) -> bool:
     return len(feature.path.step) == 2 and feature.path.step[0] == SEQUENCE
 
 
-def _of_column(name: str, column: ColumnStatistics) -> FeatureView:
+def view_of_column(name: str, column: ColumnStatistics) -> FeatureView:
+    """Returns the view of one column's statistics."""
     view = FeatureView(
         steps_of(name, column.null_steps is not None),
         feature_type(column.type),
@@ -236,6 +242,8 @@ def _of_column(name: str, column: ColumnStatistics) -> FeatureView:
             view,
             minimum=values.minimum,
             maximum=values.maximum,
+            distinct=values.distinct if view.type == _Feature.INT else None,
+            is_temporal=pa.types.is_temporal(value_type(column.type)),
             nans=values.nans,
             infinities=(values.minus_infinities, values.plus_infinities),
             has_values_between_0_and_1=bool(inner),
