@@ -168,8 +168,9 @@ api: .venv/installed-dev ## Write docs/api.md from the docstrings, and docs/trou
 	$(BIN)/python -m tests.support.troubleshooting_page
 
 .PHONY: docs
-docs: .venv-docs/installed ## Build the documentation as a site into out/docs, and check its links
+docs: .venv-docs/installed .venv/installed-dev ## Build the documentation as a site into out/docs, with a skill for programs
 	.venv-docs/bin/python website/build.py
+	$(BIN)/beam-pipelines schema recipe --quiet --output out/docs/skill/recipe.schema.json
 
 .PHONY: dist
 dist: .venv/installed-dev ## Build sdists and wheels of the three packages into dist/ (the reader has the kernels: needs a C++ compiler)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from typing import Any
 
 import pytest
 import yaml
 
+from beam_pipelines.encodings import ENCODING_FOR_KIND
+from beam_pipelines.recipe.reader import parse_recipe
+from beam_pipelines.sources import FORMATS
 from tests.support.chromium import MARKS
 from website import build
 
@@ -106,6 +110,24 @@ def test_pages_are_copied_with_the_files_that_they_link_to(repository, tmp_path)
         "first.ipynb.md": "# Note\ntext\n\n```python\n1 + 1\n```\n",
         "website/extra.css": "",
     }
+
+
+def test_programs_get_pages_their_list_and_a_skill(tmp_path):
+    """Each page is there as Markdown, ``llms.txt`` names all, and the skill has its pages."""
+    build.write_for_programs(ROOT, tmp_path)
+    listed = (tmp_path / "llms.txt").read_text()
+    for pattern in build.PAGES:
+        for page in ROOT.glob(pattern):
+            name = page.relative_to(ROOT).as_posix()
+            assert f"]({name}): " in listed
+            assert (tmp_path / name).read_text().startswith(page.read_text()[:20])
+    assert "- [Encodings](docs/encodings.md): An encoding makes a feature from a column" in listed
+    skill = (tmp_path / "skill" / "SKILL.md").read_text()
+    assert set(yaml.safe_load(skill.split("---")[1])) == {"name", "description"}
+    for name in build.SKILL_PAGES.findall(skill):
+        assert "<!-- run" not in (tmp_path / "skill" / "pages" / name).read_text()
+    (recipe,) = re.findall(r"(?s)```yaml\n(.*?)```", skill)
+    parse_recipe(recipe, "skill.yaml", formats=FORMATS, encodings=ENCODING_FOR_KIND)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
   python website/build.py --output out/docs
 
 It needs website/requirements.txt; `make docs` installs that. Pages are copied to a folder of their
-own, each at its place in the repository. A file that a page links to becomes a page, too.
+own, each at its place in the repository. A file that a page links to becomes a page, too. For
+programs that read, the site also has each page as Markdown, ``llms.txt``, and a skill (``skill/``).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ MARK = re.compile(r"^<!-- (?:run|not run)\b[^\n]* -->\n(?=```)", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s#]+)((?:#[^)\s]*)?)\)")
 PICTURE = re.compile(r"(?:src|srcset)=\"([^\":]+\.svg)\"")
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+SKILL_PAGES = re.compile(r"`pages/([\w]+\.md)`")
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".pbtxt": "protobuf"}
 IMAGES = {".png", ".svg"}
 
@@ -48,6 +50,7 @@ def main() -> None:
             raise SystemExit(found.partition("Traceback")[0])
         if broken := list(broken_links(folder / "site")):
             raise SystemExit("\n".join(["error: found links that lead nowhere:", *broken]))
+        write_for_programs(ROOT, folder / "site")
         shutil.rmtree(output, ignore_errors=True)
         shutil.copytree(folder / "site", output)
     folder = pathlib.Path(os.path.relpath(output))
@@ -74,6 +77,35 @@ def write_pages(root: pathlib.Path, target: pathlib.Path) -> None:
             shutil.copy(file, place)
         else:
             write(place.with_name(f"{file.name}.md"), file_page(file))
+
+
+def write_for_programs(root: pathlib.Path, site: pathlib.Path) -> None:
+    """Writes each page as Markdown, their list as ``llms.txt``, and the skill.
+
+    Args:
+      root: folder of the repository.
+      site: folder of the built site.
+    """
+    lines = [f"# beam-pipelines\n\n> {summary(root / 'README.md')}\n\n## Pages\n"]
+    for page in sorted(path for pattern in PAGES for path in root.glob(pattern)):
+        name = page.relative_to(root).as_posix()
+        text = MARK.sub("", page.read_text())
+        write(site / name, text)
+        title = re.search(r"^# (.*)$", text, re.MULTILINE)
+        lines.append(f"- [{title[1] if title else name}]({name}): {summary(page)}")
+    write(site / "llms.txt", "\n".join(lines) + "\n")
+    skill = (root / "website" / "SKILL.md").read_text()
+    write(site / "skill" / "SKILL.md", skill)
+    for name in SKILL_PAGES.findall(skill):
+        write(site / "skill" / "pages" / name, MARK.sub("", (root / "docs" / name).read_text()))
+
+
+def summary(page: pathlib.Path) -> str:
+    """Returns the first sentence of a page, without links."""
+    text = re.sub(r"(?ms)^```.*?^```$", "", MARK.sub("", page.read_text()))
+    paragraphs = [part for part in text.split("\n\n")[1:] if re.match(r"[A-Z`\[]", part)]
+    first = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", paragraphs[0]) if paragraphs else ""
+    return re.split(r"(?<=\.)\s", " ".join(first.split()))[0]
 
 
 def write(path: pathlib.Path, text: str) -> None:
