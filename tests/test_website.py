@@ -113,7 +113,10 @@ def test_pages_are_copied_with_the_files_that_they_link_to(repository, tmp_path)
 
 
 def test_programs_get_pages_their_list_and_a_skill(tmp_path):
-    """Each page is there as Markdown, ``llms.txt`` names all, and the skill has its pages."""
+    """Each page is there as Markdown.
+
+    ``llms.txt`` names all, and the skill has its pages.
+    """
     build.write_for_programs(ROOT, tmp_path)
     listed = (tmp_path / "llms.txt").read_text()
     for pattern in build.PAGES:
