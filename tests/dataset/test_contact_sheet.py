@@ -289,30 +289,15 @@ def drawn(monkeypatch):
     ("columns", "manifest", "captions"),
     [
         ({}, {}, ["", "", ""]),
-        (
-            {"image/filename": pa.array(["a.png", "b.png", None])},
-            {},
-            ["a.png", "b.png", "(missing)"],
-        ),
+        ({"image/filename": pa.array(["a.png", "b.png", None])}, {}, ["a.png", "b.png", "(missing)"]),
         ({"image/class/label": pa.array([2, 0, 1])}, {}, ["2", "0", "1"]),
-        (
-            {"id": pa.array([2, 0, 7])},
-            {"label": "id", "labels": {"id": ["cat", "dog", "eel"]}},
-            ["eel", "cat", "7"],
-        ),
-        (
-            {"id": pa.array([2, 0, 1]), "image/class/text": pa.array(["x", "y", "ü"])},
-            {"label": "id"},
-            ["x", "y", "ü"],
-        ),
-        (
-            {"one_hot": pa.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]], pa.list_(pa.float32()))},
-            {"label": "one_hot", "labels": {"one_hot": ["cat", "dog", "eel"]}},
-            ["eel", "cat", "dog"],
-        ),
+        ({"id": pa.array([2, 0, 7])}, {"label": "id", "labels": {"id": ["cat", "dog", "eel"]}}, ["eel", "cat", "7"]),
+        ({"id": pa.array([2, 0, 1]), "image/class/text": pa.array(["x", "y", "ü"])}, {"label": "id"}, ["x", "y", "ü"]),
+        ({"one_hot": pa.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]], pa.list_(pa.float32()))},
+         {"label": "one_hot", "labels": {"one_hot": ["cat", "dog", "eel"]}}, ["eel", "cat", "dog"]),
     ],
     ids=["nothing", "file names", "numbers", "label map", "texts", "one-hot"],
-)
+)  # fmt: skip
 def test_pictures_are_named_by_what_there_is(tmp_path, drawn, columns, manifest, captions):
     """A caption is the first that exists of several names.
 
@@ -366,30 +351,15 @@ def test_raw_records_are_pictures_themselves(tmp_path, drawn):
 @pytest.mark.parametrize(
     ("output", "arguments", "message"),
     [
-        (
-            "out.jpg",
-            {},
-            r"--images .*out\.jpg: found another suffix, expected the name of a \.png file",
-        ),
-        (
-            "out.png",
-            {"feature": "imag"},
-            (
-                "found no feature 'imag' of bytes, expected one of image. Name it by "
-                "--feature. Did "
-                "you mean 'image'"
-            ),
-        ),
+        ("out.jpg", {}, r"--images .*out\.jpg: found another suffix, expected the name of a \.png file"),
+        ("out.png", {"feature": "imag"},
+         "found no feature 'imag' of bytes, expected one of image. Name it by --feature. Did you mean 'image'"),
         ("out.png", {}, "found no feature 'image/encoded' of bytes, expected one of image"),
         ("out.png", {"feature": "id"}, "found no feature 'id' of bytes, expected one of image"),
         ("out.png", {"split": "eval"}, "found no split 'eval', expected one of train"),
-        (
-            "out.png",
-            {"number": 1025},
-            "-n 1025: found more pictures than fit on a sheet, expected at most 1,024",
-        ),
+        ("out.png", {"number": 1025}, "-n 1025: found more pictures than fit on a sheet, expected at most 1,024"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_drawn_is_explained(tmp_path, output, arguments, message):
     """Exit status 2, and nothing is written."""
     folder = write_dataset(tmp_path, {"image": IMAGES, "id": pa.array([1, 2, 3])})

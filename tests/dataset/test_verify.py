@@ -115,9 +115,7 @@ def test_a_shard_that_ends_early(dataset: pathlib.Path, compression: str) -> Non
 
 
 @pytest.mark.parametrize("damage", ["swapped", "missing", "too many", "renamed", "empty"])
-def test_shards_that_are_not_where_they_belong(
-    dataset: pathlib.Path, tmp_path: pathlib.Path, damage: str
-) -> None:
+def test_shards_that_are_not_where_they_belong(dataset, tmp_path, damage):
     """Swapped or misplaced files are found and named.
 
     Both files are named if there are two.
@@ -144,9 +142,7 @@ def test_shards_that_are_not_where_they_belong(
     assert all(f"{path}" in message for path in expected)
 
 
-def test_a_damaged_manifest(
-    dataset: pathlib.Path, tmp_path: pathlib.Path, compression: str
-) -> None:
+def test_a_damaged_manifest(dataset, tmp_path, compression):
     """A damaged manifest is refused.
 
     It is cut anywhere, or has a number or checksum that differs from the files.
@@ -174,9 +170,7 @@ def test_a_damaged_manifest(
         assert f"{counted['splits']['train'][change]:,}" in complaint(copy)
 
 
-def test_bytes_of_a_manifest_that_change(
-    dataset: pathlib.Path, tmp_path: pathlib.Path, compression: str
-) -> None:
+def test_bytes_of_a_manifest_that_change(dataset, tmp_path, compression):
     """A manifest's changed byte is harmless or a clean `verify` error.
 
     There is never another exception.

@@ -33,9 +33,7 @@ def cut(values: list[Any], places: list[int]) -> list[list[Any]]:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.none() | FLOATS, max_size=40), st.lists(st.integers(0, 99), max_size=4))
-def test_moments_in_parts_are_those_in_one_pass(
-    values: list[float | None], places: list[int]
-) -> None:
+def test_moments_in_parts_are_those_in_one_pass(values, places):
     """Merged moments of any partition equal exact arithmetic within 1e-12.
 
     The tolerance is relative to the largest magnitude.
@@ -61,9 +59,7 @@ def test_moments_in_parts_are_those_in_one_pass(
     st.lists(st.tuples(FINITE | st.none(), st.integers(0, 5)), max_size=30),
     st.lists(st.integers(0, 99), max_size=3),
 )
-def test_whole_weights_are_repetitions(
-    rows: list[tuple[float | None, int]], places: list[int]
-) -> None:
+def test_whole_weights_are_repetitions(rows, places):
     """Weight 3 counts as three rows, weight 0 as none.
 
     The distribution is the same to the last bit.
@@ -144,10 +140,7 @@ def test_boundaries_are_the_nearest() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(
-    st.lists(st.integers(-(2**40), 2**40) | st.integers(-3, 3), max_size=40),
-    st.integers(2, 12),
-)
+@given(st.lists(st.integers(-(2**40), 2**40) | st.integers(-3, 3), max_size=40), st.integers(2, 12))
 def test_boundaries_of_tft_are_its_own(values: list[int], number: int) -> None:
     """tensorflow-transform's combiner of ``tft.bucketize`` finds the same, empty buckets too."""
     error = min(1 / number, 0.01)
@@ -167,9 +160,7 @@ def test_boundaries_of_tft_are_its_own(values: list[int], number: int) -> None:
     st.booleans(),
     st.integers(1, 9),
 )
-def test_compressed_ranks_are_as_near_as_promised(
-    seed: int, shape: str, is_weighted: bool, parts: int
-) -> None:
+def test_compressed_ranks_are_as_near_as_promised(seed, shape, is_weighted, parts):
     """A level of compression moves ranks by at most 1/(POINTS - 2).
 
     It moves no extreme.
@@ -209,9 +200,7 @@ def test_compressed_ranks_are_as_near_as_promised(
     st.integers(0, 5),
     st.randoms(use_true_random=False),
 )
-def test_items_of_lists_have_the_weight_of_their_row(
-    rows: list[list[float] | None], skip: int, random: Any
-) -> None:
+def test_items_of_lists_have_the_weight_of_their_row(rows, skip, random):
     """Lists give their finite items, with their rows' weights.
 
     Null lists give nothing.

@@ -139,9 +139,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_dataset_tells_its_labels(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dataset_tells_its_labels(tmp_path, folder, monkeypatch):
     """A dataset has the labels of a vocabulary and of one-hot.
 
     They are in its manifest, labels.txt, ``info``, ``inspect`` and the contact sheet. Another

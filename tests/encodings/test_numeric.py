@@ -97,13 +97,7 @@ BEHAVIOUR: list[tuple[Step, pa.DataType, list[Any], list[Any], list[Any] | None]
 
 
 @pytest.mark.parametrize(("step", "type_", "values", "expected", "training"), BEHAVIOUR, ids=str)
-def test_documented_behaviour(
-    step: Step,
-    type_: pa.DataType,
-    values: list[Any],
-    expected: list[Any],
-    training: list[Any] | None,
-) -> None:
+def test_documented_behaviour(step, type_, values, expected, training):
     """Usual values, null, NaN, infinities, empty lists and no values, as documented."""
     got = encoded(step, type_, values, training)
     assert len(got) == len(expected)
@@ -178,9 +172,7 @@ PROBLEMS: list[tuple[Step, pa.DataType, str]] = [
 
 
 @pytest.mark.parametrize(("step", "type_", "message"), PROBLEMS, ids=str)
-def test_wrong_parameters_and_types_are_explained(
-    step: Step, type_: pa.DataType, message: str
-) -> None:
+def test_wrong_parameters_and_types_are_explained(step, type_, message):
     """A wrong parameter is a ValueError.
 
     It has the found and the expected value, and the nearest word.
@@ -204,21 +196,14 @@ REFUSED: list[tuple[Step, pa.DataType, list[Any], str]] = [
     ({"cast": "text"}, BYTES, [b"\xff"], "(?i)utf"),
     ({"vector": ["age"]}, INT, [None], "'age' is null; fill it first"),
     ({"vector": ["pixels"]}, INTS, [[1]], "'pixels' is a list whose length is not known; give it"),
-    (
-        {"vector": {"columns": ["pixels"], "lengths": {"pixels": 2}}},
-        INTS,
-        [[1]],
-        "'pixels' is null or has not 2 values",
-    ),
+    ({"vector": {"columns": ["pixels"], "lengths": {"pixels": 2}}}, INTS, [[1]], "'pixels' is null or has not 2 values"),
     ("one_hot", INT, [1], "the number of ids is not known; give it, as in {one_hot: 12}"),
     ("multi_hot", INTS, [[1]], "give it, as in {multi_hot: 12}"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("step", "type_", "values", "message"), REFUSED, ids=str)
-def test_values_without_an_encoding_are_refused(
-    step: Step, type_: pa.DataType, values: list[Any], message: str
-) -> None:
+def test_values_without_an_encoding_are_refused(step, type_, values, message):
     """A value without an exact encoding is an error."""
     with pytest.raises(pa.ArrowInvalid, match=message or None):
         encoded(step, type_, values)
@@ -262,33 +247,19 @@ def test_fill_says_what_was_missing(type_: pa.DataType, values: list[Any]) -> No
         (["z_score"], Feature(FLOATS, length=3), Feature(FLOATS, length=3)),
         ([{"bucketize": 2}], Feature(INT, required=True), Feature(INT, required=True, size=2)),
         ([{"boundaries": [1, 2]}], Feature(INTS), Feature(INTS, size=3)),
-        (
-            [{"boundaries": [1, 2]}, "one_hot"],
-            Feature(INT),
-            Feature(FLOATS, required=True, length=3),
-        ),
-        (
-            [{"date_parts": "month"}, "one_hot"],
-            Feature(INT, unit="days"),
-            Feature(FLOATS, required=True, length=13),
-        ),
+        ([{"boundaries": [1, 2]}, "one_hot"], Feature(INT), Feature(FLOATS, required=True, length=3)),
+        ([{"date_parts": "month"}, "one_hot"], Feature(INT, unit="days"), Feature(FLOATS, required=True, length=13)),
         ([{"date_parts": "year"}], Feature(INT, unit="days"), Feature(INT)),
         ([{"cyclic": 7}], Feature(INT), Feature(FLOATS, required=True, length=2)),
         ([{"vector": ["a"]}], Feature(INT), Feature(INTS, required=True, length=1)),
         ([{"vector": ["a"]}], Feature(FLOATS, length=2), Feature(FLOATS, required=True, length=2)),
-        (
-            [{"vector": {"columns": ["a"], "as": "bytes"}}],
-            Feature(INT),
-            Feature(BYTES, required=True),
-        ),
+        ([{"vector": {"columns": ["a"], "as": "bytes"}}], Feature(INT), Feature(BYTES, required=True)),
         ([{"cast": "bool"}], Feature(INT), Feature(INT, size=2)),
         ([{"clip": [0, 1]}], Feature(INT, size=9, unit="days"), Feature(INT)),
     ],
     ids=str,
-)
-def test_what_is_known_of_the_result(
-    chain: list[Step], feature: Feature, expected: Feature
-) -> None:
+)  # fmt: skip
+def test_what_is_known_of_the_result(chain, feature, expected):
     """Type, nulls, vector length and number of ids are right.
 
     Schemas and models need them.

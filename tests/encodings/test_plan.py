@@ -98,33 +98,19 @@ def test_written_features(encode: str, written: str) -> None:
 @pytest.mark.parametrize(
     ("encode", "message"),
     [
-        (
-            "xyz: log1p",
-            "unknown column 'xyz'. The columns are a, b, t, u, day, late. For a new feature, begin with {column: …}.",
-        ),
+        ("xyz: log1p", "unknown column 'xyz'. The columns are a, b, t, u, day, late. For a new feature, begin with {column: …}."),
         ("n: {vector: [a, x]}", "unknown column 'x'"),
         ("n: [{column: n2}, log1p]\nn2: [{column: a}, log1p]", "unknown column 'n2'"),
         ("t: log1p", "log1p: found text, expected numbers"),
-        (
-            "a: [log1p, {vector: [a, b]}]",
-            "vector: found it inside a chain, expected it as the first step.",
-        ),
-        (
-            "t: [{hash_bucket: 99999999999}, one_hot]",
-            "one_hot: found 99,999,999,999 ids, expected at most 10,000,000",
-        ),
+        ("a: [log1p, {vector: [a, b]}]", "vector: found it inside a chain, expected it as the first step."),
+        ("t: [{hash_bucket: 99999999999}, one_hot]", "one_hot: found 99,999,999,999 ids, expected at most 10,000,000"),
         ("a: [log1p, drop]", "drop: found it inside a chain"),
         ("t: drop\nn: [{column: t}, vocabulary]\nt2: drop", "drop: unknown feature 't2'"),
-        (
-            "u: {target_mean: {target: lat}}",
-            "target_mean: unknown column 'lat'. Did you mean 'late'?",
-        ),
-        (
-            "day: [{date_parts: [month, weekday]}, log1p]",
-            "date_parts: found an encoding after it, expected none: it makes several features.",
-        ),
+        ("u: {target_mean: {target: lat}}", "target_mean: unknown column 'lat'. Did you mean 'late'?"),
+        ("day: [{date_parts: [month, weekday]}, log1p]",
+         "date_parts: found an encoding after it, expected none: it makes several features."),
     ],
-)
+)  # fmt: skip
 def test_mistakes(encode: str, message: str) -> None:
     """A problem of an entry has its place in the recipe."""
     with pytest.raises(RecipeProblems) as raised:
@@ -137,21 +123,12 @@ def test_mistakes(encode: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("encode", "message"),
     [
-        (
-            "t: {hash_bucket: 99999999999999999999}",
-            "hash_bucket: found 99,999,999,999,999,999,999, expected a number of buckets",
-        ),
-        (
-            "n: {cross: {columns: [a, t], buckets: 99999999999999999999}}",
-            "at most 9,223,372,036,854,775,807.",
-        ),
+        ("t: {hash_bucket: 99999999999999999999}", "hash_bucket: found 99,999,999,999,999,999,999, expected a number of buckets"),
+        ("n: {cross: {columns: [a, t], buckets: 99999999999999999999}}", "at most 9,223,372,036,854,775,807."),
         ("t: {vocabulary: {num_oov: 99999999999999999999}}", "at most 4,611,686,018,427,387,903."),
-        (
-            "a: {bucketize: 99999999999}",
-            "bucketize: found 99,999,999,999, expected a number of buckets of at least 2",
-        ),
+        ("a: {bucketize: 99999999999}", "bucketize: found 99,999,999,999, expected a number of buckets of at least 2"),
     ],
-)
+)  # fmt: skip
 def test_numbers_that_no_column_has(encode: str, message: str) -> None:
     """A parameter beyond int64 or the memory limit is a recipe problem."""
     with pytest.raises(RecipeError, match=r"^recipe\.yaml:\d+: encode\.") as raised:

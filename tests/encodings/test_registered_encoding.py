@@ -42,9 +42,7 @@ def registered() -> Iterator[ModuleType]:
     del sys.modules[MODULE]
 
 
-def test_shards_and_serving_graph_have_the_same_values(
-    registered: ModuleType, tmp_path: Path
-) -> None:
+def test_shards_and_serving_graph_have_the_same_values(registered, tmp_path):
     """The graph gives the encoded values of the shards for raw rows.
 
     A conversion with one worker writes the shards.
@@ -83,9 +81,7 @@ def test_a_taken_kind_is_refused(registered: ModuleType) -> None:
             register_encoding(kind, registered.Square)
 
 
-def test_an_encoding_of_the_main_script_is_refused(
-    registered: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_encoding_of_the_main_script_is_refused(registered, monkeypatch):
     """Other processes cannot import ``__main__`` of the script that started them."""
     monkeypatch.setattr(registered.Square, "__module__", "__main__")
     with pytest.raises(ValueError, match="in the main script, expected it in a module"):

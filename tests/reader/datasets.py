@@ -70,11 +70,7 @@ def sequence_example(context: Mapping[str, bytes], lists: Mapping[str, Sequence[
 
 
 def write_records(
-    folder: Path,
-    schema: str,
-    records: Sequence[bytes],
-    shards: int = 2,
-    **manifest: Any,
+    folder: Path, schema: str, records: Sequence[bytes], shards: int = 2, **manifest: Any
 ) -> str:
     """Writes a dataset of one split, ``train``, in plain shards."""
     (folder / "examples" / "Split-train").mkdir(parents=True)

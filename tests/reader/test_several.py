@@ -176,29 +176,20 @@ def test_a_state_knows_its_folders(days):
 @pytest.mark.parametrize(
     ("schema", "manifest", "message"),
     [
-        (
-            SCHEMA.replace('"odd" type: INT', '"odd" type: FLOAT'),
-            {},
-            r"feature 'odd': FLOAT, shape \[\], never missing; expected INT, .* as in .*day-1\. Make it",
-        ),
-        (
-            SCHEMA.replace("min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }", "}", 1),
-            {},
-            r"'id': INT, any number of values, may be missing; expected INT, shape \[\], never",
-        ),
+        (SCHEMA.replace('"odd" type: INT', '"odd" type: FLOAT'), {},
+         r"feature 'odd': FLOAT, shape \[\], never missing; expected INT, .* as in .*day-1\. Make it"),
+        (SCHEMA.replace("min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }", "}", 1), {},
+         r"'id': INT, any number of values, may be missing; expected INT, shape \[\], never"),
         (SCHEMA.replace('"half"', '"third"'), {}, "found feature 'half': none; expected FLOAT"),
         (SCHEMA + INT.replace('"id"', '"more"'), {}, "found feature 'more': INT.* expected none"),
         (SCHEMA, {"label": "id"}, "found the label id, expected odd as in .*day-1"),
         (SCHEMA, {"labels": {"odd": ["a", "b"]}}, "found the labels .* expected {}"),
         (SCHEMA, {"record": "raw"}, "found the record raw, expected example"),
         (SCHEMA, {"format": "parquet"}, "found the format parquet, expected tfrecord"),
-        (
-            SCHEMA,
-            {"encodings": "sha256:1", "recipe": {"encode": {"half": [["z_score", {}]]}}},
-            "encodings than in .*day-1, of the recipe's 'encode.half'.* transform .*day-1 …",
-        ),
+        (SCHEMA, {"encodings": "sha256:1", "recipe": {"encode": {"half": [["z_score", {}]]}}},
+         "encodings than in .*day-1, of the recipe's 'encode.half'.* transform .*day-1 …"),
     ],
-)
+)  # fmt: skip
 def test_datasets_that_do_not_go_together(days, tmp_path, schema, manifest, message):
     """Another schema, label or encoding is refused by its name."""
     folder = tmp_path / "day-4"

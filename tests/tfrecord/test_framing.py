@@ -85,9 +85,7 @@ def test_parts_are_one_stream(parts: list[bytes], level: int) -> None:
     ("compression", "level"),
     [("gzip", 0), ("gzip", 1), ("gzip", 3), ("gzip", 6), ("zlib", 1), ("zlib", 6), ("none", 0)],
 )
-def test_tensorflow_reads_what_we_write(
-    tmp_path: Path, compression: Compression, level: int
-) -> None:
+def test_tensorflow_reads_what_we_write(tmp_path, compression, level):
     """tf.data reads every compression at every kind of level."""
     path = tmp_path / "records"
     path.write_bytes(stream_of([framed(RECORDS[:3]), b"", framed(RECORDS[3:])], compression, level))

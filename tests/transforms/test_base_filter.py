@@ -79,9 +79,7 @@ def conditions(plan: Plan) -> tuple[str | None, str | None]:
         ("price AND length(country)", "(\nprice\n) AND TRUE", "(\nlength(country)\n) AND TRUE"),
     ],
 )
-def test_the_filter_is_divided(
-    tmp_path: pathlib.Path, condition: str, first: str | None, after: str | None
-) -> None:
+def test_the_filter_is_divided(tmp_path, condition, first, after):
     """Parts that use the base source alone come first, under new names."""
     write_data(tmp_path)
     recipe = f'{SOURCES}\nfilter: "{condition}"\n'
@@ -126,12 +124,7 @@ def test_a_conversion_counts_the_rows_that_are_joined(tmp_path: pathlib.Path) ->
     found = {
         "csv": converted(tmp_path, "csv", filter=condition),
         "hash": converted(tmp_path, "hash", filter=condition, broadcast="hash"),
-        "sqlite": converted(
-            tmp_path,
-            "sqlite",
-            filter=condition,
-            **{CSV: SQLITE},
-        ),
+        "sqlite": converted(tmp_path, "sqlite", filter=condition, **{CSV: SQLITE}),
     }
     late, shards = converted(tmp_path, "late", filter=after)
     left = [row for row in ORDERS if row[2] > 3 and row[3] is not None]

@@ -17,7 +17,6 @@ from beam_pipelines.core.slices import MAX_ELEMENT_BYTES
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.pipeline.run_options import ExchangeBy
 from tests.support.crossings import STEPS, WAITS, measured
 
 pytestmark = pytest.mark.end_to_end
@@ -30,16 +29,12 @@ SOURCES = (
 JOIN = "join: [{source: right, on: id, prefix: r_, strategy: hash}]\n"
 RECIPES = {
     "joined": f"{SOURCES}{JOIN}split: {{train: 0.9, eval: 0.1}}\nstatistics: {{slice_by: group}}\n",
-    "grouped": "name: d\nsources: {left: {path: left.csv}}\nsequence: {group_by: group, order_by: "
-    "id}\n",
-    "encoded": f"{SOURCES}{JOIN}encode: {{word: vocabulary, number: [{{fill: median}}, "
-    f"{{bucketize: 50}}], r_text: {{hash_bucket: 1000}}}}\n",
-    "rejected": "name: d\nsources: {bad: {path: bad.csv, types: {a: int64}}}\non_error: {reject: "
-    "20000}\n",
+    "grouped": "name: d\nsources: {left: {path: left.csv}}\nsequence: {group_by: group, order_by: id}\n",
+    "encoded": f"{SOURCES}{JOIN}encode: {{word: vocabulary, number: [{{fill: median}}, {{bucketize: 50}}], r_text: {{hash_bucket: 1000}}}}\n",
+    "rejected": "name: d\nsources: {bad: {path: bad.csv, types: {a: int64}}}\non_error: {reject: 20000}\n",
     "large_rows": "name: d\nsources: {large: {path: large.jsonl}}\noutput: {num_shards: 2}\n",
-    "one_column": "name: d\nsources: {left: {path: left.csv, columns: [id]}}\noutput: {shuffle: "
-    "false}\n",
-}
+    "one_column": "name: d\nsources: {left: {path: left.csv, columns: [id]}}\noutput: {shuffle: false}\n",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +64,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("exchange", ["files", "engine"])
 @pytest.mark.parametrize("name", RECIPES)
-def test_no_element_is_too_large(
-    name: str, exchange: ExchangeBy, data: Path, tmp_path: Path
-) -> None:
+def test_no_element_is_too_large(name, exchange, data, tmp_path):
     """All data cross the engine in small elements.
 
     These are rows of 3 MiB, joins, groups, vocabularies, rejected rows and statistics.

@@ -94,9 +94,7 @@ def matches_after(plans: dict[str, SourcePlan], message: str) -> tuple[int, Join
 
 
 @pytest.mark.parametrize(("left", "right", "matches"), PAIRS)
-def test_a_remedy_joins_as_it_is_written(
-    tmp_path: Path, left: Any, right: Any, matches: int
-) -> None:
+def test_a_remedy_joins_as_it_is_written(tmp_path, left, right, matches):
     """The lines of the message give the matches that it names."""
     plans = planned(tmp_path, left, right)
     with pytest.raises(RecipeProblems) as caught:
@@ -111,9 +109,7 @@ def test_a_remedy_joins_as_it_is_written(
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Chicago"])
 @pytest.mark.parametrize("is_left", [True, False])
-def test_times_with_and_without_a_zone_are_not_joined(
-    tmp_path: Path, zone: str, is_left: bool
-) -> None:
+def test_times_with_and_without_a_zone_are_not_joined(tmp_path, zone, is_left):
     """The message names the zone of the files."""
     hours = pa.array([datetime.datetime(2024, 3, 10, hour) for hour in range(12)])  # noqa: DTZ001
     zoned = hours.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us", zone))
@@ -170,9 +166,7 @@ NEAR: list[tuple[Any, Any, str]] = [
         (["7.5", ""], pa.array(["7.5", "8"]), {"a": "text"}),
     ],
 )
-def test_ids_with_a_fraction_of_zeros(
-    tmp_path: Path, left: Any, right: Any, types: dict[str, str]
-) -> None:
+def test_ids_with_a_fraction_of_zeros(tmp_path, left, right, types):
     """Integers are named before float64, which features round."""
     plans = planned(tmp_path, left, right)
     with pytest.raises(RecipeProblems) as caught:
@@ -240,18 +234,13 @@ TABLES: list[tuple[list[Any], str, list[Any], int]] = [
 
 
 @pytest.mark.parametrize(("left", "type_", "right", "matches"), TABLES)
-def test_keys_of_a_database_are_cast(
-    tmp_path: Path, left: list[Any], type_: str, right: list[Any], matches: int
-) -> None:
+def test_keys_of_a_database_are_cast(tmp_path, left, type_, right, matches):
     """A database takes no types: an expression makes its keys match."""
     with sqlite3.connect(tmp_path / "d.db") as connection:
         connection.execute(f"CREATE TABLE t (k {type_}, b INTEGER)")
         connection.executemany("INSERT INTO t VALUES (?, 2)", [(key,) for key in right])
     source = made_source("b", url=str(tmp_path / "d.db"), table="t")
-    plans = {
-        "a": plan_source(put(tmp_path, "a", pa.array(left)), ""),
-        "b": plan_source(source, ""),
-    }
+    plans = {"a": plan_source(put(tmp_path, "a", pa.array(left)), ""), "b": plan_source(source, "")}
     with pytest.raises(RecipeProblems) as caught:
         plan_join((Join("b", (("k", "k"),)),), plans["a"], plans)
     [problem] = caught.value.problems

@@ -315,9 +315,7 @@ def test_order_of_chunks_does_not_matter(done: Run, tmp_path: Path) -> None:
         ("def preprocessing_fn(a, b):\n    return {}\n", "line 1: found 2 arguments, expected one"),
     ],
 )
-def test_module_that_cannot_work_is_a_problem_of_the_recipe(
-    tmp_path: Path, module: str, message: str
-) -> None:
+def test_module_that_cannot_work_is_a_problem_of_the_recipe(tmp_path, module, message):
     """Planning reports problems of the module that need no run of it."""
     recipe = recipe_with(tmp_path, module)
     with pytest.raises(RecipeProblems) as error:

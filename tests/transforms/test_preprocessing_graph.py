@@ -87,10 +87,7 @@ def test_operations_that_are_not_listed(tmp_path: Path) -> None:
     for name in others:
         node = Node("one", name)
         inner = {"outer": ((), (Node("call", "PartitionedCall", (), "inner"),))}
-        for functions, main in (
-            (inner | {"inner": ((), (node,))}, ()),
-            ({}, (node,)),
-        ):
+        for functions, main in ((inner | {"inner": ((), (node,))}, ()), ({}, (node,))):
             if main and name in graph._SAVE:
                 continue
             with pytest.raises(DataError, match=f"found the operation {name} "):
@@ -153,9 +150,7 @@ def calling(op: str, inputs: tuple[str, ...] = ("given", "table")) -> Functions:
         ),
     ],
 )
-def test_assets_are_read(
-    tmp_path: Path, functions: Functions, bound: Mapping[str, tuple[str, ...]]
-) -> None:
+def test_assets_are_read(tmp_path, functions, bound):
     """A table may be read from an asset, which functions pass on."""
     check_graph(saved(tmp_path, functions, bound))
 
@@ -165,31 +160,21 @@ def test_assets_are_read(
     [
         (TAKES, {"init": ("constant", "resource")}),
         (TAKES, {"init": ("variable", "resource")}),
-        (TAKES, {"init": ("resource",)}),  # the first argument is the caller's
+        (TAKES, {"init": ("resource",)}),
+        # the first argument is the caller's
         (through(Node("last", "Const")), {"init": ("asset", "resource")}),
-        (
-            through(Node("last", "StringJoin", ("given", "given"))),
-            {"init": ("asset", "resource")},
-        ),
+        (through(Node("last", "StringJoin", ("given", "given"))), {"init": ("asset", "resource")}),
         (through(Node("last", "Identity", ("nothing",))), {"init": ("asset", "resource")}),
         (calling("PartitionedCall"), {"outer": ("constant", "resource")}),
         (calling("PartitionedCall", ("table", "given")), {"outer": ("asset", "resource")}),
         (calling("PartitionedCall"), {"outer": ("asset", "resource"), "init": ("constant",) * 2}),
         (calling("StatelessIf"), {"outer": ("asset", "resource")}),
-        (
-            {"init": (("table", "path"), (READ,))}
-            | {"outer": (("a", "b"), (Node("call", "FlatMapDataset", ("a", "b"), "init"),))},
-            {"outer": ("resource", "asset")},
-        ),
-        (
-            {"init": (("path",), (Node("read", "TFRecordDataset", ("path",)),))},
-            {"init": ("constant",)},
-        ),
+        ({"init": (("table", "path"), (READ,))} | {"outer": (("a", "b"), (Node("call", "FlatMapDataset", ("a", "b"), "init"),))},
+         {"outer": ("resource", "asset")}),
+        ({"init": (("path",), (Node("read", "TFRecordDataset", ("path",)),))}, {"init": ("constant",)}),
     ],
-)
-def test_other_files_are_not_read(
-    tmp_path: Path, functions: Functions, bound: Mapping[str, tuple[str, ...]]
-) -> None:
+)  # fmt: skip
+def test_other_files_are_not_read(tmp_path, functions, bound):
     """A path that is made otherwise is refused, wherever it comes from."""
     with pytest.raises(DataError, match=r"'read' of init\), which reads a file that is no asset"):
         check_graph(saved(tmp_path, functions, bound))
@@ -217,42 +202,16 @@ def _named(name: str) -> Callable[[Any], None]:
         (_is_constant, "which reads a file that is no asset"),
         (_is_list, "which reads a file that is no asset"),
         (lambda model: model.meta_graphs.add(), "another form of a SavedModel"),
-        (
-            lambda model: model.meta_graphs[0].ClearField("object_graph_def"),
-            "another form of a SavedModel",
-        ),
-        (
-            lambda model: model.meta_graphs[0].signature_def["transform_signature"].SetInParent(),
-            "found 'transform_signature'",
-        ),
-        (
-            lambda model: model.meta_graphs[0].collection_def["pyfuncs"].SetInParent(),
-            "found 'pyfuncs'",
-        ),
-        (
-            lambda model: model.meta_graphs[0].graph_def.library.function.add(
-                signature={"name": "init"}
-            ),
-            "two functions of a name",
-        ),
-        (
-            lambda model: (
-                model.meta_graphs[0]
-                .graph_def.library.function[0]
-                .node_def.add(name="read", op="NoOp")
-            ),
-            "two nodes of a name",
-        ),
-        (
-            lambda model: model.meta_graphs[0].object_graph_def.ClearField("nodes"),
-            "found no SavedModel",
-        ),
+        (lambda model: model.meta_graphs[0].ClearField("object_graph_def"), "another form of a SavedModel"),
+        (lambda model: model.meta_graphs[0].signature_def["transform_signature"].SetInParent(), "found 'transform_signature'"),
+        (lambda model: model.meta_graphs[0].collection_def["pyfuncs"].SetInParent(), "found 'pyfuncs'"),
+        (lambda model: model.meta_graphs[0].graph_def.library.function.add(signature={"name": "init"}), "two functions of a name"),
+        (lambda model: (model.meta_graphs[0].graph_def.library.function[0].node_def.add(name="read", op="NoOp")), "two nodes of a name"),
+        (lambda model: model.meta_graphs[0].object_graph_def.ClearField("nodes"), "found no SavedModel"),
         *((_named(name), f"asset named '{name}'") for name in ("../a", "/etc/a", "a/b", "..", "")),
     ],
-)
-def test_other_ways_out_of_a_graph(
-    tmp_path: Path, change: Callable[[Any], None], message: str
-) -> None:
+)  # fmt: skip
+def test_other_ways_out_of_a_graph(tmp_path, change, message):
     """Pickles, assets elsewhere, and objects in disguise are refused."""
     with pytest.raises(DataError, match=message):
         check_graph(saved(tmp_path, TAKES, {"init": ("asset", "resource")}, change=change))

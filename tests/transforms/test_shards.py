@@ -107,11 +107,7 @@ def test_path() -> None:
     st.sets(st.integers(0, 9), max_size=4),
 )
 @settings(max_examples=40, deadline=None)
-def test_a_stored_plan_is_the_plan(
-    tmp_path_factory: pytest.TempPathFactory,
-    offsets: dict[str, dict[tuple[int, int], int]],
-    finished: set[int],
-) -> None:
+def test_a_stored_plan_is_the_plan(tmp_path_factory, offsets, finished):
     """The file keeps splits without chunks, large addresses and finished shards."""
     splits = {
         name: SplitShards(name, number, number + 1, 2, 3 * number, own)

@@ -197,9 +197,7 @@ def test_buckets_of_records_are_those_of_tfx(tmp_path: Path) -> None:
         "{a: {path: d/k=1, @}, b: {path: d/k=2, @}, t: {union: [a, b], origin: k}}\nfrom: t",
     ],
 )
-def test_buckets_do_not_depend_on_where_rows_come_from(
-    tmp_path: Path, sources: str, options: str
-) -> None:
+def test_buckets_do_not_depend_on_where_rows_come_from(tmp_path, sources, options):
     """Folders' keys, unions and their origin do not move rows between buckets."""
     is_csv = "csv" in options
     for part in (1, 2):
@@ -250,18 +248,11 @@ def test_buckets_by_a_feature_are_those_of_tfx(table: Path, column: str) -> None
         ("t.jsonl", BUCKETS, "format 'json_lines'.*'by'"),
         ("t.jsonl", BUCKETS.replace("}}", "}, by: b}"), "'b' is float64, expected"),
         ("t.jsonl", BUCKETS.replace("}}", "}, by: c}"), "'c', which is not there"),
-        (
-            f"{{union: [u, v], missing: fill}}, u: {{path: t.csv, {OPTIONS}}}, v: {SHORT}",
-            f"from: t\n{BUCKETS}",
-            r"'v', 'columns'\).*found no column 'price', which other sources of the union have",
-        ),
-        (
-            f"{{path: t.csv, {OPTIONS}}}",
-            f"{BUCKETS}\nsequence: {{group_by: id}}",
-            "buckets with 'group_by'",
-        ),
+        (f"{{union: [u, v], missing: fill}}, u: {{path: t.csv, {OPTIONS}}}, v: {SHORT}", f"from: t\n{BUCKETS}",
+         r"'v', 'columns'\).*found no column 'price', which other sources of the union have"),
+        (f"{{path: t.csv, {OPTIONS}}}", f"{BUCKETS}\nsequence: {{group_by: id}}", "buckets with 'group_by'"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_reproduced(table: Path, source: str, rest: str, message: str) -> None:
     """Sources are refused if their examples in TFX are uncertain.
 

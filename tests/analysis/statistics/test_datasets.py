@@ -143,31 +143,14 @@ def test_weights_merge(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "plan", "message"),
     [
-        (
-            batch_of(2).rename_columns(list("nxtblwy")),
-            PLAN,
-            "column 'big': found no such column, expected type text as in",
-        ),
-        (
-            batch_of(2).set_column(1, "x", pa.array(["a"] * 200)),
-            PLAN,
-            "column 'x': found type text, expected type float64 as in",
-        ),
-        (
-            batch_of(2),
-            StatisticsPlan("w"),
-            (
-                "found weight w; no slices; no categorical integers, expected no weight; "
-                "slices by t; "
-                "categorical n as in"
-            ),
-        ),
+        (batch_of(2).rename_columns(list("nxtblwy")), PLAN, "column 'big': found no such column, expected type text as in"),
+        (batch_of(2).set_column(1, "x", pa.array(["a"] * 200)), PLAN, "column 'x': found type text, expected type float64 as in"),
+        (batch_of(2), StatisticsPlan("w"),
+         "found weight w; no slices; no categorical integers, expected no weight; slices by t; categorical n as in"),
     ],
     ids=["columns", "types", "plan"],
-)
-def test_what_does_not_go_together(
-    changed: pa.RecordBatch, plan: StatisticsPlan, message: str, tmp_path: pathlib.Path
-) -> None:
+)  # fmt: skip
+def test_what_does_not_go_together(changed, plan, message, tmp_path):
     """Different columns, types or plans are an error with both names."""
     first = write(tmp_path / "a", {"train": batch_of(1)})
     other = write(tmp_path / "b", {"train": changed}, plan)

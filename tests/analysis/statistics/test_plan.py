@@ -47,41 +47,16 @@ def test_what_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("statistics", "path", "message"),
     [
-        (
-            "{weight: nn}",
-            ("statistics", "weight"),
-            "found 'nn', expected a column that is written. Did you mean 'n'?",
-        ),
-        (
-            "{features: [n, tt]}",
-            ("statistics", "features", 1),
-            "found 'tt', expected a column that is written. Did you mean 't'?",
-        ),
-        (
-            "{weight: t}",
-            ("statistics", "weight"),
-            "found column 't' of type text, expected a number column.",
-        ),
-        (
-            "{weight: l}",
-            ("statistics", "weight"),
-            "found column 'l' of type list<int64>, expected a number column.",
-        ),
-        (
-            "{slice_by: w}",
-            ("statistics", "slice_by"),
-            (
-                "found column 'w' of type float64, expected a column of texts, integers, dates or "
-                "times."
-            ),
-        ),
-        (
-            "{slice_by: [t, b]}",
-            ("statistics", "slice_by", 1),
-            "found column 'b' of type bytes, expected a column of texts, integers, dates or times.",
-        ),
+        ("{weight: nn}", ("statistics", "weight"), "found 'nn', expected a column that is written. Did you mean 'n'?"),
+        ("{features: [n, tt]}", ("statistics", "features", 1), "found 'tt', expected a column that is written. Did you mean 't'?"),
+        ("{weight: t}", ("statistics", "weight"), "found column 't' of type text, expected a number column."),
+        ("{weight: l}", ("statistics", "weight"), "found column 'l' of type list<int64>, expected a number column."),
+        ("{slice_by: w}", ("statistics", "slice_by"),
+         "found column 'w' of type float64, expected a column of texts, integers, dates or times."),
+        ("{slice_by: [t, b]}", ("statistics", "slice_by", 1),
+         "found column 'b' of type bytes, expected a column of texts, integers, dates or times."),
     ],
-)
+)  # fmt: skip
 def test_columns_that_do_not_do(statistics: str, path: tuple[str, ...], message: str) -> None:
     """A missing or wrongly typed column is a problem at its place."""
     with pytest.raises(RecipeProblems) as error:

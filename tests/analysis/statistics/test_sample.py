@@ -81,9 +81,7 @@ def test_the_sample_never_changes() -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(ROWS, st.sampled_from([0.3, 0.7, 1.0]), st.booleans(), st.integers(0, 15))
-def test_values_are_those_of_the_sample(
-    rows: list[dict[str, Any]], share: float, is_sliced: bool, cut: int
-) -> None:
+def test_values_are_those_of_the_sample(rows, share, is_sliced, cut):
     """Presence is of all rows, values are of the sampled rows."""
     everything = StatisticsPlan("w", ("t",) if is_sliced else (), ("n",), ("s",))
     plan = dataclasses.replace(everything, sample=share)

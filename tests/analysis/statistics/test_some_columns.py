@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import hypothesis
 import hypothesis.strategies as st
@@ -47,9 +46,7 @@ def presence(column: ColumnStatistics) -> tuple[object, ...]:
     st.integers(0, 12),
     st.booleans(),
 )
-def test_the_other_columns_keep_their_presence(
-    rows: list[dict[str, object]], chosen: set[str], cut: int, sliced: bool
-) -> None:
+def test_the_other_columns_keep_their_presence(rows, chosen, cut, sliced):
     """Of columns that are not chosen, only presence is counted."""
     everything = StatisticsPlan(slice_by=("t",) if sliced else (), lists=("l",))
     plan = dataclasses.replace(everything, features=tuple(sorted(chosen)))
@@ -124,13 +121,7 @@ def test_the_accumulators_of_all_columns_do_not_change() -> None:
 
 
 @pytest.mark.parametrize(("size", "status"), [("", 2), ("libsvm: {size: 9}", 0)])
-def test_a_dataset_of_some_columns(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    size: str,
-    status: int,
-) -> None:
+def test_a_dataset_of_some_columns(tmp_path, monkeypatch, capsys, size, status):
     """The size of a sparse tensor has to be known."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "d.libsvm").write_text("1 1:5 3:2\n0 2:1\n")

@@ -43,11 +43,7 @@ def test_both_levels_are_those_of_a_loop(rows: list[Any], seed: int) -> None:
     of = functools.partial(ColumnStatistics.of, is_feature_list=True)
     for found in three_ways(pa.array(rows, STEPS), of, ColumnStatistics.merged, seed):
         assert (found.num_values, found.null_steps) == (len(steps), len(steps) - len(filled))
-        assert found.step_values == (
-            min(lengths, default=0),
-            max(lengths, default=0),
-            sum(lengths),
-        )
+        assert found.step_values == (min(lengths, default=0), max(lengths, default=0), sum(lengths))
         values = [value for step in filled for value in step]
         assert (found.values.count, found.values.minimum) == (
             len(values),
@@ -125,14 +121,10 @@ def test_weights_of_a_row_are_those_of_its_values() -> None:
         ("value_counts { value_count { min: 1 } value_count {} }", [[[1]], [], None], [1]),
         ("value_counts { value_count {} value_count { max: 1 } }", [[[1]], [[1], [1, 2]]], [1]),
         ("value_counts { value_count {} value_count { min: 1 } }", [[[1]], [None], [[]]], [1, 2]),
-        (
-            "shape { dim { size: 1 } dim { size: 2 } }",
-            [[[1, 2]], [[1], [2]], None, [[1]]],
-            [1, 2, 3],
-        ),
+        ("shape { dim { size: 1 } dim { size: 2 } }", [[[1, 2]], [[1], [2]], None, [[1]]], [1, 2, 3]),
         ("int_domain { max: 2 }", [[[1], None, [9]], None, [[], [2]], [[3]]], [0, 3]),
     ],
-)
+)  # fmt: skip
 def test_rows_are_to_blame_for_their_steps(valency: str, rows: list[Any], bad: list[int]) -> None:
     """Rows with an anomaly of steps or values are found."""
     schema = text_format.Parse(

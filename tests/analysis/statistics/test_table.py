@@ -46,9 +46,7 @@ def test_presence_and_valency(array: pa.Array, seed: int) -> None:
         ([[True], [False, False]], pa.list_(pa.bool_()), 0, 1),
     ],
 )
-def test_values_count_as_what_they_are_written_as(
-    values: list[object], kind: pa.DataType, minimum: int, maximum: int
-) -> None:
+def test_values_count_as_what_they_are_written_as(values, kind, minimum, maximum):
     """bool, date, time and timestamp count as integers.
 
     A list's items count one by one.
