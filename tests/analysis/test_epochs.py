@@ -56,14 +56,10 @@ def test_a_name_and_a_range_tell(name, low, high, unit):
 @pytest.mark.parametrize(
     ("numbers", "unit"),
     [
-        (HOURS, "seconds"),
-        (HOURS * 1000, "milliseconds"),
-        (HOURS * 1000 + 1000, "milliseconds"),
-        (HOURS + 7, None),
-        (HOURS * 1000 + 7, None),
-        (HOURS[:5], None),
+        (HOURS, "seconds"), (HOURS * 1000, "milliseconds"), (HOURS * 1000 + 1000, "milliseconds"),
+        (HOURS + 7, None), (HOURS * 1000 + 7, None), (HOURS[:5], None),
     ],
-)
+)  # fmt: skip
 def test_round_numbers_tell(numbers: np.ndarray, unit: str | None) -> None:
     """Whole minutes, or seconds, are times unless the name is an id's."""
     low, high = numbers.min(), numbers.max()

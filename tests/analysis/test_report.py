@@ -118,22 +118,11 @@ def test_nothing_is_loaded() -> None:
 @pytest.mark.parametrize(
     "shown",
     [
-        "rows50",
-        "in all shards24.3 kB",
-        "12 kB – 12.3 kB",
-        "1,234,567",
-        "1.07 GB",
-        "1 25.0%",
-        "rows filtered out17",
-        "rows rejected3",
-        "1 of 3; all are in rejected/",
-        "15 features in 2 splits · label label",
-        "2020-05-17",
-        "12:30:00",
-        "−∞",
-        "true",
+        "rows50", "in all shards24.3 kB", "12 kB – 12.3 kB", "1,234,567", "1.07 GB", "1 25.0%",
+        "rows filtered out17", "rows rejected3", "1 of 3; all are in rejected/",
+        "15 features in 2 splits · label label", "2020-05-17", "12:30:00", "−∞", "true",
     ],
-)
+)  # fmt: skip
 def test_what_is_shown(shown: str) -> None:
     """Counts, sizes, shares and dates are formatted for people."""
     text = Page(render_report(report(statistics=fifty_rows()))).text

@@ -42,15 +42,10 @@ def test_splits_and_labels_take_turns() -> None:
 @pytest.mark.parametrize(
     ("data", "media_type"),
     [
-        (png(), "image/png"),
-        (JPEG, "image/jpeg"),
-        (b"GIF89a", None),
-        (b"<svg onload=alert(1)>", None),
-        (b"", None),
-        (None, None),
-        (JPEG + bytes(1 << 16), None),
+        (png(), "image/png"), (JPEG, "image/jpeg"), (b"GIF89a", None),
+        (b"<svg onload=alert(1)>", None), (b"", None), (None, None), (JPEG + bytes(1 << 16), None),
     ],
-)
+)  # fmt: skip
 def test_only_small_png_and_jpeg(data: bytes | None, media_type: str | None) -> None:
     """Only PNG and JPEG of up to 64 KiB are shown."""
     assert [image.media_type for image in choose_images([("train", batch([data]))])] == [

@@ -131,15 +131,10 @@ def test_a_contradiction_that_is_not_accepted_stays() -> None:
 
 
 DOMAINS = (
-    "",
-    "bool_domain { true_value: 'a' }",
-    "int_domain { min: 0 max: 1 }",
-    "float_domain { min: 0 max: 1 }",
-    "string_domain { value: 'a' value: 'a' }",
-    "domain: 'absent'",
-    "domain: 'known'",
-    "image_domain { }",
-)
+    "", "bool_domain { true_value: 'a' }", "int_domain { min: 0 max: 1 }",
+    "float_domain { min: 0 max: 1 }", "string_domain { value: 'a' value: 'a' }", "domain: 'absent'",
+    "domain: 'known'", "image_domain { }",
+)  # fmt: skip
 PRESENCES = ("", "presence { min_fraction: 2 }", "presence { min_fraction: -1 }")
 COUNTS = (
     "",

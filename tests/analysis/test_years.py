@@ -12,17 +12,12 @@ from beam_pipelines.analysis.years import are_years, show_of
 @pytest.mark.parametrize(
     ("name", "low", "high", "expected"),
     [
-        ("year", 2013, 2013, True),
-        ("built", 1956, 2013, True),
-        ("plane_year", 0, 2013, True),
-        ("YearBuilt", 1066, 9999, True),
-        ("yearly_income", 900, 120_000, False),
-        ("dep_time", 1, 2359, False),
-        ("amount", 1900, 2101, False),
-        ("amount", 2100, 2100, True),
+        ("year", 2013, 2013, True), ("built", 1956, 2013, True), ("plane_year", 0, 2013, True),
+        ("YearBuilt", 1066, 9999, True), ("yearly_income", 900, 120_000, False),
+        ("dep_time", 1, 2359, False), ("amount", 1900, 2101, False), ("amount", 2100, 2100, True),
         ("year", None, None, False),
     ],
-)
+)  # fmt: skip
 def test_what_is_a_year(name: str, low: int | None, high: int | None, expected: bool) -> None:
     """Range or name tell a year."""
     assert are_years(name, low, high) is expected

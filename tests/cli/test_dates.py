@@ -65,19 +65,10 @@ def test_the_date_takes_its_places(pattern: str, path: str) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        "{DATE}",
-        "{ date }",
-        "{date",
-        "{date:}",
-        "{date:d}",
-        "{date:%H}",
-        "{date:%-d}",
-        "{date:*%d}",
-        "{SPAN}",
-        "{YYYY}",
-        "{VERSION:2}",
+        "{DATE}", "{ date }", "{date", "{date:}", "{date:d}", "{date:%H}", "{date:%-d}",
+        "{date:*%d}", "{SPAN}", "{YYYY}", "{VERSION:2}",
     ],
-)
+)  # fmt: skip
 def test_what_only_looks_like_a_place_is_an_error(place: str) -> None:
     """Misspelt places and formats without a date are errors.
 
@@ -105,16 +96,10 @@ def test_a_date_is_a_text_and_a_number(date: datetime.date) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "2026-02-29",
-        "2026-13-01",
-        "20261121",
-        "2026-W47-6",
-        "2026-11-21T00:00",
-        " 2026-11-21",
-        "",
+        "2026-02-29", "2026-13-01", "20261121", "2026-W47-6", "2026-11-21T00:00", " 2026-11-21", "",
         "٢٠٢٦-11-21",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_day(text: str) -> None:
     """Days are written in one way only, and exist."""
     with pytest.raises(ValueError, match="found "):

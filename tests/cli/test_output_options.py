@@ -73,26 +73,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 @pytest.mark.parametrize(
     "command",
     [
-        "compare out t.csv --max_drift 1",
-        "convert t.csv -o new",
-        "describe t.csv",
-        "describe out",
-        "doctor",
-        "index out",
-        "init t.csv",
-        "inspect out",
-        "passport out",
-        "plan t.csv",
-        "preview t.csv",
-        "schema diff t.pbtxt t.pbtxt",
-        "schema recipe",
-        "schema update t.pbtxt out",
-        "statistics merge out out -o merged",
-        "transform out t.csv -o transformed",
-        "validate out",
-        "verify out",
+        "compare out t.csv --max_drift 1", "convert t.csv -o new", "describe t.csv", "describe out",
+        "doctor", "index out", "init t.csv", "inspect out", "passport out", "plan t.csv",
+        "preview t.csv", "schema diff t.pbtxt t.pbtxt", "schema recipe",
+        "schema update t.pbtxt out", "statistics merge out out -o merged",
+        "transform out t.csv -o transformed", "validate out", "verify out",
     ],
-)
+)  # fmt: skip
 def test_quiet_commands_print_nothing(command, folder, monkeypatch, capsys):
     """With ``-q`` a command that succeeds prints nothing at all."""
     monkeypatch.chdir(folder)

@@ -13,21 +13,11 @@ from beam_pipelines.core.formatting import show_number, show_share, show_spread,
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        (0, "0"),
-        (2013, "2,013"),
-        (2013.0, "2,013"),
-        (1234567, "1,234,567"),
-        (-43, "−43"),
-        (-(2**63), "−9.2234e+18"),
-        (0.123456, "0.1235"),
-        (6.409, "6.409"),
-        (1348.2, "1,348"),
-        (123456.7, "123,457"),
-        (1e-9, "1e−09"),
-        (math.nan, "NaN"),
-        (-math.inf, "−∞"),
+        (0, "0"), (2013, "2,013"), (2013.0, "2,013"), (1234567, "1,234,567"), (-43, "−43"),
+        (-(2**63), "−9.2234e+18"), (0.123456, "0.1235"), (6.409, "6.409"), (1348.2, "1,348"),
+        (123456.7, "123,457"), (1e-9, "1e−09"), (math.nan, "NaN"), (-math.inf, "−∞"),
     ],
-)
+)  # fmt: skip
 def test_numbers(value: float, shown: str) -> None:
     """Numbers have thousands separators, and about four digits if not whole."""
     assert show_number(value) == shown
@@ -72,16 +62,10 @@ def test_spreads(value: float, kind: pa.DataType, shown: str) -> None:
 @pytest.mark.parametrize(
     ("part", "whole", "shown"),
     [
-        (0, 0, "0%"),
-        (0, 5, "0%"),
-        (5, 5, "100%"),
-        (1, 3, "33.3%"),
-        (1, 10**6, "<0.1%"),
-        (10**6 - 1, 10**6, ">99.9%"),
-        (9995, 10_000, ">99.9%"),
-        (9994, 10_000, "99.9%"),
+        (0, 0, "0%"), (0, 5, "0%"), (5, 5, "100%"), (1, 3, "33.3%"), (1, 10**6, "<0.1%"),
+        (10**6 - 1, 10**6, ">99.9%"), (9995, 10_000, ">99.9%"), (9994, 10_000, "99.9%"),
     ],
-)
+)  # fmt: skip
 def test_shares(part: int, whole: int, shown: str) -> None:
     """Nothing and everything are told from almost nothing and almost everything."""
     assert show_share(part, whole) == shown

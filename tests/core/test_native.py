@@ -29,15 +29,9 @@ NAMES = st.builds(
     st.text(st.characters(exclude_characters="|", codec="utf-8"), max_size=5) | st.just("n" * 130),
 )
 INDICES = [
-    pa.int8(),
-    pa.uint8(),
-    pa.int16(),
-    pa.uint16(),
-    pa.int32(),
-    pa.uint32(),
-    pa.int64(),
+    pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(),
     pa.uint64(),
-]
+]  # fmt: skip
 LISTS = ["list", "large_list", "fixed_size_list"]
 
 

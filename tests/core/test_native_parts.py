@@ -84,16 +84,10 @@ def test_parts(tmp_path, parts, is_compressed, is_given):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"framed_size": 1},
-        {"framed_size": -1},
-        {"rows": 1},
-        {"rows": -1},
-        {"crc32": 1},
-        {"offset": 1},
-        {"size": -1},
-        {"file_size": 1},
+        {"framed_size": 1}, {"framed_size": -1}, {"rows": 1}, {"rows": -1}, {"crc32": 1},
+        {"offset": 1}, {"size": -1}, {"file_size": 1},
     ],
-)
+)  # fmt: skip
 def test_parts_that_are_not_as_the_index_says(tmp_path, is_compressed, is_given, wrong):
     """Another size, number of rows or checksum declines all parts."""
     found = write(tmp_path / "shard", [[b"a"] * 9, [b"bc"] * 5], is_compressed, is_given)

@@ -35,16 +35,9 @@ START_SECS = 120
 
 # Java 17 closes these packages, which Spark, and Flink's serializers, look into.
 OPENED = (
-    "lang",
-    "lang.invoke",
-    "lang.reflect",
-    "net",
-    "io",
-    "nio",
-    "util",
-    "util.concurrent",
+    "lang", "lang.invoke", "lang.reflect", "net", "io", "nio", "util", "util.concurrent",
     "util.concurrent.atomic",
-)
+)  # fmt: skip
 JAVA = (
     "java",
     *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in OPENED),
@@ -471,13 +464,9 @@ def _set(name: str, value: str) -> Iterator[None]:
 
 
 STARTERS = {
-    "fnapi": fnapi,
-    "prism": prism,
-    "flink": flink,
-    "flink_cluster": flink_cluster,
-    "spark": spark,
+    "fnapi": fnapi, "prism": prism, "flink": flink, "flink_cluster": flink_cluster, "spark": spark,
     "spark_cluster": spark_cluster,
-}
+}  # fmt: skip
 
 
 def main() -> None:

@@ -167,14 +167,10 @@ def _write_images(folder: Path) -> str:
 
 
 WRITERS: dict[str, Callable[[Path], str]] = {
-    "clicks_csv": _write_clicks_csv,
-    "clicks_parquet": _write_clicks_parquet,
-    "flights": _write_flights,
-    "hash_join": _write_join,
-    "groups": _write_groups,
-    "encoded": _write_encoded,
-    "images": _write_images,
-}
+    "clicks_csv": _write_clicks_csv, "clicks_parquet": _write_clicks_parquet,
+    "flights": _write_flights, "hash_join": _write_join, "groups": _write_groups,
+    "encoded": _write_encoded, "images": _write_images,
+}  # fmt: skip
 
 
 def make(name: str, folder: Path) -> Made:

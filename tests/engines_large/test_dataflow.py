@@ -26,14 +26,10 @@ from tests.support.crossings import STEPS, WAITS
 pytestmark = pytest.mark.engines_large
 
 FLAGS = (
-    "--runner=DataflowRunner",
-    "--project=my-project",
-    "--region=europe-west4",
-    "--temp_location=gs://jobs/tmp",
-    "--sdk_container_image=image:1",
-    "--sdk_location=container",
+    "--runner=DataflowRunner", "--project=my-project", "--region=europe-west4",
+    "--temp_location=gs://jobs/tmp", "--sdk_container_image=image:1", "--sdk_location=container",
     "--no_wait_until_finish",
-)
+)  # fmt: skip
 
 
 @pytest.fixture

@@ -31,14 +31,8 @@ label: y
 """
 # Feature -> the columns that it needs.
 NEEDS = {
-    "first": "a",
-    "ab": "ab",
-    "d": "ab",
-    "k": "k",
-    "v": "k",
-    "Größe": ["Größe"],
-    "ü": ["Größe"],
-}
+    "first": "a", "ab": "ab", "d": "ab", "k": "k", "v": "k", "Größe": ["Größe"], "ü": ["Größe"],
+}  # fmt: skip
 
 
 def plan_without(folder: Path, absent: tuple[str, ...]) -> Plan:

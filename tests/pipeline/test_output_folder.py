@@ -15,14 +15,10 @@ STRANGERS = [
     *("report.html", "labels.txt", "_temporary/0/part-00000", "_temporary/mine.txt", "mine/data.csv", "notes.txt"),
 ]  # fmt: skip
 LEFT = [
-    "_temporary/run.json",
-    "_temporary/run.json.12-34.part",
-    "_temporary/kept/0",
-    "_temporary/replaced/examples/x",
-    "_temporary/files-0123abcd-77.arrow",
-    "rejected/_stopped_run.jsonl",
-    ".gitkeep",
-]
+    "_temporary/run.json", "_temporary/run.json.12-34.part", "_temporary/kept/0",
+    "_temporary/replaced/examples/x", "_temporary/files-0123abcd-77.arrow",
+    "rejected/_stopped_run.jsonl", ".gitkeep",
+]  # fmt: skip
 
 
 @pytest.fixture

@@ -23,15 +23,8 @@ RECIPE = (
 # Column c has no values.
 FAILS = RECIPE.replace("z_score", "z_score, c: {fill: mean}")
 COMMAND = [
-    sys.executable,
-    "-m",
-    "beam_pipelines",
-    "convert",
-    "r.yaml",
-    "--output",
-    "out",
-    "--quiet",
-]
+    sys.executable, "-m", "beam_pipelines", "convert", "r.yaml", "--output", "out", "--quiet",
+]  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -46,14 +46,10 @@ feature { name: "user" type: BYTES presence { min_fraction: 1 } }
 feature { name: "city" type: BYTES presence { min_fraction: 1 } }
 """
 FLAGS = [
-    "--runner=DataflowRunner",
-    "--project=my-project",
-    "--region=europe-west4",
-    "--temp_location=gs://jobs/tmp",
-    "--job_name=clicks",
-    "--sdk_container_image=image:1",
+    "--runner=DataflowRunner", "--project=my-project", "--region=europe-west4",
+    "--temp_location=gs://jobs/tmp", "--job_name=clicks", "--sdk_container_image=image:1",
     "--sdk_location=container",
-]
+]  # fmt: skip
 
 
 @pytest.fixture

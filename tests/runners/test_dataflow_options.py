@@ -21,14 +21,8 @@ from beam_pipelines.runners.options import check_options
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECIPE = "examples/flights/recipe.yaml"
 NEEDED = [
-    RECIPE,
-    "--output",
-    "gs://bucket/out",
-    "--project",
-    "my-project",
-    "--temp",
-    "gs://bucket/t/",
-]
+    RECIPE, "--output", "gs://bucket/out", "--project", "my-project", "--temp", "gs://bucket/t/",
+]  # fmt: skip
 IMAGE = ["--image", "europe-docker.pkg.dev/my-project/images/beam-pipelines:1"]
 JOB = [
     "--runner=DataflowRunner",

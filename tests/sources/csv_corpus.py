@@ -13,34 +13,16 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 NAMES = [
-    "Anna Müller",
-    "José García",
-    "O'Brien, Pat",
-    "Li Wei",
-    "Søren Ås",
-    "Zoë King",
-    "Émile Noël",
-]
+    "Anna Müller", "José García", "O'Brien, Pat", "Li Wei", "Søren Ås", "Zoë King", "Émile Noël",
+]  # fmt: skip
 PLAIN_NAMES = [
-    "Anna Miller",
-    "Jose Garcia",
-    "Pat Brown",
-    "Li Wei",
-    "Soren As",
-    "Zoe King",
-    "Ann Lee",
-]
+    "Anna Miller", "Jose Garcia", "Pat Brown", "Li Wei", "Soren As", "Zoe King", "Ann Lee",
+]  # fmt: skip
 CITIES = ["Berlin", "New York", "Paris", "Wien", "Rio", "Oslo", "Roma", "Kyoto"]
 NOTES = [
-    "fine",
-    "call again; later",
-    "size 5, red",
-    "see a|b",
-    'said "ok"',
-    "two\nlines",
-    "",
+    "fine", "call again; later", "size 5, red", "see a|b", 'said "ok"', "two\nlines", "",
     "tab\tin it",
-]
+]  # fmt: skip
 
 
 class Locale(NamedTuple):

@@ -62,12 +62,8 @@ def xlsx(path: Path, cells: Column) -> Path:
 
 
 WRITERS: dict[str, Callable[[Path, Column], Path]] = {
-    "jsonl": jsonl,
-    "parquet": parquet,
-    "feather": feather,
-    "avro": avro,
-    "xlsx": xlsx,
-}
+    "jsonl": jsonl, "parquet": parquet, "feather": feather, "avro": avro, "xlsx": xlsx,
+}  # fmt: skip
 
 
 @pytest.fixture(params=WRITERS)

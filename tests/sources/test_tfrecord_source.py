@@ -66,13 +66,8 @@ FULL = example(
     id=[-5], name=[b"x"], raw=[b"\xff"], scores=[0.5, 1.5], pair=[1, 2], word=["é".encode()]
 )
 FULL_ROW = {
-    "id": -5,
-    "name": "x",
-    "raw": b"\xff",
-    "scores": [0.5, 1.5],
-    "pair": [1, 2],
-    "word": "é",
-}
+    "id": -5, "name": "x", "raw": b"\xff", "scores": [0.5, 1.5], "pair": [1, 2], "word": "é",
+}  # fmt: skip
 EMPTY_ROW = {"id": 7, "name": None, "raw": None, "scores": None, "pair": None, "word": None}
 
 

@@ -84,14 +84,10 @@ def test_unread(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("c.tar", tar("w")),
-        ("c.tar.gz", tar("w:gz")),
-        ("c.tgz", tar("w:gz")),
-        ("c.tar.bz2", tar("w:bz2")),
-        ("c.tar.zst", zstd(tar("w"))),
-        ("c.zip", zipped()),
+        ("c.tar", tar("w")), ("c.tar.gz", tar("w:gz")), ("c.tgz", tar("w:gz")),
+        ("c.tar.bz2", tar("w:bz2")), ("c.tar.zst", zstd(tar("w"))), ("c.zip", zipped()),
     ],
-)
+)  # fmt: skip
 def test_those_that_are_read(tmp_path: Path, name: str, content: bytes) -> None:
     """The archives that the message names are read."""
     (tmp_path / name).write_bytes(content)

@@ -14,13 +14,9 @@ from beam_pipelines.sql.conjuncts import conjunction, conjuncts_of
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 
 TYPES = {
-    "i": pa.int64(),
-    "x": pa.float64(),
-    "f": pa.float32(),
-    "t": pa.string(),
-    "d": pa.date32(),
+    "i": pa.int64(), "x": pa.float64(), "f": pa.float32(), "t": pa.string(), "d": pa.date32(),
     "s": pa.timestamp("us"),
-}
+}  # fmt: skip
 DAY = datetime.date(2024, 2, 29)
 NOON = datetime.datetime.fromisoformat("2024-02-29T12:00")
 ATOMS = [

@@ -24,13 +24,9 @@ from apache_beam.transforms.ptransform import PTransform
 # Steps of every conversion whose main input, and whose side inputs, cross the engine; more than one
 # range of CSV brings the first one.
 STEPS = {
-    "Convert/FirstPass/ReadSplits/Read/Read",
-    "Convert/FirstPass/MakeResult",
-    "Convert/BuildGraph",
-    "Convert/SaveShardPlan",
-    "Convert/NoteFinished",
-    "Convert/Commit",
-}
+    "Convert/FirstPass/ReadSplits/Read/Read", "Convert/FirstPass/MakeResult", "Convert/BuildGraph",
+    "Convert/SaveShardPlan", "Convert/NoteFinished", "Convert/Commit",
+}  # fmt: skip
 # The step that waits for the shard plan, by the exchange.
 WAITS = {
     "files": "Convert/WriteShards/DealChunks/Await",

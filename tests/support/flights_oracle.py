@@ -13,16 +13,8 @@ import pandas as pd
 
 NULLS = ["", "NA", "NULL", "null", "NaN", "nan", "N/A", "n/a"]
 WEATHER_COLUMNS = [
-    "temp",
-    "dewp",
-    "humid",
-    "wind_dir",
-    "wind_speed",
-    "wind_gust",
-    "precip",
-    "pressure",
-    "visib",
-]
+    "temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "pressure", "visib",
+]  # fmt: skip
 # No two flights share these: with them, two tables of flights can be put into one order.
 IDENTITY = ["year", "month", "day", "carrier", "flight", "origin", "sched_dep_time"]
 

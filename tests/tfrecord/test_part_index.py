@@ -175,21 +175,11 @@ def test_every_cut_is_noticed() -> None:
 @pytest.mark.parametrize(
     ("column", "part", "value"),
     [
-        ("shard", 0, -1),
-        ("shard", 4, 3),
-        ("shard", 0, 1),
-        ("offset", 1, -1),
-        ("offset", 1, 59),
-        ("offset", 4, 1 << 62),
-        ("bytes", 0, 0),
-        ("bytes", 4, 27),
-        ("bytes", 4, (1 << 63) - 1),
-        ("framed_bytes", 0, 47),
-        ("framed_bytes", 1, 1 << 40),
-        ("rows", 0, 0),
-        ("rows", 0, 2),
+        ("shard", 0, -1), ("shard", 4, 3), ("shard", 0, 1), ("offset", 1, -1), ("offset", 1, 59),
+        ("offset", 4, 1 << 62), ("bytes", 0, 0), ("bytes", 4, 27), ("bytes", 4, (1 << 63) - 1),
+        ("framed_bytes", 0, 47), ("framed_bytes", 1, 1 << 40), ("rows", 0, 0), ("rows", 0, 2),
     ],
-)
+)  # fmt: skip
 def test_impossible_parts_are_refused(column: str, part: int, value: int) -> None:
     """A part outside of its shard, or too small, is refused."""
     index = index_of(SHARDS)

@@ -31,19 +31,9 @@ from tests.support.made_source import made_source
 HEAD = 4
 _DIALECTS = ((",", '"'), (";", "'"), ("\t", '"'), (",", ""))
 _TYPES = (
-    "text",
-    "bytes",
-    "int8",
-    "int64",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "bool",
-    "date",
-    "time",
-    "timestamp",
-)
+    "text", "bytes", "int8", "int64", "uint64", "float16", "float32", "float64", "bool", "date",
+    "time", "timestamp",
+)  # fmt: skip
 _TOKENS = [
     b"9" * 4_400,
     *(bytes([byte]) for byte in b"\"',;\t\n\r\0 #\\-+.x\xff\xc3"),

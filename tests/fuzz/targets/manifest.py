@@ -37,17 +37,9 @@ _VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 # What readers look at; the rest of the manifest is for people.
 _READ = (
-    "format_version",
-    "schema",
-    "label",
-    "labels",
-    "encodings",
-    "record",
-    "compression",
-    "splits",
-    "counts",
-    "sources",
-)
+    "format_version", "schema", "label", "labels", "encodings", "record", "compression", "splits",
+    "counts", "sources",
+)  # fmt: skip
 
 
 @functools.cache

@@ -16,22 +16,11 @@ need_tfx()
 pytestmark = pytest.mark.tfx
 
 FILES = [
-    "days/2026-11-19.csv",
-    "days/2026-11-21.csv",
-    "days/20261118.csv",
-    "days/2026/11/20/part.csv",
-    "months/202611.csv",
-    "numbers/span-9/a.csv",
-    "numbers/span-12/a.csv",
-    "wide/00009.csv",
-    "wide/00012.csv",
-    "versions/3/v1/a.csv",
-    "versions/3/v2/a.csv",
-    "versions/2/v7/a.csv",
-    "day_versions/2026-11-19/v04.csv",
-    "day_versions/2026-11-19/v05.csv",
-    "plain.csv",
-]
+    "days/2026-11-19.csv", "days/2026-11-21.csv", "days/20261118.csv", "days/2026/11/20/part.csv",
+    "months/202611.csv", "numbers/span-9/a.csv", "numbers/span-12/a.csv", "wide/00009.csv",
+    "wide/00012.csv", "versions/3/v1/a.csv", "versions/3/v2/a.csv", "versions/2/v7/a.csv",
+    "day_versions/2026-11-19/v04.csv", "day_versions/2026-11-19/v05.csv", "plain.csv",
+]  # fmt: skip
 # 2026-11-19 in days since 1970-01-01: 56 years of 365 days, 14 leap days, and the 323rd day of the
 # year, counted from 1.
 NOV_19 = 56 * 365 + 14 + 322
