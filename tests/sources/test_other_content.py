@@ -1,4 +1,4 @@
-"""Files that only their names call text."""
+"""Files whose content is another than their names say, or unread."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import bz2
 import gzip
 import io
 import json
+import re
 import sqlite3
 import zipfile
 from pathlib import Path
 
 import openpyxl
+import pandas as pd
 import pyarrow as pa
 import pyarrow.orc as pa_orc
 import pyarrow.parquet as pq
 import pytest
 
 from beam_pipelines.core.errors import DataError
-from tests.sources.support import problems_of, read_rows, write
+from tests.sources.support import plan_of, problems_of, read_rows, write
 
 ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
 TABLE = pa.Table.from_pylist(ROWS)
@@ -138,3 +140,59 @@ def test_archives_and_databases(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_bytes(database(tmp_path))
     with pytest.raises(DataError, match=r"an SQLite database.*\.sqlite"):
         read_rows(tmp_path / "d.csv")
+
+
+FRAME = pd.DataFrame({"n": [1, 2], "t": ["a", "b"]})
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "found"),
+    [
+        ("a.pkl", FRAME.to_pickle, "found a pickle, which is not read"),
+        ("A.PICKLE", FRAME.to_pickle, "found a pickle, which is not read"),
+        ("a.dta", lambda path: FRAME.to_stata(path, write_index=False), "found a table of Stata, which is not read"),
+    ],
+)  # fmt: skip
+def test_the_remedy_makes_parquet(tmp_path: Path, monkeypatch, name: str, write, found) -> None:
+    """The line in the error makes a file that is read."""
+    write(tmp_path / name)
+    with pytest.raises(DataError, match=found) as caught:
+        plan_of(tmp_path / name)
+    line = str(caught.value).partition("read this: ")[2]
+    assert line.startswith(f"pandas.read_{'stata' if name.endswith('dta') else 'pickle'}('{name}')")
+    monkeypatch.chdir(tmp_path)
+    eval(line, {"pandas": pd})  # noqa: S307
+    assert read_rows(tmp_path / f"{name}.parquet") == [{"n": 1, "t": "a"}, {"n": 2, "t": "b"}]
+
+
+XML = "<rows><row><n>1</n><t>a</t></row><row><n>2</n><t>b</t></row></rows>"
+
+
+@pytest.mark.parametrize("name", ["rows.xml", "ROWS.XML.gz"])
+def test_the_remedy_makes_rows_of_xml(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The line in the error makes a file that is read."""
+    (tmp_path / name).write_text(XML)
+    with pytest.raises(DataError, match="found XML, which is not read") as caught:
+        plan_of(tmp_path / name)
+    if name.endswith("gz"):
+        return
+    monkeypatch.chdir(tmp_path)
+    [path, options] = re.findall(r"read_xml\('(.*?)', (.*?)\)", str(caught.value))[0]
+    assert options == "parser='etree'"
+    [written] = re.findall(r"to_json\('(.*?)', orient='records', lines=True\)", str(caught.value))
+    pd.read_xml(path, parser="etree").to_json(written, orient="records", lines=True)
+    assert read_rows(tmp_path / written) == [{"n": 1, "t": "a"}, {"n": 2, "t": "b"}]
+
+
+def test_xml_in_folders_and_archives(tmp_path: Path) -> None:
+    """The same error comes from a folder and from a zip archive."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a.xml").write_text(XML)
+    with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
+        archive.writestr("a.xml", XML)
+    for path in (folder, tmp_path / "data.zip"):
+        with pytest.raises(DataError, match=r"a\.xml: found XML, which is not read"):
+            plan_of(path)
