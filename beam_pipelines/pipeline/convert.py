@@ -25,7 +25,13 @@ from beam_pipelines.core.errors import PipelineError, RecipeError, RowError
 from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.dataset.manifest import read_manifest
-from beam_pipelines.pipeline import first_pass_result, output_folder, resume, run_lock
+from beam_pipelines.pipeline import (
+    first_pass_result,
+    output_folder,
+    resume,
+    run_lock,
+    serving_graph,
+)
 from beam_pipelines.pipeline.commit import check_unchanged, commit, is_committed, write_description
 from beam_pipelines.pipeline.kept_tables import has_tables, keep_plan
 from beam_pipelines.pipeline.offending_rows import find_bad_row

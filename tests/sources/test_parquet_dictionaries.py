@@ -191,7 +191,9 @@ def test_the_sample_of_a_range_that_grows_is_bounded_and_tells_the_same(tmp_path
         for part in range(100)
     ]
     samples = [
-        sample for chunk in chunks for sample in _sample(chunk, Share(1.0, 2 * MIB), shuffle=True)
+        sample
+        for chunk in chunks
+        for sample in sample_rows(chunk, Share(1.0, 2 * MIB), shuffle=True)
     ]
     assert (
         sum(sample.batch.nbytes for sample in samples)
