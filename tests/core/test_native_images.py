@@ -89,7 +89,7 @@ def test_pixels_are_those_of_the_definition(options, image, seed, epoch):
 @given(st.data())
 def test_damage_is_left_out_or_has_the_same_pixels(data):
     """Changed and cut bytes never give other pixels."""
-    content = bytearray(encoded(progressive=data.draw(st.booleans())))
+    content = bytearray(encoded((40, 50), "RGB", 2, 30, data.draw(st.booleans())))
     for place in data.draw(st.lists(st.integers(2, len(content) - 1), max_size=3)):
         content[place] = data.draw(st.integers(0, 255))
     content = bytes(content[: data.draw(st.integers(0, len(content)))])

@@ -51,14 +51,20 @@ bool decode(const Text& text, int64_t epoch, const Wish& wish, const libjpeg::Fu
   int eighths = 8;  // of few pixels, more eighths than `least` leave as many: TurboJPEG takes the most
   while (scaled(jpeg.height(), eighths) > height || scaled(jpeg.width(), eighths) > width) --eighths;
   const bool is_whole = cut.left == 0 && cut.top == 0 && cut.right == jpeg.width() && cut.bottom == jpeg.height();
-  if (is_whole && height == wish.height && width == wish.width) return jpeg.decode(eighths, wish.channels, to);
-  const size_t size = static_cast<size_t>(height) * static_cast<size_t>(width) * static_cast<size_t>(wish.channels);
-  if (memory.size() < size) memory.resize(size);
-  if (!jpeg.decode(eighths, wish.channels, memory.data())) return false;
+  Window window{0, 0, height, width};
+  if (is_whole && height == wish.height && width == wish.width) {
+    return jpeg.begin(eighths, wish.channels, &window) && jpeg.decode(window, to);
+  }
   const Box box{static_cast<float>(cut.left / factor), static_cast<float>(cut.top / factor), static_cast<float>(cut.right / factor),
                 static_cast<float>(cut.bottom / factor)};
   try {
-    resize({memory.data(), height, width, wish.channels}, box, wish.height, wish.width, to);
+    window = window_of(height, width, box, wish.height, wish.width);
+    if (!jpeg.begin(eighths, wish.channels, &window)) return false;
+    const size_t lines = static_cast<size_t>(window.height()) + 1;
+    const size_t size = lines * static_cast<size_t>(window.width()) * static_cast<size_t>(wish.channels);
+    if (memory.size() < size) memory.resize(size);
+    if (!jpeg.decode(window, memory.data())) return false;
+    resize({memory.data(), height, width, wish.channels, window}, box, wish.height, wish.width, to);
   } catch (const InvalidData&) {
     return false;
   }

@@ -22,6 +22,8 @@ _FUNCTIONS = (
     "jpeg_read_header",
     "jpeg_start_decompress",
     "jpeg_read_scanlines",
+    "jpeg_crop_scanline",
+    "jpeg_skip_scanlines",
     "jpeg_finish_decompress",
     "jpeg_destroy_decompress",
 )

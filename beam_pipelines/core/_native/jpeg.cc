@@ -10,6 +10,9 @@ namespace native {
 namespace {
 
 constexpr unsigned kLines = 16;
+constexpr int kMargin = 2;  // pixels beside the window that the colors of its edges come from
+
+unsigned scaled(unsigned pixels, int eighths) { return static_cast<unsigned>((uint64_t{pixels} * static_cast<unsigned>(eighths) + 7) / 8); }
 
 // The library calls this in place of a return. No object with a destructor is in the frames between.
 void jump_out(libjpeg::Decoder* decoder) { std::longjmp(*static_cast<std::jmp_buf*>(decoder->client), 1); }
@@ -53,7 +56,7 @@ bool Jpeg::open() {
   return is_common(decoder_);
 }
 
-bool Jpeg::decode(int eighths, int channels, uint8_t* to) {
+bool Jpeg::begin(int eighths, int channels, Window* window) {
   std::jmp_buf place;
   decoder_.client = &place;
   if (NATIVE_CATCH(place)) return false;
@@ -61,15 +64,38 @@ bool Jpeg::decode(int eighths, int channels, uint8_t* to) {
   decoder_.scale = static_cast<unsigned>(eighths);
   decoder_.scale_of = 8;
   call_.start(&decoder_);
-  const size_t height = (size_t{decoder_.image_height} * static_cast<size_t>(eighths) + 7) / 8;
-  const size_t width = (size_t{decoder_.image_width} * static_cast<size_t>(eighths) + 7) / 8;
+  const unsigned height = scaled(decoder_.image_height, eighths), width = scaled(decoder_.image_width, eighths);
   if (decoder_.height != height || decoder_.width != width || decoder_.components != channels) return false;
-  const size_t stride = width * static_cast<size_t>(channels);
-  while (decoder_.line < decoder_.height) {
+  unsigned left = static_cast<unsigned>(std::max(0, window->left - kMargin));
+  unsigned found = std::min(width, static_cast<unsigned>(window->right + kMargin)) - left;
+  if (found < width) {
+    call_.crop_lines(&decoder_, &left, &found);
+    window->left = static_cast<int>(left);
+    window->right = static_cast<int>(left + found);
+  } else {
+    window->left = 0;
+    window->right = static_cast<int>(width);
+  }
+  return true;
+}
+
+bool Jpeg::decode(const Window& window, uint8_t* to) {
+  std::jmp_buf place;
+  decoder_.client = &place;
+  if (NATIVE_CATCH(place)) return false;
+  const size_t stride = static_cast<size_t>(window.width()) * static_cast<size_t>(decoder_.components);
+  const unsigned top = static_cast<unsigned>(window.top), bottom = static_cast<unsigned>(window.bottom);
+  if (top > 0) call_.skip_lines(&decoder_, top);
+  while (decoder_.line < bottom) {
     uint8_t* lines[kLines];
-    const unsigned count = std::min(kLines, decoder_.height - decoder_.line);
-    for (unsigned at = 0; at < count; ++at) lines[at] = to + (decoder_.line + at) * stride;
+    const unsigned count = std::min(kLines, bottom - decoder_.line);
+    for (unsigned at = 0; at < count; ++at) lines[at] = to + (decoder_.line - top + at) * stride;
     call_.read_lines(&decoder_, lines, count);
+  }
+  if (bottom < decoder_.height) {  // skipping to the end would not read the data
+    if (bottom + 1 < decoder_.height) call_.skip_lines(&decoder_, decoder_.height - 1 - bottom);
+    uint8_t* line = to + (bottom - top) * stride;
+    call_.read_lines(&decoder_, &line, 1);
   }
   call_.finish(&decoder_);
   return true;

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "resize.h"
+
 namespace native {
 
 // libjpeg's binary interface 6.2, as far as decoding needs it: its structs have this layout wherever pointers have 64 bits. The
@@ -61,6 +63,8 @@ struct Functions {
   int (*read_header)(Decoder*, int needs_image);
   int (*start)(Decoder*);
   unsigned (*read_lines)(Decoder*, uint8_t** lines, unsigned most);
+  void (*crop_lines)(Decoder*, unsigned* left, unsigned* width);
+  unsigned (*skip_lines)(Decoder*, unsigned count);
   int (*finish)(Decoder*);
   void (*destroy)(Decoder*);
 };
@@ -81,9 +85,13 @@ class Jpeg {
   int height() const { return static_cast<int>(decoder_.image_height); }
   int width() const { return static_cast<int>(decoder_.image_width); }
 
-  // Writes all pixels, [height, width, channels], of the picture at `eighths` / 8 of its size, rounded up; channels are 1 or 3. A
-  // warning of the library is an error.
-  bool decode(int eighths, int channels, uint8_t* to);
+  // Begins to decode the picture at `eighths` / 8 of its size, rounded up, in 1 or 3 channels. Sets `window`, which has at least
+  // the asked-for pixels, to those that `decode` will write.
+  bool begin(int eighths, int channels, Window* window);
+
+  // Writes the window, [height, width, channels], and may write a line more. All data are read: a warning of the library, also
+  // about other parts of the picture, is an error.
+  bool decode(const Window& window, uint8_t* to);
 
  private:
   libjpeg::Functions call_;

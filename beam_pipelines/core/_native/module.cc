@@ -318,7 +318,7 @@ PyObject* py_resize(PyObject*, PyObject* arguments) {
     const auto* data = static_cast<const uint8_t*>(pixels.array->buffers[1]) + pixels.array->offset;
     count = int64_t{new_height} * new_width * channels;
     Buffer out(static_cast<size_t>(count));
-    resize({data, height, width, channels}, box, new_height, new_width, out.data());
+    resize({data, height, width, channels, {0, 0, height, width}}, box, new_height, new_width, out.data());
     resized = out.release(static_cast<size_t>(count));
   });
   return done ? export_array("C", count, resized) : nullptr;

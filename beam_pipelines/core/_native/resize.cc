@@ -23,6 +23,28 @@ struct Weights {
 
 double triangle(double x) { return std::max(0.0, 1.0 - std::fabs(x)); }
 
+void check(int height, int width, const Box& box, int new_height, int new_width) {
+  if (!(0 <= box.left && box.left < box.right && box.right <= static_cast<float>(width) && 0 <= box.top && box.top < box.bottom &&
+        box.bottom <= static_cast<float>(height)) ||
+      new_height < 1 || new_width < 1) {
+    throw InvalidData("found a box that is empty or not within the image");
+  }
+}
+
+struct Reach {
+  int first, end;
+};
+
+Reach reach_of(int length, double center, double widened) {
+  return {std::max(0, static_cast<int>(center - widened + 0.5)), std::min(length, static_cast<int>(center + widened + 0.5))};
+}
+
+// The pixels of a line that all pixels of the result reach.
+Reach reach(int length, float start, float end, int size) {
+  const double scale = static_cast<double>(end - start) / size, widened = std::max(scale, 1.0);
+  return {reach_of(length, start + 0.5 * scale, widened).first, reach_of(length, start + (size - 0.5) * scale, widened).end};
+}
+
 // Pillow has the edges in 32 bits.
 Weights make_weights(int length, float start, float end, int size) {
   const double scale = static_cast<double>(end - start) / size, widened = std::max(scale, 1.0);
@@ -31,8 +53,8 @@ Weights make_weights(int length, float start, float end, int size) {
   std::vector<double> found(static_cast<size_t>(weights.most));
   for (int place = 0; place < size; ++place) {
     const double center = start + (place + 0.5) * scale;
-    const int first = std::max(0, static_cast<int>(center - widened + 0.5));
-    const int count = std::min(length, static_cast<int>(center + widened + 0.5)) - first;
+    const auto [first, reached] = reach_of(length, center, widened);
+    const int count = reached - first;
     double sum = 0;
     for (int k = 0; k < count; ++k) sum += found[static_cast<size_t>(k)] = triangle((k + first - center + 0.5) * (1.0 / widened));
     int32_t* own = weights.values.data() + static_cast<size_t>(place) * static_cast<size_t>(weights.most);
@@ -100,21 +122,29 @@ NATIVE_CLONES void add_lines(const uint8_t* lines, size_t size, const int32_t* w
 
 }  // namespace
 
+Window window_of(int height, int width, const Box& box, int new_height, int new_width) {
+  check(height, width, box, new_height, new_width);
+  const Reach down = reach(height, box.top, box.bottom, new_height), across = reach(width, box.left, box.right, new_width);
+  return {down.first, across.first, down.end, across.end};
+}
+
 void resize(const Pixels& image, const Box& box, int height, int width, uint8_t* to) {
-  if (!(0 <= box.left && box.left < box.right && box.right <= image.width && 0 <= box.top && box.top < box.bottom &&
-        box.bottom <= image.height) ||
-      height < 1 || width < 1) {
-    throw InvalidData("found a box that is empty or not within the image");
-  }
-  const Weights across = make_weights(image.width, box.left, box.right, width);
+  check(image.height, image.width, box, height, width);
+  Weights across = make_weights(image.width, box.left, box.right, width);
   const Weights down = make_weights(image.height, box.top, box.bottom, height);
-  const size_t size = static_cast<size_t>(width) * static_cast<size_t>(image.channels);
+  const Window& window = image.window;
   const int first = down.starts.front(), end = down.starts.back() + down.counts.back();
+  if (first < window.top || end > window.bottom || across.starts.front() < window.left ||
+      across.starts.back() + across.counts.back() > window.right) {
+    throw InvalidData("found fewer pixels than the box reaches");
+  }
+  for (int& start : across.starts) start -= window.left;
+  const size_t size = static_cast<size_t>(width) * static_cast<size_t>(image.channels);
   std::vector<uint8_t> lines(static_cast<size_t>(end - first) * size);
-  const size_t stride = static_cast<size_t>(image.width) * static_cast<size_t>(image.channels);
+  const size_t stride = static_cast<size_t>(window.width()) * static_cast<size_t>(image.channels);
   std::vector<int32_t> wide(stride + 1), sums(size + 1);
   for (int row = first; row < end; ++row) {
-    const uint8_t* line = image.data + static_cast<size_t>(row) * stride;
+    const uint8_t* line = image.data + static_cast<size_t>(row - window.top) * stride;
     uint8_t* made = lines.data() + static_cast<size_t>(row - first) * size;
     if (image.channels == 1) {
       resize_grey(line, across, width, made);

@@ -47,7 +47,7 @@ def run(data: bytes) -> None:
 
 def seeds() -> list[bytes]:
     """Small JPEGs of every kind, to be cropped and resized."""
-    pixels = np.random.default_rng(0).integers(0, 256, (11, 18, 4), np.uint8)
+    pixels = np.random.default_rng(0).integers(0, 256, (35, 50, 4), np.uint8)
     made = []
     for mode in ("RGB", "L", "CMYK"):
         for progressive in (False, True):
@@ -56,8 +56,8 @@ def seeds() -> list[bytes]:
                 bands = np.ascontiguousarray(
                     pixels[..., : len(PIL.Image.new(mode, (1, 1)).getbands())]
                 )
-                PIL.Image.frombytes(mode, (18, 11), bands.tobytes()).save(
-                    data, "JPEG", progressive=progressive, subsampling=sampling
+                PIL.Image.frombytes(mode, (50, 35), bands.tobytes()).save(
+                    data, "JPEG", quality=20, progressive=progressive, subsampling=sampling
                 )
                 made.append(bytes((4, 5, 128 + len(made))) + data.getvalue())
     return made
