@@ -20,8 +20,27 @@ import pyarrow as pa
 from beam_pipelines.core.errors import HIDDEN, DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sql.database import quote
-from beam_pipelines_plugins.databases.names import name_parts
 from beam_pipelines_plugins.databases.options import DatabaseOptions
+
+# A part in quotation marks, or one without dots.
+_PART = re.compile(r'"((?:[^"]|"")+)"(?=\.|$)|([^.]+)')
+
+
+def name_parts(table: str) -> list[str]:
+    """Returns the parts of a table's name: maybe schemas, and the table."""
+    found = _PART.findall(table)
+    return [quoted.replace('""', '"') or plain for quoted, plain in found]
+
+
+def table_name(*parts: str) -> str:
+    """Returns the name of a table for ``name_parts``."""
+    return ".".join(map(_quoted, parts))
+
+
+def _quoted(part: str) -> str:
+    doubled = part.replace('"', '""')
+    return f'"{doubled}"' if "." in part or part.startswith('"') else part
+
 
 # user "shop", role "shop", user 'shop'@'host', 'shop'@'%' in what servers answer.
 _QUOTED = r"(?:\"[^\"]*\"|'[^']*')"

@@ -16,8 +16,8 @@ from beam_pipelines_plugins.databases.database import (
     ServerError,
     Session,
     file_snapshot,
+    table_name,
 )
-from beam_pipelines_plugins.databases.names import table_name
 
 # A view in the file, or a query, reaches no other file and no network.
 _LOCKED = {

@@ -23,8 +23,9 @@ from beam_pipelines_plugins.databases.database import (
     Session,
     file_snapshot,
     guarded,
+    name_parts,
+    table_name,
 )
-from beam_pipelines_plugins.databases.names import name_parts, table_name
 
 _BATCH_ROWS, _SAMPLE_ROWS = 16_384, 10_000
 _STORED = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string(), "blob": pa.binary()}

@@ -34,8 +34,7 @@ from beam_pipelines.tfrecord.part_index import (
     shards_by_index,
     write_index,
 )
-from beam_pipelines_plugins.foreign_index.scan import Scanned, scan_file
-from beam_pipelines_plugins.foreign_index.scan_parquet import scan_parquet
+from beam_pipelines_plugins.foreign_index.scan import Scanned, scan_file, scan_parquet
 
 
 class Indexed(NamedTuple):

@@ -31,8 +31,7 @@ from beam_pipelines.sources.parquet.format import no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines_plugins.formats import excel_columns as columns
 from beam_pipelines_plugins.formats.excel_columns import NearlyError
-from beam_pipelines_plugins.formats.excel_options import ExcelOptions
-from beam_pipelines_plugins.formats.excel_workbook import Table, read_table
+from beam_pipelines_plugins.formats.excel_workbook import ExcelOptions, Table, read_table
 
 # Rows that are converted at a time, from Python's objects.
 _STEP = 16_384

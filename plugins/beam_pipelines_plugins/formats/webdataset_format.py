@@ -38,9 +38,9 @@ from beam_pipelines_plugins.formats.webdataset_layout import (
     Layout,
     Survey,
     layout_of_plan,
+    read_samples,
     reads_object,
 )
-from beam_pipelines_plugins.formats.webdataset_samples import read_samples
 from beam_pipelines_plugins.formats.webdataset_values import MemberError, Values, json_line
 
 _LINE = re.compile(r", line ([0-9]+)(?=[:,])")

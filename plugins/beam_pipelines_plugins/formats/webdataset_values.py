@@ -18,13 +18,14 @@ from beam_pipelines_plugins.formats.webdataset_layout import (
     KEY,
     ONLY_IMAGE,
     Layout,
+    Member,
+    Sample,
     image_columns,
     is_image,
     is_number,
     is_object,
     missing,
 )
-from beam_pipelines_plugins.formats.webdataset_samples import Member, Sample
 
 _INTEGER = re.compile(rb"[+-]?[0-9]{1,19}")
 _MARK = b"\xef\xbb\xbf"

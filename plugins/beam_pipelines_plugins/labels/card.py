@@ -8,8 +8,7 @@ from beam_pipelines.analysis.report.details import Cell, Table
 from beam_pipelines.analysis.report.sampled import Described
 from beam_pipelines.checks.check import Sample
 from beam_pipelines.core.formatting import show_number, show_share
-from beam_pipelines_plugins.labels.relations import Label, Relation
-from beam_pipelines_plugins.labels.sampled import relations_of
+from beam_pipelines_plugins.labels.relations import Label, Relation, relations_of
 
 _WIDEST = 80  # pixels of a bar
 

@@ -8,8 +8,13 @@ from typing import Any
 from beam_pipelines.checks.check import Sample
 from beam_pipelines.encodings.apply import needed
 from beam_pipelines_plugins.labels.giveaways import Giveaway, find_giveaways
-from beam_pipelines_plugins.labels.relations import Label, can_be_label, relations
-from beam_pipelines_plugins.labels.sampled import LabelRelations, relations_of
+from beam_pipelines_plugins.labels.relations import (
+    Label,
+    LabelRelations,
+    can_be_label,
+    relations,
+    relations_of,
+)
 
 
 def leaking_features(sample: Sample, bound: float) -> Iterator[tuple[str, dict[str, Any]]]:

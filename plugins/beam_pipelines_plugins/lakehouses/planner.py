@@ -15,7 +15,6 @@ from beam_pipelines.sources.format import Contents, Planner
 from beam_pipelines.sources.plan import FileInfo, Snapshot, SourcePlan
 from beam_pipelines.storage import file_checksums, files, input_roots
 from beam_pipelines_plugins.lakehouses import delta, iceberg
-from beam_pipelines_plugins.lakehouses.deletes import keep_deletes
 from beam_pipelines_plugins.lakehouses.options import (
     DELTA,
     ICEBERG,
@@ -29,6 +28,7 @@ from beam_pipelines_plugins.lakehouses.snapshots import (
     DataFile,
     Note,
     TableSnapshot,
+    keep_deletes,
     rows_of,
 )
 from beam_pipelines_plugins.lakehouses.table import LakeTable

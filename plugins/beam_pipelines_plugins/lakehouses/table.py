@@ -41,10 +41,9 @@ from beam_pipelines.sources.parquet.format import (
 from beam_pipelines.sources.parquet.pieces import Piece, pieces_of
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.sparse_structs import read_as_sparse
-from beam_pipelines_plugins.lakehouses.deletes import Deletes
 from beam_pipelines_plugins.lakehouses.options import IcebergOptions
 from beam_pipelines_plugins.lakehouses.projection import Projection, project
-from beam_pipelines_plugins.lakehouses.snapshots import By, Positions, note_of
+from beam_pipelines_plugins.lakehouses.snapshots import By, Deletes, Positions, note_of
 
 
 class _Batch(NamedTuple):

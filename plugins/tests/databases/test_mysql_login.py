@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines_plugins.databases.mysql_login import arguments_of
+from beam_pipelines_plugins.databases.mysql import arguments_of
 
 EMPTY = {
     "user": None,

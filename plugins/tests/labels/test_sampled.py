@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from beam_pipelines.checks.check import Sample
 from beam_pipelines.encodings.plan import EncodePlan
-from beam_pipelines_plugins.labels import sampled
+from beam_pipelines_plugins.labels import relations as sampled
 from beam_pipelines_plugins.labels.card import describe_label
 from beam_pipelines_plugins.labels.leaking import leaking_features
 from beam_pipelines_plugins.labels.relations import Label, relations

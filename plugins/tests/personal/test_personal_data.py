@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines_plugins.personal import checksums
-from beam_pipelines_plugins.personal.findings import find_personal
+from beam_pipelines_plugins.personal.check import find_personal
 from beam_pipelines_plugins.personal.scan import scan_batch
 from plugins.tests.personal.personal_corpus import (
     Planted,
