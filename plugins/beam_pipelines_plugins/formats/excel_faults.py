@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 import zipfile
 from collections.abc import Iterator
 
@@ -75,7 +76,9 @@ def of_xlsx(path: str, archive: zipfile.ZipFile, data: bytes, sheet: str) -> Fau
             rows = max(rows, *(int(row) for _, row in places), 0)
             is_suspect = is_suspect or any(one in text for one in _SUSPECTS)
         _check_cells(path, name, rows * max(map(_number, columns), default=0))
-    return _by_openpyxl(data, sheet) if is_suspect else {}
+    with warnings.catch_warnings():  # of what it would not write again
+        warnings.simplefilter("ignore")
+        return _by_openpyxl(data, sheet) if is_suspect else {}
 
 
 def _number(letters: bytes) -> int:
