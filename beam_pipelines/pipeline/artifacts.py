@@ -128,7 +128,8 @@ def write_indexes(
     """
     written = []
     for split in dict.fromkeys(shard.split for shard in shards):
-        own = sorted((shard for shard in shards if shard.split == split), key=_by_path)
+        own = [shard for shard in shards if shard.split == split]
+        own.sort(key=lambda shard: shard.path)
         compression = part_compression_of(own[0].path)
         index = join_indexes([shard.indexed() for shard in own], compression, folder)
         path = index_path(split)
@@ -136,10 +137,6 @@ def write_indexes(
             write_index(file, index)
         written.append(path)
     return written
-
-
-def _by_path(shard: ShardInfo) -> str:
-    return shard.path
 
 
 def _rejected(

@@ -265,16 +265,14 @@ class RowDropper:
         wanted = np.unique(numbers).tolist()
         found = self._positions.find(chunk.range_number, wanted)
         places = dict(zip(wanted, found, strict=True))
+        shown = [name for name in batch.schema.names if not name.startswith("\0")]
         for row, number, reason in zip(rows.tolist(), numbers.tolist(), reasons, strict=True):
-            place = places[number]
-            text = (
-                ""
-                if self.base.private
-                else place.text or (shown_row(_shown(batch.slice(row, 1))) if place.place else "")
-            )
-            yield Rejected(
-                self.base.source.name, place.file, place.place, self.column, reason, text
-            )
+            file, position, text = places[number]
+            if self.base.private:
+                text = ""
+            elif position and not text:
+                text = shown_row(batch.slice(row, 1).select(shown))
+            yield Rejected(self.base.source.name, file, position, self.column, reason, text)
 
 
 class _Drop:
@@ -296,10 +294,6 @@ class _Drop:
 def _send_chunk(chunk: Chunk, column: str, by_files: bool) -> Message:
     left = chunk._replace(batch=chunk.batch.drop_columns([column]))
     return send_chunk(left, _CHUNKS, compresses=not by_files)
-
-
-def _shown(row: pa.RecordBatch) -> pa.RecordBatch:
-    return row.select([name for name in row.schema.names if not name.startswith("\0")])
 
 
 @dataclasses.dataclass

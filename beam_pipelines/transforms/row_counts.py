@@ -232,7 +232,8 @@ def count_source(plan: SourcePlan, chunk_counts: Sequence[ChunkCounts]) -> Sourc
         for _, of_range in itertools.groupby(ordered, lambda counted: counted.range_number)
     )
     stored = tuple(filter(None, stored))
-    shown = first_stored(stored, plan.places, _KEPT_ROWS) if stored else ()
+    rows = itertools.chain.from_iterable(read_stored(stored, plan.places)) if stored else ()
+    shown = tuple(itertools.islice(rows, _KEPT_ROWS))
     return SourceCounts(read, rejected, fingerprints(ordered), stored, shown)
 
 
@@ -321,11 +322,6 @@ def read_stored(stored: StoredRows, places: Mapping[str, int]) -> Iterator[Seque
         rows = [_row(path, line) for path in paths for line in files.read_bytes(path).splitlines()]
         if rows:
             yield sorted(rows, key=lambda row: (places.get(row.file, 0), _number(row.position)))
-
-
-def first_stored(stored: StoredRows, places: Mapping[str, int], most: int) -> tuple[Rejected, ...]:
-    """Returns the first ``most`` rows of ``read_stored``."""
-    return tuple(itertools.islice(itertools.chain.from_iterable(read_stored(stored, places)), most))
 
 
 def write_rejected(path: str, stored: StoredRows, places: Mapping[str, int]) -> None:

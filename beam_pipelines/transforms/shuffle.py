@@ -156,7 +156,9 @@ class DealChunks(beam.PTransform):
             | "Deal"
             >> beam.ParDo(CollectByPartition(_deal, self.output, LoadedShardPlan(self.plan)))
         )
-        opened = self.planned | "OpenShards" >> beam.FlatMap(_open_shards)
+        opened = self.planned | "OpenShards" >> beam.FlatMap(
+            lambda path: ((number, []) for number in load_shard_plan(path).unfinished())
+        )
         return (
             (dealt, opened)
             | beam.Flatten()
@@ -185,10 +187,6 @@ def shards_of(plan: ShardPlan, output: Output, chunk: SpilledChunk) -> list[int]
         numbers = np.unique(places // shards.partitions_per_shard)
     found = (numbers + shards.first_shard).tolist()
     return [number for number in found if number not in plan.finished]
-
-
-def _open_shards(path: str) -> Iterator[tuple[int, Sequence[DealtChunk]]]:
-    return ((number, []) for number in load_shard_plan(path).unfinished())
 
 
 def _order(shard: int, dealt: Iterable[Sequence[Any]]) -> DealtShard:

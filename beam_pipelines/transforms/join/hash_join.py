@@ -98,9 +98,7 @@ def count_names(how: JoinHow, number: int) -> tuple[str, str, str, str]:
 
 def count_null_keys(batch: pa.RecordBatch, on: Sequence[str]) -> int:
     """Returns the rows with a null in a key column."""
-    valid = int(np.count_nonzero(all_valid([batch.column(name) for name in on])))
-    rows: int = batch.num_rows
-    return rows - valid
+    return int(np.count_nonzero(~all_valid([batch.column(name) for name in on])))
 
 
 def join_batch(
@@ -123,9 +121,8 @@ def join_batch(
     left_rows, right_rows = _pair_rows(index.keys, keys, matches, how)
     left = batch if left_rows is None else take_rows(batch, left_rows)
     right = index.added.take(pa.array(right_rows, mask=right_rows < 0))
-    joined = pa.RecordBatch.from_arrays(
-        left.columns + right.columns, schema=joined_schema(left.schema, right.schema)
-    )
+    schema = pa.schema([*left.schema, *right.schema])
+    joined = pa.RecordBatch.from_arrays(left.columns + right.columns, schema=schema)
     counts = (*summed_matches(matches), count_null_keys(batch, on))
     return joined, dict(zip(count_names(how, number), counts, strict=True))
 
@@ -144,11 +141,6 @@ def summed_matches(matches: Rows) -> tuple[int, int, int]:
 def _matches(index: KeyIndex, keys: Rows) -> Rows:
     matches: Rows = np.where(keys == NO_KEY, 0, np.diff(index.starts, append=0)[keys])
     return matches
-
-
-def joined_schema(left: pa.Schema, added: pa.Schema) -> pa.Schema:
-    """Returns the columns of the left side and then the added ones."""
-    return pa.schema([*left, *added])
 
 
 def _pair_rows(
