@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import BinaryIO, Protocol, cast
 
 import google_crc32c
@@ -123,6 +123,24 @@ def unread(path: str, name: str) -> DataError:
         f"{path}: found a file compressed with {name}, which is not read, expected gzip (.gz), "
         "bzip2 (.bz2), zstd (.zst) or none; of archives zip (.zip) and tar (.tar, .tar.gz, .tgz, "
         ".tar.bz2, .tar.zst). Decompress it, or compress it so."
+    )
+
+
+def not_as_named(
+    path: str, found: str, compression: str, read: Collection[str] = CODEC_FOR_COMPRESSION
+) -> str:
+    """Returns the error of a file with another compression than expected.
+
+    Args:
+      path: of the file.
+      found, compression: the compression that it has, and the expected one; or ``none``.
+      read: those that its format reads.
+    """
+    shown = "no compression" if found == "none" else found
+    is_read = found == "none" or found in read
+    cure = f"Set 'compression: {found}' of the source." if is_read else "Decompress it."
+    return (
+        f"{path}: found {shown}, expected {compression} by the file's name or 'compression'. {cure}"
     )
 
 
@@ -253,6 +271,11 @@ def decompressed_blocks(
             raise DataError(
                 f"{path}: cannot be read: {error}. Check the storage, and run again."
             ) from error
+        found = compression
+        with contextlib.suppress(OSError), files.open_read(path) as again:
+            found = name_of_start(again.read(START_BYTES)) or "none"
+        if found != compression:
+            raise DataError(not_as_named(path, found, compression)) from error
         raise DataError(
             f"{path}: found damaged {compression} data, expected a whole file: {error}. "
             "Get the file again, or set 'compression' of the source if it is compressed otherwise."

@@ -212,6 +212,19 @@ def test_damaged_compression_is_an_error(tmp_path: Path, suffix: str) -> None:
         read_rows(path)
 
 
+@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("own", ["", *COMPRESS])
+def test_compressed_otherwise_than_named(tmp_path: Path, suffix: str, own: str) -> None:
+    """The error names the compression that reads the file."""
+    path = tmp_path / f"a.csv{suffix}"
+    path.write_bytes(COMPRESS.get(own, bytes)(b"a,b\n1,2\n"))
+    if own != suffix:
+        with pytest.raises(DataError, match="Set 'compression: ") as caught:
+            read_rows(path)
+        compression = str(caught.value).split("'")[-2].split(": ")[1]
+        assert read_rows(path, compression=compression) == [{"a": 1, "b": 2}]
+
+
 HEAD = "id,age,name\n"
 BAD = [
     ("1,n/b,x\n", "line 4, column 'age': found 'n/b', expected an integer from -128 to 127. Add 'n/b' to 'nulls'"),

@@ -28,7 +28,12 @@ from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.core.manifest import parse_manifest
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.compression import ChecksummedFile, CountedFile, name_of_start
+from beam_pipelines.sources.compression import (
+    ChecksummedFile,
+    CountedFile,
+    name_of_start,
+    not_as_named,
+)
 from beam_pipelines.sources.format import Rows, empty_batch, problem
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files, input_files
@@ -171,13 +176,7 @@ def _other_compression(path: str, compression: Compression) -> str:
         found = "zlib"
     if found in ("", compression):
         return ""
-    shown = "no compression" if found == "none" else found
-    wanted = "none" if compression == "none" else compression
-    if found in ("none", "gzip", "zlib"):
-        cure = f"Set 'compression: {found}' of the source."
-    else:
-        cure = "TFRecord files are compressed with gzip or zlib. Decompress it."
-    return f"{path}: found {shown}, expected {wanted} by the file's name or 'compression'. {cure}"
+    return not_as_named(path, found, compression, ("gzip", "zlib"))
 
 
 @dataclasses.dataclass(frozen=True)
