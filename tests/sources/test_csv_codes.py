@@ -124,16 +124,17 @@ def test_long_numbers_among_fractions_are_asked_about(tmp_path: Path, cell: str)
     assert read_rows(path, types={"a": "float64"})[0]["a"] == float(cell)
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_header_among_numbers(tmp_path: Path, end: str) -> None:
+def test_a_header_among_numbers(tmp_path: Path, end: str, mark: str) -> None:
     """No type follows from it; it is a bad row."""
-    lines = ["a,b", *["1,2.5"] * 3, "a,b", "3,4", "a,b"]
+    lines = ["a,b", *["1,2.5"] * 3, f"{mark}a,b", "3,4", f"{mark}a,b"]
     path = write(tmp_path / "a.csv", end.join(lines) + end)
     assert types_of(path) == {"a": "int64", "b": "double"}
     (finding,) = plan_of(path).decisions
     assert finding.startswith(f"headers among the rows: 2, first in {path}, line 5")
     assert "on_error: {reject: 2}" in finding
-    with pytest.raises(DataError, match=r"line 5, column 'a': found 'a', .*a header again"):
+    with pytest.raises(DataError, match=r"line 5, column 'a': found '.*a', .*a header again"):
         read_rows(path)
     _, counts, _ = read.read_table(plan_of(path), reject=True)
     assert counts == {"read": 4, "rejected": 2}

@@ -66,7 +66,7 @@ def cure(field: pa.Field, found: str) -> str:
         return (
             f"Set 'encoding' of the source, such as cp1252, or declare 'types: {{{key}: bytes}}'."
         )
-    if found.strip() == field.name:
+    if found.removeprefix("\ufeff").strip() == field.name:
         return (
             "It is the name of the column: if the line is a header again, as in files that were "
             "put together, remove it, or leave such rows out with 'on_error: {reject: 10}'."

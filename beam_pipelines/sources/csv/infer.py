@@ -161,6 +161,9 @@ def _bodies(
     has_header = source.options_of(CsvOptions).header is not False
     for file, body in blocks.sample_bodies(source, sampled, dialect):
         records = cut_preamble(body, source)
+        # Files that were put together have their marks in the middle.
+        data = records.data.replace(b"\n" + blocks.BYTE_ORDER_MARK, b"\n")
+        records = records._replace(data=data)
         if has_header and body.begins_file:
             records, own = cut_header(records, dialect, file.path, source)
             check_same_columns(first.path, names, file.path, own)
