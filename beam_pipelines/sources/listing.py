@@ -239,7 +239,7 @@ class _Lister:
                 f"found {unknown[0].path}, whose suffix is of no format, in {folder}, expected "
                 "files of data. Set 'format' if they are of one. For a row a file of other kinds, "
                 f"such as sounds, pack them: 'tar cf files.tar -C {folder} .'; 'format: "
-                "webdataset' reads their bytes."
+                "webdataset' reads their bytes. Pictures are read as JPEG, PNG, BMP, GIF and WebP."
             )
         return next(iter(of_format.values()))
 
