@@ -113,6 +113,15 @@ BREAKS = {
 }
 
 
+# Rows of each split, by the example's patterns of files.
+_IDX = {"train": 60, "test": 20}
+SIZES = {
+    **dict.fromkeys(("mnist", "mnist_pixels", "mnist_raw", "fashion_mnist"), _IDX),
+    "cifar10": {"train": 60, "test": 12},
+    "cifar100": {"train": 100, "test": 20},
+}
+
+
 def prepare(name: str, folder: Path, repository: Path) -> Plan:
     """Puts an example, the schemas and its data in their places.
 
@@ -140,6 +149,8 @@ def test_data_as_it_is_handed_out_passes(tmp_path: Path, repository: Path, name:
     folder = tmp_path / "found"
     options = RunOptions(str(folder), quiet=True)
     convert.validate(prepare(name, tmp_path, repository), options)
+    sizes = {split: one.rows for split, one in read_statistics(str(folder)).items()}
+    assert sizes == SIZES.get(RECIPES[name][0], sizes)
     found = sorted((folder / "anomalies").glob("Split-*/SchemaDiff.pb"))
     assert len(found) == 2
     for path in found:

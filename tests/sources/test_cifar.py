@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import os
 import pickle
-import shutil
 import tarfile
 from pathlib import Path
 
@@ -17,12 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset import loader
-from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.recipes import load
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources.archives import tar
 from beam_pipelines.sources.images import cifar
 from beam_pipelines.sources.images.png import encode_pngs
@@ -371,62 +364,3 @@ def test_headers_of_an_archive_are_bounded(tmp_path: Path, monkeypatch: pytest.M
         )
     with pytest.raises(DataError, match=r"a\.tar: found a damaged archive.*a header of 2,"):
         plan_of(path, format="cifar")
-
-
-def test_the_recipe_works(tmp_path: Path, repository: Path, archive: Path) -> None:
-    """The example's recipe, unchanged, on an archive of the original's name.
-
-    It checks splits by batch, the frozen schema, labels and pixels.
-    """
-    for folder in ("examples/cifar", "schemas"):
-        shutil.copytree(repository / folder, tmp_path / folder)
-    for name in (".demo/cifar", "out"):
-        (tmp_path / name).mkdir(parents=True)
-    shutil.copy(archive, tmp_path / ".demo/cifar")
-    recipe = load(str(tmp_path / "examples/cifar/cifar10.yaml"))
-    out = tmp_path / "out" / "cifar10"
-    convert.convert(make_plan(recipe), str(out), quiet=True)
-    manifest = json.loads((out / "dataset.json").read_text())
-    assert {name: split["rows"] for name, split in manifest["splits"].items()} == {
-        "train": 100,
-        "test": 20,
-    }
-    assert manifest["labels"] == {"image/class/label": list(CIFAR10)}
-    assert (out / "labels.txt").read_text().splitlines()[:2] == ["0:airplane", "1:automobile"]
-    assert len(manifest["sources"]["photographs"]["files"]) == 6
-    pictures, labels = colour_digits(120)
-    loaded = loader.load(str(out), "test", batch_size=8, shuffle=False, images=True)
-    found = [
-        (pixels, label)
-        for features, label in loaded
-        for pixels, label in zip(features["image/encoded"].numpy(), label.numpy(), strict=True)
-    ]
-    assert sorted((pixels.tobytes(), int(label.item())) for pixels, label in found) == sorted(
-        (picture.tobytes(), int(label))
-        for picture, label in zip(pictures[100:], labels[100:], strict=True)
-    )
-
-
-def test_the_recipe_of_cifar100_divides_by_batch(tmp_path: Path, repository: Path) -> None:
-    """The example's recipe for CIFAR-100, unchanged, plans.
-
-    Each of the two batches is in its split, and the class has its labels.
-    """
-    for folder in ("examples/cifar", "schemas"):
-        shutil.copytree(repository / folder, tmp_path / folder)
-    pictures, _ = colour_digits(30)
-    members = {
-        "train": image_sets.cifar100_batch(pictures[:20], range(20)),
-        "test": image_sets.cifar100_batch(pictures[20:], range(10)),
-        "meta": image_sets.cifar100_meta(),
-    }
-    write_archive(tmp_path / ".demo/cifar/cifar-100-python.tar.gz", "cifar-100-python", members)
-    recipe = load(str(tmp_path / "examples/cifar/cifar100.yaml"))
-    plan = make_plan(recipe)
-    assert plan.labels == {"image/class/label": FINE, "image/class/coarse/label": COARSE}
-    found = {}
-    for byte_range in plan.base.ranges:
-        (chunk,) = read.read_range(plan.base, byte_range, {}, reject=False)
-        (part,) = [part for part in split_chunk(plan.split, chunk) if isinstance(part, Chunk)]
-        found[part.split] = part.batch.num_rows
-    assert found == {"train": 20, "test": 10}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.dataset import loader
-from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.sources import planner
 from beam_pipelines.sources.images.idx import IdxOptions
 from beam_pipelines.transforms import read
@@ -334,43 +329,3 @@ def test_files_of_one_source_agree(tmp_path: Path) -> None:
         match=r"b\.idx: found ubyte 3×2×3, expected items as those of .*a\.idx, which has ubyte 3×2×2",
     ):
         plan_of(tmp_path / "*.idx")
-
-
-@pytest.mark.parametrize("name", ["recipe", "fashion", "pixels"])
-def test_the_recipes_work(tmp_path: Path, repository: Path, name: str) -> None:
-    """The example's recipes, unchanged, on files of the originals' names.
-
-    They check splits, labels as numbers or one-hot, and pixels.
-    """
-    for folder in ("examples/mnist", "schemas"):
-        shutil.copytree(repository / folder, tmp_path / folder)
-    pictures, labels = write_mnist(
-        tmp_path / ".demo" / ("fashion-mnist" if name == "fashion" else "mnist"), 60, 20
-    )
-    recipe = load(str(tmp_path / f"examples/mnist/{name}.yaml"))
-    out = tmp_path / "out"
-    convert.convert(make_plan(recipe), str(out), quiet=True)
-    manifest = json.loads((out / "dataset.json").read_text())
-    assert {split: entry["rows"] for split, entry in manifest["splits"].items()} == {
-        "train": 60,
-        "test": 20,
-    }
-    feature = "image/pixels" if name == "pixels" else "image/encoded"
-    loaded = loader.load(str(out), "test", batch_size=8, shuffle=False, images=name != "pixels")
-    found = [
-        (pixels.reshape(28, 28), label)
-        for features, batch_labels in loaded
-        for pixels, label in zip(features[feature].numpy(), batch_labels.numpy(), strict=True)
-    ]
-    if name == "pixels":
-        found = [
-            (np.round(pixels * 255).astype(np.uint8), np.flatnonzero(label))
-            for pixels, label in found
-        ]
-    assert sorted((pixels.tobytes(), int(label.item())) for pixels, label in found) == sorted(
-        (picture.tobytes(), int(label))
-        for picture, label in zip(pictures[60:], labels[60:], strict=True)
-    )
-    assert manifest["labels"] == (
-        {LABEL: list(recipe.sources["clothes"].options["idx"].classes)} if name == "fashion" else {}
-    )
