@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from beam_pipelines.cli import main as main_module
+from tests.support.contents import contents
 
 pytestmark = pytest.mark.end_to_end
 
@@ -124,10 +125,10 @@ def test_bad_recipe(case: str, folder: pathlib.Path, capsys: pytest.CaptureFixtu
     """A wrong recipe ends with status 2 and each problem's line."""
     files, text, messages = BAD_RECIPES[case]
     write(folder, {"a.csv": GOOD, **files, "r.yaml": text})
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    before = contents(folder)
     assert convert("r.yaml") == 2
     printed = capsys.readouterr()
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert contents(folder) == before
     (folder / "out" / "dataset.json").unlink(missing_ok=True) if (folder / "out").is_dir() else None
     check(printed, folder, *messages)
 

@@ -14,6 +14,7 @@ from beam_pipelines.cli.main import run
 from beam_pipelines.pipeline.planning import plan_recipe
 from beam_pipelines.recipe.settings import read_setting
 from tests.sources.test_tfrecord_sequences import sequence, write_records
+from tests.support.read_examples import read_records
 
 RAGGED = [[[1.0, 2.0], [3.0]], [[4.0], None]]
 LISTS: dict[str, list[list[list[Any] | None]]] = {
@@ -98,5 +99,4 @@ def parsed(serialized: list[bytes]) -> list[tf.train.SequenceExample]:
 
 def converted(folder: str) -> list[tf.train.SequenceExample]:
     """Returns the records of a dataset, by TensorFlow."""
-    paths = sorted(map(str, Path(folder).glob("examples/Split-train/*")))
-    return parsed([one.numpy() for one in tf.data.TFRecordDataset(paths, "GZIP")])
+    return parsed(read_records(Path(folder)))

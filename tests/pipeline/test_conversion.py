@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import random
 from collections import Counter
@@ -21,7 +20,9 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import plan as plan_module
+from tests.support.contents import TIMED, contents
 from tests.support.kernels import without_kernels
+from tests.support.read_examples import read_records
 
 pytestmark = pytest.mark.end_to_end
 
@@ -90,16 +91,6 @@ def converted(
     )
 
 
-def digests(dataset: Path) -> dict[str, str]:
-    """Returns file -> SHA-256, without the files that hold timings and strategies."""
-    told = ("dataset.json", "report.html")
-    paths = [path for path in dataset.rglob("*") if path.is_file() and path.name not in told]
-    return {
-        str(path.relative_to(dataset)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(paths)
-    }
-
-
 def records(dataset: Path) -> dict[str, bytes]:
     """Returns file -> decompressed bytes, of shards, schema and statistics."""
     paths = [path for path in dataset.rglob("*") if path.is_file()]
@@ -114,11 +105,7 @@ def records(dataset: Path) -> dict[str, bytes]:
 
 def examples(dataset: Path, split: str) -> list[tf.train.Example]:
     """Reads a split with TensorFlow alone."""
-    shards = sorted(str(path) for path in (dataset / "examples" / f"Split-{split}").iterdir())
-    return [
-        tf.train.Example.FromString(record.numpy())
-        for record in tf.data.TFRecordDataset(shards, "GZIP")
-    ]
+    return [tf.train.Example.FromString(record) for record in read_records(dataset, split)]
 
 
 def value(example: tf.train.Example, name: str) -> Any:
@@ -213,7 +200,7 @@ def test_the_way_does_not_matter(data: Path, tmp_path: Path) -> None:
     Without the kernels the records are the same.
     """
     converted(data, tmp_path / "one")
-    expected = digests(tmp_path / "one")
+    expected = contents(tmp_path / "one", TIMED)
     ways: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         "processes": (("--direct_num_workers=2", "--direct_running_mode=multi_processing"), {}),
         "threads": (("--direct_num_workers=4", "--direct_running_mode=multi_threading"), {}),
@@ -222,7 +209,7 @@ def test_the_way_does_not_matter(data: Path, tmp_path: Path) -> None:
     }
     for name, (options, arguments) in ways.items():
         converted(data, tmp_path / name, *options, **arguments)
-        found = digests(tmp_path / name)
+        found = contents(tmp_path / name, TIMED)
         assert found == expected, name
     with without_kernels():  # another compressor: the same records in other bytes
         converted(data, tmp_path / "reference")
@@ -313,11 +300,11 @@ def test_a_key_of_the_base_source_has_to_be_unique(tmp_path: Path) -> None:
 def test_output_that_exists(data: Path, tmp_path: Path) -> None:
     """A dataset is replaced only with --overwrite, and other files never."""
     converted(data, tmp_path / "out")
-    before = digests(tmp_path / "out")
+    before = contents(tmp_path / "out", TIMED)
     with pytest.raises(RecipeError, match="there is a dataset already"):
         converted(data, tmp_path / "out")
     converted(data, tmp_path / "out", overwrite=True)
-    assert digests(tmp_path / "out") == before
+    assert contents(tmp_path / "out", TIMED) == before
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_text("meow")
     with pytest.raises(RecipeError, match="expected an empty or new folder"):
@@ -328,13 +315,13 @@ def test_output_that_exists(data: Path, tmp_path: Path) -> None:
 def test_a_failed_overwrite_keeps_the_old_dataset(data: Path, tmp_path: Path) -> None:
     """When the new conversion fails, the old dataset is complete."""
     converted(data, tmp_path / "out")
-    before = digests(tmp_path / "out")
+    before = contents(tmp_path / "out", TIMED)
     broken = RECIPE.replace("seconds > 300", "CAST(comment AS INTEGER) > 1").replace(
         "STRATEGY", "broadcast"
     )
     with pytest.raises(DataError):
         converted(data, tmp_path / "out", recipe=broken, overwrite=True)
-    assert digests(tmp_path / "out") == before
+    assert contents(tmp_path / "out", TIMED) == before
     verify_dataset(str(tmp_path / "out"))
 
 

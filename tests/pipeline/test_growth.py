@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import shutil
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline import commit
 from beam_pipelines.storage import file_changes
+from tests.support.contents import contents
 
 pytestmark = pytest.mark.end_to_end
 
@@ -135,15 +135,6 @@ def test_a_dataset_without_encodings_grows(tmp_path, monkeypatch):
     assert sorted(batch["n"].tolist()) == [1, 2, 3, 4, 5]
 
 
-def digests(folder: Path) -> dict[str, str]:
-    """Returns path -> SHA-256 of all files of a folder."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in paths
-    }
-
-
 class StoppedError(Exception):
     """Simulates the end of the process."""
 
@@ -168,7 +159,7 @@ def test_a_commit_that_is_killed_can_be_repeated(folder, tmp_path, monkeypatch, 
 
     This holds after any of the moves, and a retry makes the new dataset.
     """
-    expected = digests(folder / "both")
+    expected = contents(folder / "both")
     paths = [*(path for path in expected if path != "dataset.json"), "dataset.json"]
     for count in range(40):
         output = tmp_path / str(count)
@@ -189,7 +180,7 @@ def test_a_commit_that_is_killed_can_be_repeated(folder, tmp_path, monkeypatch, 
         assert (output / "dataset.json").exists() == is_done
         commit._replace(str(output), temporary, paths)
         shutil.rmtree(temporary)
-        assert digests(output) == expected
+        assert contents(output) == expected
         if is_done:
             break
     assert is_done

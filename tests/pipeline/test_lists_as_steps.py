@@ -23,6 +23,7 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from tests.support.protos import fill
+from tests.support.read_examples import read_records
 
 pytestmark = pytest.mark.end_to_end
 
@@ -48,12 +49,6 @@ def recipe(path: str, types: str = TYPES, **changes: str) -> str:
         kept = [line for line in text.splitlines() if not line.startswith(f"{section}:")]
         text = "\n".join([*kept, *([f"{section}: {value}"] if value else [])])
     return text
-
-
-def records(dataset: Path) -> list[bytes]:
-    """Returns the serialized examples, as TensorFlow reads them."""
-    files = sorted(str(path) for path in (dataset / "examples" / "Split-train").iterdir())
-    return [record.numpy() for record in tf.data.TFRecordDataset(files, "GZIP")]
 
 
 def by_tensorflow(row: dict[str, Any]) -> bytes:
@@ -113,20 +108,20 @@ def dataset(folder: Path) -> Path:
 
 def test_records_are_those_of_tensorflow(dataset: Path) -> None:
     """Null, an empty step and an empty list stay three things."""
-    assert records(dataset) == [by_tensorflow(row) for row in ROWS]
+    assert read_records(dataset) == [by_tensorflow(row) for row in ROWS]
     verify_dataset(str(dataset))
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow", "rows.tfrecord"])
 def test_formats_give_the_same_records(folder: Path, dataset: Path, name: str) -> None:
     """Every source with lists of lists gives the same bytes."""
-    assert records(converted(folder, recipe(name), f"{name}.out")) == records(dataset)
+    assert read_records(converted(folder, recipe(name), f"{name}.out")) == read_records(dataset)
 
 
 def test_an_import_gives_the_same_records(folder: Path, dataset: Path) -> None:
     """The shards are a source themselves."""
     again = converted(folder, recipe("dataset/examples/Split-*/*"), "again")
-    assert records(again) == records(dataset)
+    assert read_records(again) == read_records(dataset)
 
 
 def schema_of(dataset: Path) -> schema_pb2.Schema:
@@ -229,7 +224,7 @@ def test_lists_of_grouped_rows_become_steps(folder: Path) -> None:
     output = converted(folder, GROUPED, "grouped")
     verify_dataset(str(output))
     found = {}
-    for record in records(output):
+    for record in read_records(output):
         lists = tf.train.SequenceExample.FromString(record).feature_lists.feature_list
         times = tuple(feature.int64_list.value[0] for feature in lists["time"].feature)
         found[times] = [

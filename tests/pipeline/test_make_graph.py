@@ -9,6 +9,7 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
+from tests.support.contents import contents
 
 RECIPE = """
 name: rides
@@ -19,15 +20,6 @@ encode:
 label: late
 split: {train: 0.5, eval: 0.5}
 """
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    """Returns relative path -> content of the files in a folder."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 @pytest.mark.end_to_end
@@ -43,18 +35,18 @@ def test_a_later_graph_is_the_one_of_the_conversion(tmp_path, capsys):
     assert run(["convert", recipe, "-o", str(whole), "--set", "output.serving=true"]) == 0
     assert "serving " not in capsys.readouterr().out
     assert not (out / "transform_graph" / "transform_fn").exists()
-    before = tree(out)
+    before = contents(out)
     bp.open(out).encoder()({"km": 3, "town": "ulm"})
     assert run(["graph", str(out)]) == 0
     assert capsys.readouterr().out.strip() == str(out / "transform_graph" / "transform_fn")
-    after = tree(out)
+    after = contents(out)
     manifest = {"dataset.json": after["dataset.json"]}  # has the checksums of the graph
     assert (before | manifest).items() <= after.items()
-    assert tree(out / "transform_graph") == tree(whole / "transform_graph")
+    assert contents(out / "transform_graph") == contents(whole / "transform_graph")
     assert bp.verify(out).rows == 45
-    done = tree(out)
+    done = contents(out)
     bp.make_graph(out)
-    assert tree(out) == done
+    assert contents(out) == done
     shutil.rmtree(out / "transform_graph")
     with pytest.raises(bp.DataError, match="found a dataset without encodings"):
         bp.make_graph(out)

@@ -20,6 +20,7 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from tests.sources.support import read_rows
+from tests.support.read_examples import read_records
 
 ZEROS: dict[str, tuple[pa.DataType, Any]] = {
     "int": (pa.int64(), 0),
@@ -113,9 +114,9 @@ def test_parsed_by_hand(rows: tuple[Path, list[dict[str, Any]]]) -> None:
     """TensorFlow's own function parses batches by the schema's specs to the same."""
     folder, expected = rows
     info = loader.info(folder)
-    (shard,) = (folder / "examples" / "Split-train").iterdir()
-    records = [record.numpy() for record in tf.data.TFRecordDataset(str(shard))]
-    _, lists, _ = tf.io.parse_sequence_example(records, info.feature_spec(), info.sequence_spec())
+    _, lists, _ = tf.io.parse_sequence_example(
+        read_records(folder), info.feature_spec(), info.sequence_spec()
+    )
     for name in ZEROS:
         wanted = [
             [[v.encode() if isinstance(v, str) else v] for v in row[f"l_{name}"] or []]

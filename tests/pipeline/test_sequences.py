@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import random
 import runpy
 import shutil
@@ -196,12 +195,6 @@ def converted(data: Path, output: Path, recipe: str, *options: str, **arguments:
     )
 
 
-def records(folder: Path, split: str) -> list[bytes]:
-    """Reads a split with TensorFlow alone."""
-    shards = sorted(str(path) for path in (folder / "examples" / f"Split-{split}").iterdir())
-    return [record.numpy() for record in tf.data.TFRecordDataset(shards, "GZIP")]
-
-
 def steps(example: tf.train.SequenceExample, name: str) -> list[Any]:
     """Returns a feature list's values, None for steps without one."""
     found = []
@@ -234,7 +227,7 @@ def test_grouped_rows_are_all_there(data: Path, grouped: Path) -> None:
                 expected.setdefault(row["user"], []).append(row)
     seen = set()
     for split in ("train", "eval"):
-        for record in records(grouped, split):
+        for record in read_records(grouped, split):
             example = tf.train.SequenceExample.FromString(record)
             user = example.context.feature["user"].bytes_list.value[0].decode()
             assert user not in seen
@@ -264,20 +257,7 @@ def test_grouping_is_deterministic(data, grouped, tmp_path, monkeypatch, options
     monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (9_000,))
     monkeypatch.setattr("beam_pipelines.transforms.group.PARTITION_BYTES", 30_000)
     converted(data, tmp_path / "out", VISITS, *options, exchange=exchange)
-    assert digests(tmp_path / "out") == digests(grouped)
-
-
-def digests(folder: Path) -> dict[str, str]:
-    """Returns file -> SHA-256, without the files that hold timings."""
-    paths = [
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and path.name not in ("dataset.json", "report.html")
-    ]
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in paths
-    }
+    assert contents(tmp_path / "out", TIMED) == contents(grouped, TIMED)
 
 
 LISTS = """
@@ -308,7 +288,7 @@ def test_lists_become_feature_lists(data: Path, lists: Path) -> None:
     rows = rows_by_id(data)
     count = 0
     for split in ("train", "eval"):
-        for record in records(lists, split):
+        for record in read_records(lists, split):
             example = tf.train.SequenceExample.FromString(record)
             row = rows[example.context.feature["id"].int64_list.value[0]]
             assert set(example.feature_lists.feature_list) == {
@@ -337,7 +317,7 @@ def test_tfx_parses_by_our_schema(name: str, request: pytest.FixtureRequest) -> 
     folder = request.getfixturevalue(name)
     schema = read_schema(folder)
     context_spec, list_spec = tensor_representation_util.CreateTfSequenceExampleParserConfig(schema)
-    some = records(folder, "train")[:50]
+    some = read_records(folder, "train")[:50]
     _, sequences, _ = tf.io.parse_sequence_example(some, context_spec, list_spec)
     decoder = SequenceExamplesToRecordBatchDecoder("##SEQUENCE##", schema.SerializeToString())
     decoded = decoder.DecodeBatch(some).to_pylist()
@@ -362,7 +342,7 @@ def test_tfx_reads_the_records(grouped: Path) -> None:
     options = TensorFlowDatasetOptions(batch_size=1000, num_epochs=1, shuffle=False)
     [batch] = reader.TensorFlowDataset(options)
     prices = {}
-    for record in records(grouped, "train"):
+    for record in read_records(grouped, "train"):
         example = tf.train.SequenceExample.FromString(record)
         [user] = example.context.feature["user"].bytes_list.value
         prices[user] = [[] if price is None else [price] for price in steps(example, "price")]
@@ -407,7 +387,9 @@ def test_statistics_know_steps(grouped: Path) -> None:
     stats = {tuple(feature.path.step): feature for feature in features.features}
     assert ("city",) in stats
     outer, inner = stats["##SEQUENCE##", "price"].num_stats.common_stats.presence_and_valency_stats
-    train = [tf.train.SequenceExample.FromString(record) for record in records(grouped, "train")]
+    train = [
+        tf.train.SequenceExample.FromString(record) for record in read_records(grouped, "train")
+    ]
     prices = [price for example in train for price in steps(example, "price")]
     assert (outer.tot_num_values, outer.num_non_missing, outer.num_missing) == (
         len(prices),
@@ -446,7 +428,7 @@ def test_load_gives_ragged_batches(data: Path, lists: Path) -> None:
 def test_load_keeps_null_steps(grouped: Path) -> None:
     """With null steps a feature list is ragged [batch, steps, values]."""
     (batch,) = loader.load(grouped, "train", batch_size=500, shuffle=False)
-    for place, record in enumerate(records(grouped, "train")):
+    for place, record in enumerate(read_records(grouped, "train")):
         prices = steps(tf.train.SequenceExample.FromString(record), "price")
         assert batch["price"][place].to_list() == [
             [] if price is None else [price] for price in prices
@@ -459,7 +441,7 @@ def test_load_gives_padded_batches(name: str, request: pytest.FixtureRequest) ->
     """With padding, feature lists are dense; null steps are filled."""
     folder = request.getfixturevalue(name)
     (batch,) = loader.load(folder, "eval", batch_size=500, shuffle=False, label=False, padding=-1)
-    for place, record in enumerate(records(folder, "eval")):
+    for place, record in enumerate(read_records(folder, "eval")):
         example = tf.train.SequenceExample.FromString(record)
         for feature in list_features(folder):
             filler = b"" if batch[feature].dtype == tf.string else -1
@@ -494,7 +476,7 @@ def test_batches_of_similar_lengths_as_the_page_makes_them(repository, lists, tm
     lengths = [int((row != b"").sum()) for batch in found for row in batch]
     wanted = [
         len(steps(tf.train.SequenceExample.FromString(record), "words"))
-        for record in records(lists, "train")
+        for record in read_records(lists, "train")
     ]
     assert 0 in wanted
     assert sorted(lengths) == sorted(wanted)
@@ -512,7 +494,7 @@ def test_load_parses_what_is_asked_for(lists: Path) -> None:
 def test_inspect_shows_steps(grouped: Path) -> None:
     """``inspect`` shows feature lists as lists, and null steps as missing."""
     (shown,) = inspect_examples(str(grouped), 1)
-    days = steps(tf.train.SequenceExample.FromString(records(grouped, "train")[0]), "day")
+    days = steps(tf.train.SequenceExample.FromString(read_records(grouped, "train")[0]), "day")
     assert f"day     [{', '.join(map(str, days[:8]))}, … {len(days)} values]" in shown
     shard = min((grouped / "examples" / "Split-train").iterdir())
     (alone,) = inspect_examples(str(shard), 1)

@@ -24,6 +24,7 @@ from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
+from tests.support.read_examples import read_records
 
 pytestmark = pytest.mark.end_to_end
 
@@ -50,11 +51,9 @@ def examples(dataset: Path, split: str = "train") -> list[Row]:
 
     A feature is its only value, a list of several values, or nothing.
     """
-    shards = sorted(str(path) for path in (dataset / "examples" / f"Split-{split}").iterdir())
-    compression = {".gz": "GZIP", ".zlib": "ZLIB", ".tfrecord": ""}[os.path.splitext(shards[0])[1]]
     rows = []
-    for record in tf.data.TFRecordDataset(shards, compression):
-        example = tf.train.Example.FromString(record.numpy())
+    for record in read_records(dataset, split):
+        example = tf.train.Example.FromString(record)
         row = {}
         for name, feature in example.features.feature.items():
             values = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import sys
@@ -17,6 +16,7 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.runners import beam_patches
+from tests.support.contents import TIMED, contents
 
 pytestmark = pytest.mark.end_to_end
 
@@ -52,18 +52,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def result_of(name: str, output: Path) -> object:
-    """Converts a recipe; returns digests of its files, or its error."""
+    """Converts a recipe; returns its files, or its error."""
     try:
         bp.convert(f"{name}.yaml", str(output), quiet=True)
     except bp.DataError as error:
         return str(error).replace(str(output), "")
-    # The manifest and the report have times.
-    files = [path for path in sorted(output.rglob("*")) if path.is_file()]
-    return {
-        str(path.relative_to(output)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
-        if path.name not in ("dataset.json", "report.html")
-    }
+    return contents(output, TIMED)
 
 
 def patched() -> dict[tuple[str, ...], object]:

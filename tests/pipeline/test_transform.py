@@ -25,6 +25,7 @@ from beam_pipelines.pipeline.planning.transform import _check_is_whole, plan_tra
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.normal_form import from_normalised, normalised
 from beam_pipelines.recipe.settings import read_setting
+from tests.support.read_examples import read_records
 
 RECIPE = """
 name: trips
@@ -67,9 +68,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def examples(folder: Path, split: str) -> Iterator[dict[str, Any]]:
     """Yields the examples of a split, read by TensorFlow."""
-    paths = sorted(str(path) for path in (folder / "examples" / f"Split-{split}").iterdir())
-    for record in tf.data.TFRecordDataset(paths, "GZIP"):
-        features = tf.train.Example.FromString(record.numpy()).features.feature
+    for record in read_records(folder, split):
+        features = tf.train.Example.FromString(record).features.feature
         yield {
             name: [*feature.int64_list.value, *feature.float_list.value, *feature.bytes_list.value]
             for name, feature in features.items()

@@ -13,6 +13,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.cli.main import run
 from beam_pipelines.dataset.verify import verify_dataset
+from tests.support.contents import contents
 
 pytestmark = pytest.mark.end_to_end
 
@@ -51,14 +52,6 @@ def anomalies(folder: Path, split: str = "train") -> anomalies_pb2.Anomalies:
     )
 
 
-def files_under(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
 def test_a_run_with_anomalies_stops_and_lists_the_rows(folder, capsys):
     """Exit 1, a table, and rows in rejected/; corrected data pass."""
     assert cli("convert", "r.yaml", "--output", "out") == 1
@@ -70,7 +63,7 @@ def test_a_run_with_anomalies_stops_and_lists_the_rows(folder, capsys):
         "carrier" in line and "ZZ (~25%), QQ (~25%)" in line and "d.csv, line 4 and 1 more" in line
         for line in shown.splitlines()
     )
-    assert list(files_under(folder / "out")) == ["rejected/_stopped_run.jsonl"]
+    assert list(contents(folder / "out")) == ["rejected/_stopped_run.jsonl"]
     rows = [
         json.loads(line)
         for line in (folder / "out/rejected/_stopped_run.jsonl").read_text().splitlines()
@@ -189,9 +182,9 @@ def test_conditions_in_sql(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_stopped_run_leaves_the_dataset_that_is_there(folder: Path) -> None:
     """--overwrite with bad data changes no file of the old dataset."""
     assert cli("convert", "r.yaml", "--output", "out", "--allow_anomalies", ALL) == 0
-    before = files_under(folder / "out")
+    before = contents(folder / "out")
     assert cli("convert", "r.yaml", "--output", "out", "--overwrite") == 1
-    after = files_under(folder / "out")
+    after = contents(folder / "out")
     assert set(after) - set(before) == {"rejected/_stopped_run.jsonl"}
     assert {name: after[name] for name in before} == before
     assert cli("convert", "r.yaml", "--output", "out", "--overwrite", "--allow_anomalies", ALL) == 0
@@ -202,7 +195,7 @@ def test_validate_reads_a_recipe(folder: Path, capsys: pytest.CaptureFixture[str
     """``validate`` reads the recipe's data; --output keeps the results and rows."""
     assert cli("validate", "r.yaml", "--output", "seen") == 1
     assert "the data do not pass" in capsys.readouterr().err
-    names = files_under(folder / "seen")
+    names = contents(folder / "seen")
     assert {"rejected/_anomalies.jsonl", "description.json", "report.html"} <= set(names)
     assert cli("validate", "r.yaml", "--allow_anomalies", ALL) == 0
     assert cli("validate", "d.csv", "--schema", "s.pbtxt") == 1
@@ -333,13 +326,13 @@ def test_rows_against_the_previous_version(folder, capsys):
     (folder / "d.csv").write_text("id\n1\n2\n3\n")
     assert cli("convert", "r.yaml", "--output", "out") == 0
     (folder / "d.csv").write_text("id\n1\n2\n")
-    before = files_under(folder / "out")
+    before = contents(folder / "out")
     again = ["convert", "r.yaml", "--output", "out", "--overwrite", "--previous_version", "out"]
     assert cli(*again) == 1
     error = capsys.readouterr().err
     assert "Low num examples in current" in error
     assert "2 rows against 3" in error
-    assert {name: files_under(folder / "out")[name] for name in before} == before
+    assert {name: contents(folder / "out")[name] for name in before} == before
     assert cli(*again, "--allow_anomalies=COMPARATOR_LOW_NUM_EXAMPLES") == 0
     recorded = anomalies(folder / "out").dataset_anomaly_info
     assert recorded.severity == anomalies_pb2.AnomalyInfo.WARNING

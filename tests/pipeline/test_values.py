@@ -32,6 +32,7 @@ from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import shapes, tensors
 from tests.sources.support import plan_of, problems_of, read_rows
+from tests.support.read_examples import read_records
 
 pytestmark = pytest.mark.end_to_end
 
@@ -126,12 +127,6 @@ def recipe(path: str, source: str = "", output: str = "") -> str:
     )
 
 
-def records(folder: Path) -> list[bytes]:
-    """Reads the only shard with TensorFlow."""
-    (shard,) = (folder / "out" / "examples" / "Split-train").iterdir()
-    return [record.numpy() for record in tf.data.TFRecordDataset(str(shard))]
-
-
 def same(found: list[Any], wanted: list[Any]) -> bool:
     """Returns whether rows are equal.
 
@@ -149,7 +144,7 @@ def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
         folder = Path(name)
         pq.write_table(table, folder / "d.parquet")
         converted(folder, recipe("d.parquet"))
-        info, serialized = loader.info(folder / "out"), records(folder)
+        info, serialized = loader.info(folder / "out"), read_records(folder / "out")
 
         decoded = ExamplesToRecordBatchDecoder(info.schema().SerializeToString()).DecodeBatch(
             serialized
@@ -173,7 +168,7 @@ def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
         (folder / "back").mkdir()
         options = f", format: tfrecord, schema: {folder}/out/schema/schema.pbtxt"
         converted(folder / "back", recipe(f"{folder}/out/examples/Split-train/*", options))
-        assert records(folder / "back") == serialized
+        assert read_records(folder / "back" / "out") == serialized
 
 
 def test_null_empty_zero(tmp_path: Path) -> None:
@@ -186,7 +181,7 @@ def test_null_empty_zero(tmp_path: Path) -> None:
     converted(tmp_path, recipe("d.jsonl") + "derive: {x_missing: x IS NULL}\n")
     info = loader.info(tmp_path / "out")
     decoded = ExamplesToRecordBatchDecoder(info.schema().SerializeToString()).DecodeBatch(
-        records(tmp_path)
+        read_records(tmp_path / "out")
     )
     assert decoded.column("x").to_pylist() == [[1], None, [], [0]]
     assert decoded.column("n").to_pylist() == [[1], None, [0], [3]]
@@ -353,19 +348,9 @@ def test_other_shapes(tmp_path: Path) -> None:
 
 
 DTYPES = (
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-)
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+    "float32", "float64",
+)  # fmt: skip
 
 
 @hypothesis.settings(max_examples=40, deadline=None)

@@ -5,13 +5,14 @@ A new Beam may break the patches only.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.contents import TIMED, contents
 
 pytestmark = pytest.mark.end_to_end
 
@@ -63,15 +64,6 @@ def convert(folder: Path, output: str, **environment: str) -> str:
     return ended.stdout
 
 
-def hashes(dataset: Path) -> dict[str, str]:
-    """Returns the hashes of dataset files that depend on rows only."""
-    return {
-        str(path.relative_to(dataset)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(dataset.rglob("*"))
-        if path.is_file() and path.name not in ("dataset.json", "report.html")
-    }
-
-
 def test_unpatched_beam_writes_the_same_bytes(tmp_path: Path) -> None:
     """Beam without the patches gives the same files.
 
@@ -87,6 +79,6 @@ def test_unpatched_beam_writes_the_same_bytes(tmp_path: Path) -> None:
     assert convert(tmp_path, "patched") == "True True (5,) False\n"
     unpatched = convert(tmp_path, "unpatched", BEAM_PIPELINES_UNPATCHED="1")
     assert unpatched == "False False (200,) True\n"
-    found = hashes(tmp_path / "patched")
+    found = contents(tmp_path / "patched", TIMED)
     assert sum(name.startswith("examples/") for name in found) >= 4
-    assert found == hashes(tmp_path / "unpatched")
+    assert found == contents(tmp_path / "unpatched", TIMED)

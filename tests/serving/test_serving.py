@@ -32,6 +32,7 @@ from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.serving.signatures import argument_names
 from beam_pipelines.serving.write import write_transform_graph
 from beam_pipelines.transforms.fit import fit_batch
+from tests.support.contents import contents
 
 pytestmark = pytest.mark.end_to_end
 
@@ -330,16 +331,8 @@ def test_graph_is_the_same_wherever_and_whenever_it_is_built(built, tmp_path):
     build_in_subprocess(
         GraphJob.of(plan, raw_schema(), encoded_schema(raw_schema(), plan), "late"), str(tmp_path)
     )
-    first, second = (
-        {
-            path.relative_to(folder): path.read_bytes()
-            for path in folder.rglob("*")
-            if path.is_file()
-        }
-        for folder in (built[1], tmp_path)
-    )
-    assert first == second
-    assert Path("transform_fn/assets/tags") in first
+    assert contents(tmp_path) == contents(built[1])
+    assert "transform_fn/assets/tags" in contents(tmp_path)
 
 
 def test_row_that_breaks_the_schemas_promise_is_refused(built: tuple[EncodePlan, Path]) -> None:

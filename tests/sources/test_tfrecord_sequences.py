@@ -24,6 +24,7 @@ from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, write
+from tests.support.read_examples import read_records
 
 SCHEMA = """
 feature { name: "id" type: INT shape { dim { size: 1 } } }
@@ -83,13 +84,9 @@ FULL = sequence(
     },
 )
 FULL_ROW = {
-    "id": -5,
-    "tags": ["x", "é"],
-    "ids": EXTREMES,
-    "words": ["ü", None, ""],
-    "open": [0.5, None],
+    "id": -5, "tags": ["x", "é"], "ids": EXTREMES, "words": ["ü", None, ""], "open": [0.5, None],
     "boxes": [1.0, 2.0] * 2,
-}
+}  # fmt: skip
 
 
 def test_feature_lists_become_columns(tmp_path: Path, schema: str) -> None:
@@ -212,8 +209,7 @@ def converted(folder: Path, source: str, out: str) -> list[bytes]:
     parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
     convert.convert(make_plan(parsed), str(folder / out), quiet=True, overwrite=True)
     verify_dataset(str(folder / out))
-    (shard,) = (folder / out / "examples" / "Split-train").iterdir()
-    return [record.numpy() for record in tf.data.TFRecordDataset(str(shard))]
+    return read_records(folder / out)
 
 
 @given(tables())

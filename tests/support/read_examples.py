@@ -13,12 +13,20 @@ def read_examples(dataset: Path, split: str) -> list[dict[str, Any]]:
     """
     import tensorflow as tf
 
-    paths = sorted(map(str, (dataset / "examples" / f"Split-{split}").glob("*.gz")))
     rows = []
-    for record in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
+    for record in read_records(dataset, split):
         example = tf.train.Example.FromString(record)
         rows.append({name: _value(value) for name, value in example.features.feature.items()})
     return rows
+
+
+def read_records(dataset: Path, split: str = "train") -> list[bytes]:
+    """Returns the serialized records of a split, shard after shard."""
+    import tensorflow as tf
+
+    paths = sorted(map(str, (dataset / "examples" / f"Split-{split}").iterdir()))
+    kind = {".gz": "GZIP", ".zlib": "ZLIB"}.get(Path(paths[0]).suffix, "")
+    return list(tf.data.TFRecordDataset(paths, kind).as_numpy_iterator())
 
 
 def _value(feature: Any) -> Any:
