@@ -41,6 +41,8 @@ from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.transforms.group import GroupPlan, group_batch, send_rows_of
+from tests.support.contents import TIMED, contents
+from tests.support.read_examples import read_records
 
 pytestmark = pytest.mark.end_to_end
 

@@ -20,7 +20,6 @@ from beam_pipelines.sources.archives import tar
 from beam_pipelines.sources.images import cifar
 from beam_pipelines.sources.images.png import encode_pngs
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.split.split import split_chunk
 from tests.sources.support import plan_of, problems_of, read_rows
 from tests.support import image_sets
 from tests.support.image_sets import CIFAR10, COARSE, FINE, colour_digits, pickled, write_archive
