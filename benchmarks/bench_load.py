@@ -49,7 +49,7 @@ class Way(NamedTuple):
 
 
 def ways(folder: str, batch_size: int) -> list[Way]:
-    """Returns what is compared, and the parts of ``bp.load`` on their own."""
+    """Returns what is compared."""
     info = loader.info(folder)
     spec, train = info.feature_spec(), info.split("train")
     paths, rows = [shard.path for shard in train.shards], train.rows
@@ -57,6 +57,10 @@ def ways(folder: str, batch_size: int) -> list[Way]:
 
     def parse_one(record: tf.Tensor) -> Any:
         features = tf.io.parse_single_example(record, spec)
+        return features, features.pop("label")
+
+    def parse_batch(records: tf.Tensor) -> Any:
+        features = tf.io.parse_example(records, spec)
         return features, features.pop("label")
 
     def per_record(calls: int | None) -> tf.data.Dataset:
@@ -73,7 +77,11 @@ def ways(folder: str, batch_size: int) -> list[Way]:
             paths, batch_size, spec, _gzip_reader, label_key="label", num_epochs=1, **options
         )
 
-    row_bytes = train.framed_bytes // rows
+    def whole_batches() -> tf.data.Dataset:
+        records = tf.data.TFRecordDataset(paths, "GZIP", num_parallel_reads=cores)
+        batches = records.batch(batch_size).map(parse_batch, num_parallel_calls=AUTOTUNE)
+        return batches.prefetch(AUTOTUNE)
+
     return [
         Way("bp.load", lambda: loader.load(folder, batch_size=batch_size), rows),
         Way("bp.load, seed=1", lambda: loader.load(folder, batch_size=batch_size, seed=1), rows),
@@ -96,16 +104,7 @@ def ways(folder: str, batch_size: int) -> list[Way]:
             lambda: per_record(AUTOTUNE),
             rows // SLOW_SHARE,
         ),
-        Way(
-            "part of load: read and decompress",
-            lambda: loader._in_order(paths, "GZIP", row_bytes),  # noqa: SLF001
-            rows,
-        ),
-        Way(
-            "part of load: and shuffle",
-            lambda: loader._shuffled(paths, "GZIP", row_bytes, None),  # noqa: SLF001
-            rows,
-        ),
+        Way("whole batches of tf.data, in stored order", whole_batches, rows),
     ]
 
 

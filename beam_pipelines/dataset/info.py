@@ -1,31 +1,20 @@
-"""Splits, shards, schema and labels of one or several datasets.
-
-For trainers: no Beam. Folders may be URLs of TensorFlow's filesystems.
-"""
+"""Splits, shards, schema and labels of one or several datasets, for TensorFlow."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from beam_pipelines.core import regular_files
-from beam_pipelines.core.checked_files import read_checked
-from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.core.manifest import Manifest, parse_manifest
 from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of
-from beam_pipelines.dataset.sequences import feature_lists
-from beam_pipelines.opening.together import Folders, Member, check_together, list_folders
+from beam_pipelines.opening.opened import Opened
+from beam_pipelines.opening.together import Folders, open_all
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
-
-# Beam's own test of a path. It is written here again, because trainers load no Beam.
-_URL = re.compile(r"[a-zA-Z][-a-zA-Z0-9+.]*://")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,9 +48,8 @@ class Info:
       folder: path or URL.
       splits: name -> split, in the recipe's order.
       label: name of the label's feature, or ``None``.
-      compression: ``gzip``, ``zlib`` or ``none``.
+      compression: ``gzip``, ``zlib`` or ``none``; ``zstd`` of Parquet shards.
       schema_path: of the schema that parses the records.
-      manifest: of the folder, for the checksums of its files.
       labels_by_feature: feature -> texts by id, as the sources have them.
       record: ``example``, ``sequence_example``, or ``raw`` for records that are not examples.
       encodings: fingerprint of the fitted encodings, or ``None``; datasets with the same one have
@@ -76,12 +64,12 @@ class Info:
     label: str | None
     compression: str
     schema_path: str
-    manifest: Manifest = dataclasses.field(repr=False, compare=False)
-    labels_by_feature: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    record: str = "example"
-    encodings: str | None = None
-    others: tuple[str, ...] = ()
-    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    labels_by_feature: Mapping[str, tuple[str, ...]]
+    record: str
+    encodings: str | None
+    others: tuple[str, ...]
+    columns: Mapping[str, str]
+    _opened: Opened = dataclasses.field(repr=False, compare=False)
 
     def split(self, name: str | None = None) -> Split:
         """Returns a split; without a name, the first.
@@ -111,16 +99,7 @@ class Info:
 
     def schema(self) -> schema_pb2.Schema:
         """Reads the schema that parses the records."""
-        from google.protobuf import text_format
-        from tensorflow_metadata.proto.v0 import schema_pb2
-
-        try:
-            return text_format.Parse(self._read(self.schema_path).decode(), schema_pb2.Schema())
-        except (text_format.ParseError, UnicodeDecodeError) as error:
-            raise DataError(
-                f"{self.schema_path}: found no schema in it ({error}). Copy the dataset again, or "
-                "convert again with --overwrite."
-            ) from error
+        return self._opened.schema()
 
     def feature_spec(self) -> dict[str, Any]:
         """Returns feature -> ``tf.io.FixedLenFeature`` and others.
@@ -138,7 +117,7 @@ class Info:
         ``tf.io.parse_sequence_example`` takes it and gives ragged tensors [batch, steps, values].
         Empty if records are not tf.SequenceExamples.
         """
-        return dict(feature_lists(self.schema()).spec)
+        return sequence_spec_of(self.schema())
 
     def labels(self) -> tuple[str, ...]:
         """Returns the label's texts by id; empty if its values have none.
@@ -168,28 +147,14 @@ class Info:
 
         The files are where tf.Transform writes them.
         """
-        import tensorflow as tf
-
-        folder = os.path.dirname(self.schema_path)
-        asset_map = os.path.join(folder, "asset_map")
-        names = json.loads(self._read(asset_map)) if tf.io.gfile.exists(asset_map) else {}
+        read, folder = self._opened.read, os.path.dirname(self._opened.fields.schema)
+        path = f"{folder}/asset_map"
+        names = {} if self._opened.files.find(path) is None else json.loads(read(path))
         if feature not in names:
             return ()
-        return tuple(
-            self._read(
-                os.path.join(os.path.dirname(folder), "transform_fn", "assets", names[feature])
-            )
-            .decode()
-            .removesuffix("\n")
-            .split("\n")
-        )
-
-    def _read(self, path: str) -> bytes:
-        """Returns a file of the folder, checked against the manifest."""
-        inner = path.removeprefix(os.path.join(self.folder, ""))
-        return read_checked(
-            lambda name: _read(os.path.join(self.folder, name)), self.folder, self.manifest, inner
-        )
+        assets = f"{os.path.dirname(folder)}/transform_fn/assets"
+        tokens = read(f"{assets}/{names[feature]}").decode()
+        return tuple(tokens.removesuffix("\n").split("\n"))
 
 
 def info(folder: Folders) -> Info:
@@ -203,83 +168,32 @@ def info(folder: Folders) -> Info:
         matches the pattern.
       ValueError: several datasets do not go together.
     """
-    first, *others = [_info(one) for one in list_folders(folder, _find_files)]
-    return _together(first, others) if others else first
-
-
-def _find_files(pattern: str) -> Sequence[str]:
-    import tensorflow as tf
-
-    found: Sequence[str] = tf.io.gfile.glob(pattern)
-    return found
-
-
-def _together(first: Info, others: Sequence[Info]) -> Info:
-    """Joins datasets."""
-    everyone = [first, *others]
-    check_together([_member(one) for one in everyone])
+    opened = open_all(folder)
     splits: dict[str, Split] = {}
-    for one in everyone:
-        if one.compression != first.compression:
-            raise ValueError(
-                f"{one.folder}: found the compression {one.compression}, expected "
-                f"{first.compression} as in {first.folder}. Take "
-                "bp.open([…]).batches(as_='tf'), which reads both."
-            )
-        for name, split in one.splits.items():
+    for one in opened:
+        for name, split in one.fields.splits.items():
             known = splits.get(name, Split(0, 0, ()))
+            shards = [
+                Shard(one.files.join(shard.path), shard.rows, shard.bytes) for shard in split.shards
+            ]
             splits[name] = Split(
                 known.rows + split.rows,
                 known.framed_bytes + split.framed_bytes,
-                known.shards + split.shards,
+                (*known.shards, *shards),
             )
-    return dataclasses.replace(first, splits=splits, others=tuple(other.folder for other in others))
-
-
-def _member(one: Info) -> Member:
-    def read(path: str) -> bytes:
-        return _read(os.path.join(one.folder, path))
-
-    return Member(one.folder, one.manifest, one.schema, read)
-
-
-def _info(folder: str) -> Info:
-    import tensorflow as tf
-
-    path = os.path.join(folder, MANIFEST)
-    scheme = folder.partition("://")[0]
-    if not is_local(folder) and scheme not in tf.io.gfile.get_registered_schemes():
-        raise DataError(
-            f"{folder}: TensorFlow cannot read there. Copy the dataset to this machine or to "
-            "gs://, and load the copy."
-        )
-    if not tf.io.gfile.exists(path):
-        raise DataError(
-            f"{folder}: found no {MANIFEST}, so there is no dataset, or none that was finished."
-        )
-    manifest = parse_manifest(_read(path), path)
-    splits = {
-        name: Split(
-            split.rows,
-            split.framed_bytes,
-            tuple(
-                Shard(os.path.join(folder, shard.path), shard.rows, shard.bytes)
-                for shard in split.shards
-            ),
-        )
-        for name, split in manifest.splits.items()
-    }
+    first, manifest = opened[0], opened[0].fields
     return Info(
-        folder,
+        first.files.path,
         splits,
         manifest.label,
         manifest.compression,
-        os.path.join(folder, manifest.schema),
-        manifest,
+        first.files.join(manifest.schema),
         manifest.labels,
         manifest.record,
         manifest.encodings,
-        columns=manifest.columns,
+        tuple(one.files.path for one in opened[1:]),
+        manifest.columns,
+        first,
     )
 
 
@@ -314,21 +228,18 @@ def feature_spec_of(schema: schema_pb2.Schema) -> dict[str, Any]:
     return spec
 
 
-def is_local(path: str) -> bool:
-    """Whether a path is no URL: ``files.is_local`` without Beam."""
-    return _URL.match(path) is None
-
-
-def _read(path: str) -> bytes:
+def sequence_spec_of(schema: schema_pb2.Schema) -> dict[str, Any]:
+    """Returns the ``sequence_features`` of a dataset with the schema."""
     import tensorflow as tf
+    from tensorflow_metadata.proto.v0 import schema_pb2
 
-    if is_local(path):
-        regular_files.check(path)
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            return bytes(file.read())
-    except tf.errors.OpError as error:
-        raise DataError(
-            f"{path}: cannot be read: {error.message}. Copy the dataset again, or convert again "
-            "with --overwrite."
-        ) from error
+    dtypes = {schema_pb2.INT: tf.int64, schema_pb2.FLOAT: tf.float32, schema_pb2.BYTES: tf.string}
+    return {
+        feature.name: tf.io.RaggedFeature(dtypes[feature.type], value_key=feature.name)
+        for feature in feature_lists_of(schema)
+    }
+
+
+def spec_of(schema: schema_pb2.Schema) -> dict[str, Any]:
+    """Returns how TensorFlow parses all features and feature lists."""
+    return feature_spec_of(schema) | sequence_spec_of(schema)

@@ -1,43 +1,30 @@
-"""Loads datasets in TensorFlow: ``load`` makes a ``tf.data.Dataset`` of a split.
+"""Loads datasets in TensorFlow: ``load`` gives the batches of ``Dataset.batches``.
 
-For trainers: imports neither Apache Beam nor a module of ours that needs it. The dataset's folder
-may be a URL of TensorFlow's filesystems.
-
-An element of ``tf.data`` costs microseconds, so a record is never an element: records are read in
-blocks, shuffled in windows and parsed in batches (``benchmarks/bench_load.py``).
+For trainers: imports neither Apache Beam nor a module of ours that needs it.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+import functools
+import secrets
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from beam_pipelines.core.compression import PARQUET_COMPRESSION
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.dataset import decode, sequences
-from beam_pipelines.dataset.info import (
-    Info,
-    Shard,
-    Split,
-    info,
-    is_local,
-    steps_of,
-)
+from beam_pipelines.dataset import decode
+from beam_pipelines.dataset.info import Info, Shard, Split, info, spec_of
+from beam_pipelines.dataset.tensorflow_batches import as_tensorflow
+from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.opening.together import Folders
+from beam_pipelines.reader.parse import RECORD
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 __all__ = ["Folders", "Info", "Shard", "Split", "info", "load"]
 
-SHUFFLE_BYTES = 16 << 20
-BLOCK_BYTES = 64 << 10
-SHARDS_AT_ONCE = 16
-# TensorFlow's names.
-_COMPRESSION_TYPE = {"gzip": "GZIP", "zlib": "ZLIB", "none": ""}
+_SEEDS = 1 << 32
 
 
 def load(
@@ -59,9 +46,8 @@ def load(
 ) -> tf.data.Dataset:
     """Loads a split of a dataset as batches of tensors.
 
-    Shards are read in parallel, batches are parsed whole and prepared ahead. One pass over the
-    dataset is one epoch. Its length is known (``len(dataset)``); a pass of another length, because
-    records are missing, fails.
+    ``Dataset.batches`` reads them, and TensorFlow decodes. One pass over the dataset is one epoch.
+    Its length is known (``len(dataset)``).
 
     Args:
       folder: of the dataset, a path or a URL; or several, as a list or a pattern such as
@@ -78,16 +64,15 @@ def load(
       image_channels: 1 (grey), 3 (RGB) or 4 (with alpha). Needed if images differ in channels.
       raw: feature -> shape and dtype of the raw little-endian numbers of one row:
         ``{"pixels": tf.TensorSpec([28, 28], tf.uint8)}``.
-      padding: of tf.SequenceExamples, fills feature lists up to the longest of the batch, and
-        steps without a value; texts are filled with empty ones. ``None``: they stay ragged.
-      shuffle: whether rows have another order in every epoch: shards in random order, some at
-        once, and rows anew within windows of about 16 MiB of records. Otherwise rows have the
-        order of the shards.
-      seed: makes the orders of all epochs the same in every program that uses it. Without one,
-        batches come as soon as they are ready.
+      padding: fills lists and feature lists up to the longest of the batch, and steps without a
+        value; texts are filled with empty ones. ``None``: they stay sparse or ragged.
+      shuffle: whether rows have another order in every epoch; else that of the shards.
+      seed: makes the orders of all epochs the same in every program that uses it. Default: a new
+        one, or 1 if several machines divide the rows.
       drop_remainder: leaves out a last batch that is not full, so that all shapes are static.
-      shard: ``(index, count)`` takes every count-th file from number ``index``, for the input
-        pipelines of several machines. TensorFlow is told not to divide the dataset once more.
+      shard: ``(index, count)``: the part of input pipeline ``index`` of ``count`` machines. Each
+        gets as many rows of every global batch of ``count * batch_size`` rows. TensorFlow is told
+        not to divide the dataset once more.
 
     Returns:
       A dataset of dictionaries feature -> tensor, as ``Info.feature_spec`` says or decoded, with
@@ -95,96 +80,48 @@ def load(
       records, string tensors [batch].
 
     Raises:
-      DataError: there is no dataset, the split has no rows, shards are missing or of another size
-        than the manifest says, or one of the first images cannot be decoded.
+      DataError: there is no dataset, the split has no rows or no index of parts, shards are missing
+        or of another size than the manifest says, or one of the first images cannot be decoded.
       ValueError: an argument is wrong.
     """
     import tensorflow as tf
 
-    dataset = info(folder)
-    if dataset.compression == PARQUET_COMPRESSION:
-        raise DataError(
-            f"{dataset.folder}: found Parquet shards, expected TFRecords, which TensorFlow reads. "
-            "Take bp.open(folder).batches(as_='tf'), or convert with 'also: [parquet]' in place of "
-            "'format: parquet'."
-        )
-    whole = dataset.split(split)
-    shards = _own_shards(whole.shards, shard)
-    rows = sum(shard.rows for shard in shards)
-    steps = steps_of(rows, batch_size, drop_remainder)
-    if not steps:
-        raise ValueError(
-            f"batch_size: found {batch_size:,}, expected at most the {rows:,} rows there are, or "
-            "drop_remainder=False."
-        )
-    _check_files(shards)
-    compression = _COMPRESSION_TYPE[dataset.compression]
-    paths = [shard.path for shard in shards]
-    if dataset.record == "raw":
+    dataset = Dataset(folder)
+    if seed is None:  # input pipelines of several machines divide one order
+        seed = secrets.randbelow(_SEEDS) if shard[1] == 1 else 1
+    options: dict[str, Any] = {
+        "shuffle": shuffle,
+        "seed": seed,
+        "remainder": "drop" if drop_remainder else "short",
+        "rank": shard[0],
+        "world_size": shard[1],
+    }
+    if dataset.manifest.get("record") == "raw":
         _check_no_features(dataset, features, label, raw)
-        parse = _unparsed
-    else:
-        spec, label_name = _wanted(dataset, features, label)
-        options = decode.DecodeOptions(images, image_size, image_channels)
-        decoders = _raw_decoders(raw or {}, spec) | _image_decoders(
-            dataset, spec, paths[0], compression, options
+        make_reader = functools.partial(
+            dataset.batches, split, batch_size, as_="records", **options
         )
-        lists = _feature_lists(dataset, padding)
-        parse = partial(_parse, spec, decoders, label_name, lists)
-    row_bytes = max(1, whole.framed_bytes // whole.rows)
-    records = (
-        _shuffled(paths, compression, row_bytes, seed)
-        if shuffle
-        else _in_order(paths, compression, row_bytes)
+        records = as_tensorflow(make_reader, (), {}, batch_size if drop_remainder else None, 1)
+        return records.map(lambda batch: batch[RECORD])
+    spec, label_name = _wanted(dataset, features, label)
+    decoders = _raw_decoders(raw or {}, spec) | _image_decoders(
+        dataset, split, spec, decode.DecodeOptions(images, image_size, image_channels)
     )
-    batches = records.rebatch(batch_size, drop_remainder).map(
-        parse, num_parallel_calls=tf.data.AUTOTUNE
+    batches = dataset.batches(
+        split, batch_size, columns=_columns(spec), padding=padding, as_="tf", **options
     )
-    batches = batches.apply(tf.data.experimental.assert_cardinality(steps))
-    settings = tf.data.Options()
-    settings.deterministic = not shuffle or seed is not None
-    settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return batches.with_options(settings).prefetch(tf.data.AUTOTUNE)
 
+    def decoded(batch: dict[str, Any]) -> Any:
+        batch |= {name: of(tf.reshape(batch[name], [-1])) for name, of in decoders.items()}
+        return batch if label_name is None else (batch, batch.pop(label_name))
 
-def _parse(
-    spec: Mapping[str, Any],
-    decoders: Mapping[str, decode.Decoder],
-    label: str | None,
-    lists: sequences.FeatureLists | None,
-    records: tf.Tensor,
-) -> Any:
-    """Parses a batch of serialized examples."""
-    import tensorflow as tf
-
-    parsed = (
-        tf.io.parse_example(records, dict(spec))
-        if lists is None
-        else sequences.parse_batch(records, spec, lists)
-    )
-    parsed |= {name: decoder(tf.reshape(parsed[name], [-1])) for name, decoder in decoders.items()}
-    return parsed if label is None else (parsed, parsed.pop(label))
-
-
-def _feature_lists(dataset: Info, padding: float | None) -> sequences.FeatureLists | None:
-    """Returns the feature lists of tf.SequenceExamples; of tf.Examples ``None``."""
-    if dataset.record == "sequence_example":
-        return sequences.feature_lists(dataset.schema(), padding, dataset.columns)
-    if padding is not None:
-        raise ValueError(
-            f"padding: found it for {dataset.folder}, whose records are tf.Examples, expected "
-            "tf.SequenceExamples. Leave it out."
-        )
-    return None
-
-
-def _unparsed(records: tf.Tensor) -> tf.Tensor:
-    """Returns raw records as they are."""
-    return records
+    if decoders or label_name is not None:
+        batches = batches.map(decoded, num_parallel_calls=tf.data.AUTOTUNE)
+    return batches.prefetch(tf.data.AUTOTUNE) if decoders else batches
 
 
 def _check_no_features(
-    dataset: Info, features: Iterable[str] | None, label: bool | str, raw: object
+    dataset: Dataset, features: Iterable[str] | None, label: bool | str, raw: object
 ) -> None:
     for name, given in (
         ("features", features is not None),
@@ -199,69 +136,11 @@ def _check_no_features(
             )
 
 
-def _in_order(paths: Sequence[str], compression: str, row_bytes: int) -> tf.data.Dataset:
-    """Returns the records of files in order, as string tensors [some]."""
-    import tensorflow as tf
-
-    block = max(1, BLOCK_BYTES // row_bytes)
-    files = tf.data.Dataset.from_tensor_slices(list(paths))
-    return files.interleave(
-        lambda path: tf.data.TFRecordDataset(path, compression).batch(block),
-        cycle_length=1,
-        num_parallel_calls=tf.data.AUTOTUNE,  # opens the next files ahead
-    )
-
-
-def _shuffled(
-    paths: Sequence[str], compression: str, row_bytes: int, seed: int | None
-) -> tf.data.Dataset:
-    """Returns the records of files in random order, as string tensors [some].
-
-    Files are read in random order, at most half of them at once, so that windows differ between
-    epochs. Each window is permuted.
-    """
-    import tensorflow as tf
-
-    window = max(1, SHUFFLE_BYTES // row_bytes)
-    at_once = max(1, min(SHARDS_AT_ONCE, len(paths) // 2))
-    block = max(1, min(BLOCK_BYTES // row_bytes, window // at_once))
-    files = tf.data.Dataset.from_tensor_slices(list(paths)).shuffle(
-        len(paths), seed, reshuffle_each_iteration=True
-    )
-    records = files.interleave(
-        lambda path: tf.data.TFRecordDataset(path, compression).batch(block),
-        cycle_length=at_once,
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
-    seeds = tf.data.Dataset.random(seed, rerandomize_each_iteration=True).batch(2)
-    return tf.data.Dataset.zip(records.rebatch(window), seeds).map(
-        tf.random.experimental.stateless_shuffle, num_parallel_calls=tf.data.AUTOTUNE
-    )
-
-
-def _own_shards(shards: Sequence[Shard], shard: tuple[int, int]) -> Sequence[Shard]:
-    index, count = shard
-    if not 0 <= index < count:
-        raise ValueError(f"shard: found {shard}, expected (index, count) with 0 <= index < count.")
-    if count > len(shards):
-        raise ValueError(
-            f"shard: found {shard}, but the split has {len(shards)} shards, too few for {count} "
-            "readers. Convert again with "
-            f"'num_shards: {count}' or a multiple in the recipe's 'output'."
-        )
-    own = [shard for shard in shards[index::count] if shard.rows]
-    if not own:
-        raise DataError(
-            f"shard {shard}: found no rows in its files. Convert again with fewer shards."
-        )
-    return own
-
-
 def _wanted(
-    dataset: Info, features: Iterable[str] | None, label: bool | str
+    dataset: Dataset, features: Iterable[str] | None, label: bool | str
 ) -> tuple[dict[str, Any], str | None]:
     """Returns the wanted feature spec, and the label's name or ``None``."""
-    spec = dataset.feature_spec() | dataset.sequence_spec()
+    spec = spec_of(dataset.schema)
     label_name = (dataset.label if label is True else None) if isinstance(label, bool) else label
     if label is True and dataset.label is not None and dataset.label not in spec:
         raise DataError(
@@ -286,48 +165,35 @@ def _raw_decoders(
     return {name: decode.raw_decoder(name, row) for name, row in raw.items()}
 
 
+def _columns(spec: Mapping[str, Any]) -> list[str]:
+    """Returns the columns of features; a sparse feature has several."""
+    import tensorflow as tf
+
+    names: dict[str, None] = {}
+    for name, feature in spec.items():
+        if isinstance(feature, tf.io.SparseFeature):
+            keys = feature.index_key
+            names |= dict.fromkeys([keys] if isinstance(keys, str) else keys)
+            names[feature.value_key] = None
+        else:
+            names[name] = None
+    return list(names)
+
+
 def _image_decoders(
-    dataset: Info,
-    spec: Mapping[str, Any],
-    path: str,
-    compression: str,
-    options: decode.DecodeOptions,
+    dataset: Dataset, split: str | None, spec: Mapping[str, Any], options: decode.DecodeOptions
 ) -> dict[str, decode.Decoder]:
     """Returns the decoders of the features with images.
 
-    The first examples of a file give size and channels.
+    The first examples of a split give size and channels.
     """
-    import tensorflow as tf
-
     decode.check_options(options)
-    names = decode.image_features(options.features, dataset.schema(), spec)
+    names = decode.image_features(options.features, dataset.schema, spec)
     for name in names:
         decode.check_one_text("images", name, spec)
     if not names:
         return {}
-    (records,) = (
-        tf.data.TFRecordDataset(path, compression).take(decode.LOOKED_AT).batch(decode.LOOKED_AT)
-    )
-    first = tf.io.parse_example(records, {name: spec[name] for name in names})
-    return {
-        name: decode.image_decoder(name, first[name].numpy().reshape(-1).tolist(), path, options)
-        for name in names
-    }
-
-
-def _check_files(shards: Sequence[Shard]) -> None:
-    """Checks the sizes of local files.
-
-    TensorFlow reads an empty file as one without records, and does not name a damaged one.
-    """
-    for shard in shards:
-        if not is_local(shard.path):
-            continue
-        found = os.path.getsize(shard.path) if os.path.exists(shard.path) else None
-        if found != shard.bytes:
-            what = "nothing" if found is None else f"{found:,} bytes"
-            raise DataError(
-                f"{shard.path}: found {what}, expected {shard.bytes:,} bytes as {MANIFEST} says. "
-                "Copy the dataset again, or "
-                "convert again with --overwrite."
-            )
+    split = next(iter(dataset.splits)) if split is None else split
+    first, where = dataset.head(decode.LOOKED_AT, split), f"{dataset.shown}, split '{split}'"
+    contents = {name: [row[0] for row in first[name].to_pylist() if row] for name in names}
+    return {name: decode.image_decoder(name, contents[name], where, options) for name in names}

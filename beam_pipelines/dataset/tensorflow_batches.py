@@ -1,7 +1,7 @@
 """Gives a reader's batches to TensorFlow, as a ``tf.data.Dataset``.
 
-Tensors are those that ``load`` parses. They cost a third less CPU time for numbers, but one thread
-of Python hands them over: with many cores ``load`` gives more rows a second.
+One thread of Python hands batches over. Each array costs it time, so those of a dtype cross as one,
+which TensorFlow cuts.
 """
 
 from __future__ import annotations
@@ -12,28 +12,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from beam_pipelines.dataset.info import feature_spec_of
-from beam_pipelines.dataset.sequences import feature_lists
-from beam_pipelines.reader.columns import Ragged
 from beam_pipelines.reader.features import Feature
+from beam_pipelines.reader.parse import RECORD
 from beam_pipelines.reader.reader import Reader
 
 if TYPE_CHECKING:
     import tensorflow as tf
-    from tensorflow_metadata.proto.v0 import schema_pb2
 
 
 class _Form(NamedTuple):
     """How a feature crosses from Python to TensorFlow.
 
     Attributes:
-      name: of the feature.
       signature: specs of the arrays that cross.
       take_apart: makes them of a value of a batch.
       assemble: makes the tensor of them.
     """
 
-    name: str
     signature: tuple[tf.TensorSpec, ...]
     take_apart: Callable[[Any], tuple[Any, ...]]
     assemble: Callable[..., Any]
@@ -54,21 +49,10 @@ def check_tensorflow() -> None:
         ) from error
 
 
-def splits_of(schema: schema_pb2.Schema) -> dict[str, tf.DType]:
-    """Returns ragged features, with the type of their splits."""
-    import tensorflow as tf
-
-    return {
-        name: feature.row_splits_dtype
-        for name, feature in (feature_spec_of(schema) | dict(feature_lists(schema).spec)).items()
-        if isinstance(feature, tf.io.RaggedFeature)
-    }
-
-
 def as_tensorflow(
     make_reader: Callable[[], Reader],
     features: Sequence[Feature],
-    splits: Mapping[str, tf.DType],
+    spec: Mapping[str, Any],
     batch_size: int | None,
     epochs: int,
 ) -> tf.data.Dataset:
@@ -78,15 +62,18 @@ def as_tensorflow(
 
     Args:
       make_reader: makes a reader of numpy arrays for a pass.
-      features: of the reader.
-      splits: those that the schema represents as ragged tensors, with the type of their splits;
-        others are sparse, unless they have a shape.
+      features: of the reader; none: of serialized records.
+      spec: name -> how ``tf.io.parse_example`` parses it: ragged, or a sparse feature of several
+        columns. Others are sparse, unless they have a shape.
       batch_size: rows of every batch; ``None``: they differ.
       epochs: of a pass.
     """
     import tensorflow as tf
 
-    forms = [_form(feature, splits.get(feature.name), batch_size) for feature in features]
+    forms = {feature.name: _form(feature, spec, batch_size) for feature in features}
+    if not features:
+        forms = {RECORD: _Form((tf.TensorSpec([batch_size], tf.string),), _one, tf.identity)}
+    crossing = _Crossing([one for form in forms.values() for one in form.signature])
     passes = itertools.count()
 
     def arrays() -> Iterator[tuple[Any, ...]]:
@@ -94,68 +81,118 @@ def as_tensorflow(
             first = next(passes) * epochs
             reader.load_state_dict(reader.state_dict() | {"epoch": first, "row": 0})
             for batch in reader:
-                yield tuple(form.take_apart(batch[form.name]) for form in forms)
+                parts = (form.take_apart(batch[name]) for name, form in forms.items())
+                yield crossing.pack(list(itertools.chain.from_iterable(parts)))
 
-    def assemble(*parts: tuple[tf.Tensor, ...]) -> dict[str, Any]:
-        return {form.name: form.assemble(*own) for form, own in zip(forms, parts, strict=True)}
+    def assemble(*packed: tf.Tensor) -> dict[str, Any]:
+        parts = iter(crossing.unpack(packed))
+        made = {
+            name: form.assemble(*itertools.islice(parts, len(form.signature)))
+            for name, form in forms.items()
+        }
+        return _with_sparse_features(made, spec)
 
     with make_reader() as reader:
         steps = len(reader)
-    batches = tf.data.Dataset.from_generator(
-        arrays, output_signature=tuple(form.signature for form in forms)
-    ).map(assemble)
+    batches = tf.data.Dataset.from_generator(arrays, output_signature=crossing.signature)
+    batches = batches.map(assemble, num_parallel_calls=tf.data.AUTOTUNE)
     batches = batches.apply(tf.data.experimental.assert_cardinality(steps))
     settings = tf.data.Options()
     settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return batches.with_options(settings).prefetch(tf.data.AUTOTUNE)
 
 
-def _form(feature: Feature, splits: tf.DType | None, batch_size: int | None) -> _Form:
-    """Returns the form of a feature; its tensor is that of ``load``."""
+class _Crossing:
+    """Makes few arrays of many: one of those of a dtype, and their sizes.
+
+    Attributes:
+      signature: specs of what crosses.
+    """
+
+    def __init__(self, parts: Sequence[tf.TensorSpec]) -> None:
+        import tensorflow as tf
+
+        self._parts, self._together = parts, dict[Any, list[int]]()
+        for number, part in enumerate(parts):
+            if part.shape[1:].is_fully_defined():
+                self._together.setdefault(part.dtype, []).append(number)
+        packed = {number for own in self._together.values() for number in own}
+        self._alone = [number for number in range(len(parts)) if number not in packed]
+        self.signature = (
+            *(
+                spec
+                for dtype, own in self._together.items()
+                for spec in (tf.TensorSpec([None], dtype), tf.TensorSpec([len(own)], tf.int64))
+            ),
+            *(parts[number] for number in self._alone),
+        )
+
+    def pack(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """Returns what crosses."""
+        found = []
+        for own in self._together.values():
+            flat = [arrays[number].reshape(-1) for number in own]
+            found.append(np.concatenate(flat) if len(flat) > 1 else flat[0])
+            found.append(np.array([len(one) for one in flat]))
+        return (*found, *(arrays[number] for number in self._alone))
+
+    def unpack(self, packed: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Returns the arrays as tensors."""
+        import tensorflow as tf
+
+        crossed, found = iter(packed), dict[int, tf.Tensor]()
+        for own in self._together.values():
+            array, sizes = next(crossed), next(crossed)
+            # A piece is a copy, which a feature of large texts alone does without.
+            pieces = tf.split(array, sizes, num=len(own)) if len(own) > 1 else [array]
+            for number, piece in zip(own, pieces, strict=True):
+                rows, *row = self._parts[number].shape
+                found[number] = tf.reshape(piece, [-1 if rows is None else rows, *row])
+        found |= dict(zip(self._alone, crossed, strict=True))
+        return [found[number] for number in range(len(self._parts))]
+
+
+def _form(feature: Feature, spec: Mapping[str, Any], batch_size: int | None) -> _Form:
+    """Returns the form of a feature; its tensor is that of ``tf.io.parse_example``."""
     import tensorflow as tf
 
+    parsed = spec.get(feature.name)
+    splits = parsed.row_splits_dtype if isinstance(parsed, tf.io.RaggedFeature) else None
     dtype = tf.string if feature.dtype == object else tf.as_dtype(feature.dtype)
     values, inner = tf.TensorSpec([None], dtype), tf.TensorSpec([None], tf.int64)
     edges = tf.TensorSpec([None if batch_size is None else batch_size + 1], tf.int64)
     if feature.image is not None:
         pixels = tf.TensorSpec([batch_size, *feature.image.size, feature.image.channels], tf.uint8)
-        return _Form(feature.name, (pixels,), _one, tf.identity)
+        return _Form((pixels,), _one, tf.identity)
     if feature.shape is not None:
         row = feature.shape or (1,)
+        if isinstance(parsed, tf.io.FixedLenFeature):
+            row = tuple(parsed.shape)
         return _Form(
-            feature.name,
             (tf.TensorSpec([batch_size, *row], dtype),),
             lambda value: (value.reshape(len(value), *row),),
             tf.identity,
         )
     if feature.padding is not None:
         rank = 3 if feature.steps == "several" else 2
-        spec = tf.TensorSpec([batch_size, *[None] * (rank - 1)], dtype)
-        return _Form(feature.name, (spec,), _one, tf.identity)
+        padded = tf.TensorSpec([batch_size, *[None] * (rank - 1)], dtype)
+        return _Form((padded,), _one, tf.identity)
     if feature.steps in {"some", "several"}:
         return _Form(
-            feature.name,
             (values, inner, edges),
             lambda value: (value.values.values, value.values.offsets, value.offsets),
             lambda values, inner, outer: tf.RaggedTensor.from_nested_row_splits(
                 values, [tf.cast(outer, splits), tf.cast(inner, splits)], validate=False
             ),
         )
-    if splits is not None:
-        return _Form(
-            feature.name,
-            (values, edges),
-            lambda value: (value.values, value.offsets),
-            lambda values, offsets: tf.RaggedTensor.from_row_splits(
-                values, tf.cast(offsets, splits), validate=False
-            ),
-        )
-    shape = tf.TensorSpec([2], tf.int64)
     return _Form(
-        feature.name,
-        (tf.TensorSpec([None, 2], tf.int64), values, shape),
-        _coordinates,
-        tf.SparseTensor,
+        (values, edges),
+        lambda value: (value.values, value.offsets),
+        lambda values, offsets: (
+            tf.RaggedTensor.from_row_splits(values, offsets, validate=False).to_sparse()
+            if splits is None
+            else tf.RaggedTensor.from_row_splits(values, tf.cast(offsets, splits), validate=False)
+        ),
     )
 
 
@@ -163,10 +200,23 @@ def _one(value: Any) -> tuple[Any]:
     return (value,)
 
 
-def _coordinates(value: Ragged) -> tuple[Any, Any, Any]:
-    """Returns a sparse tensor's places, values and shape."""
-    lengths = np.diff(value.offsets)
-    rows = np.repeat(np.arange(len(lengths)), lengths)
-    places = np.arange(len(rows)) - value.offsets[rows]
-    shape = np.array([len(lengths), lengths.max(initial=0)], np.int64)
-    return np.stack([rows, places], 1), value.values, shape
+def _with_sparse_features(found: dict[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns tensors with sparse features in place of their columns."""
+    import tensorflow as tf
+
+    used = set[str]()
+    for name, feature in spec.items():
+        if not isinstance(feature, tf.io.SparseFeature):
+            continue
+        sizes = [feature.size] if isinstance(feature.size, int) else list(feature.size)
+        keys = [feature.index_key] if isinstance(feature.index_key, str) else feature.index_key
+        if not {*keys, feature.value_key} <= found.keys():
+            continue
+        used |= {*keys, feature.value_key}
+        values, indices = found[feature.value_key], [found[key] for key in keys]
+        rows = values.indices[:, :1]
+        places = tf.concat([rows, *(index.values[:, None] for index in indices)], 1)
+        size = [values.dense_shape[0], *(tf.constant(one, tf.int64) for one in sizes)]
+        sparse = tf.SparseTensor(places, values.values, tf.stack(size))
+        found[name] = sparse if feature.already_sorted else tf.sparse.reorder(sparse)
+    return {name: value for name, value in found.items() if name not in used}

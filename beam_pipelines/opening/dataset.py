@@ -18,12 +18,7 @@ from beam_pipelines.core.errors import DataError, mask, nearest
 from beam_pipelines.opening.folder import CACHE_BYTES
 from beam_pipelines.opening.opened import Opened
 from beam_pipelines.opening.report_page import ReportPath
-from beam_pipelines.opening.together import (
-    Folders,
-    check_together,
-    in_threads,
-    list_folders,
-)
+from beam_pipelines.opening.together import Folders, in_threads, open_all
 from beam_pipelines.reader.features import (
     Feature,
     Wishes,
@@ -89,11 +84,8 @@ class Dataset:
         """
         if cache_bytes < 1:
             raise ValueError(f"cache_bytes: found {cache_bytes}, expected a number from 1.")
-        self.folders = list_folders(folder)
-        where = None if cache is None else os.fspath(cache)
-        self._all = in_threads(lambda path: Opened.at(path, where, cache_bytes), self.folders)
-        if len(self._all) > 1:
-            check_together([one.member for one in self._all])
+        self._all = open_all(folder, None if cache is None else os.fspath(cache), cache_bytes)
+        self.folders = tuple(one.files.path for one in self._all)
         self._first = self._all[0]
         self.folder: str = self.folders[0]
         self.splits: Mapping[str, int] = {}
@@ -336,11 +328,12 @@ class Dataset:
         make_reader = functools.partial(Reader, [stream], [1], features, options)
         if as_ != "tf":
             return make_reader()
+        spec_of = full_package.import_module("dataset.info", "as_='tf'").spec_of
         module = full_package.import_module("dataset.tensorflow_batches", "as_='tf'")
         return module.as_tensorflow(
             make_reader,
             features,
-            module.splits_of(self.schema),
+            spec_of(self.schema),
             None if remainder == "short" else batch_size,
             epochs,
         )

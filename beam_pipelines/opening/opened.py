@@ -9,12 +9,11 @@ import pyarrow as pa
 
 from beam_pipelines.core.checked_files import read_checked
 from beam_pipelines.core.dataset_layout import MANIFEST
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.manifest import Manifest, parse_manifest
 from beam_pipelines.core.schema_features import feature_lists_of
 from beam_pipelines.core.shard_formats import TFRECORD
 from beam_pipelines.opening.folder import Folder
-from beam_pipelines.opening.together import Member
 from beam_pipelines.reader.parts import Indexed, ShardFile
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
@@ -54,9 +53,9 @@ class Opened(NamedTuple):
         return cls(files, content, parse_manifest(content, files.join(MANIFEST)))
 
     @property
-    def member(self) -> Member:
-        """The facts that are compared with other datasets."""
-        return Member(self.files.path, self.fields, self.schema, self.read)
+    def shown(self) -> str:
+        """The folder, without secrets."""
+        return mask(self.files.path)
 
     def read(self, path: str) -> bytes:
         """Returns a file, checked against the manifest."""

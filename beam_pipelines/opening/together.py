@@ -7,20 +7,21 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import full_package
 from beam_pipelines.core.dataset_layout import ENCODINGS, MANIFEST
 from beam_pipelines.core.errors import DataError, mask
-from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.core.schema_features import (
     feature_lists_of,
     features_of,
     has_one_value,
     has_one_value_a_step,
 )
+from beam_pipelines.opening.folder import CACHE_BYTES
+from beam_pipelines.opening.opened import Opened
 from beam_pipelines.reader.features import names_of_lists_of_lists
 
 # One dataset, a pattern of several, or a list of both: paths or URLs.
@@ -34,32 +35,13 @@ _SHOWN = 80
 _GROW = "Make it by 'beam-pipelines transform {} … --grow', which fits nothing again."
 
 
-class Member(NamedTuple):
-    """One of several datasets that are read as one.
-
-    Attributes:
-      folder: path or URL.
-      fields: of the manifest.
-      schema: returns the schema of the records.
-      read: returns a file by its path in the folder.
-    """
-
-    folder: str
-    fields: Manifest
-    schema: Callable[[], schema_pb2.Schema]
-    read: Callable[[str], bytes]
-
-
-def list_folders(
-    given: Folders, find_files: Callable[[str], Sequence[str]] | None = None
-) -> tuple[str, ...]:
+def list_folders(given: Folders) -> tuple[str, ...]:
     """Returns the folders that an argument names, in its order.
 
     Those of a pattern are sorted. A pattern finds the folders that have a manifest.
 
     Args:
       given: the argument.
-      find_files: returns the paths of files by a pattern; default: ``bp.open``'s way.
 
     Raises:
       DataError: no folder matches.
@@ -72,7 +54,7 @@ def list_folders(
         )
     found: list[str] = []
     for item in [os.fspath(one) for one in items]:
-        found += _matching(item, find_files or _find_files) if _is_pattern(item) else [item]
+        found += _matching(item) if _is_pattern(item) else [item]
     (folder, count), *_ = Counter(map(_identity, found)).most_common(1)
     if count > 1:
         raise ValueError(
@@ -92,9 +74,9 @@ def _is_pattern(path: str) -> bool:
     return glob.has_magic(path) and not os.path.exists(path)
 
 
-def _matching(pattern: str, find_files: Callable[[str], Sequence[str]]) -> list[str]:
+def _matching(pattern: str) -> list[str]:
     name = f"/{MANIFEST}"
-    found = sorted(path.removesuffix(name) for path in find_files(f"{pattern.rstrip('/')}{name}"))
+    found = sorted(path.removesuffix(name) for path in _find_files(f"{pattern.rstrip('/')}{name}"))
     if not found:
         raise DataError(
             f"{mask(pattern)}: found no folder with a {MANIFEST}, expected one or more datasets. "
@@ -119,6 +101,16 @@ def _identity(folder: str) -> str:
     return folder.rstrip("/") if "://" in folder else os.path.realpath(folder)
 
 
+def open_all(
+    folder: Folders, cache: str | None = None, cache_bytes: int = CACHE_BYTES
+) -> list[Opened]:
+    """Opens a dataset, or several that are read as one; see ``Dataset``."""
+    found = in_threads(lambda path: Opened.at(path, cache, cache_bytes), list_folders(folder))
+    if len(found) > 1:
+        check_together(found)
+    return found
+
+
 def in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """Returns a function's results.
 
@@ -132,7 +124,7 @@ def in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return list(threads.map(function, items))
 
 
-def check_together(members: Sequence[Member]) -> None:
+def check_together(opened: Sequence[Opened]) -> None:
     """Checks that datasets can be read as one.
 
     They have the same kind of records, label, class names, encodings and features.
@@ -140,21 +132,21 @@ def check_together(members: Sequence[Member]) -> None:
     Raises:
       ValueError: one differs from the first.
     """
-    first, *others = members
+    first, *others = opened
     for other in others:
         for what in ("record", "format", "label", "labels"):
             found, wanted = getattr(other.fields, what), getattr(first.fields, what)
             if found != wanted:
                 raise ValueError(
-                    f"{mask(other.folder)}: found the {what} {_short(found)}, expected "
-                    f"{_short(wanted)} as in {mask(first.folder)}. Open them one by one, "
+                    f"{other.shown}: found the {what} {_short(found)}, expected "
+                    f"{_short(wanted)} as in {first.shown}. Open them one by one, "
                     "or convert both with one recipe."
                 )
         if other.fields.encodings != first.fields.encodings:
             raise ValueError(
-                f"{mask(other.folder)}: found other encodings than in {mask(first.folder)}"
+                f"{other.shown}: found other encodings than in {first.shown}"
                 f"{_other_encoding(first, other)}, so that ids and scales mean something else. "
-                f"{_GROW.format(mask(first.folder))}"
+                f"{_GROW.format(first.shown)}"
             )
         if first.fields.record != "raw":
             _check_features(first, other)
@@ -166,9 +158,9 @@ def _short(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _other_encoding(first: Member, other: Member) -> str:
+def _other_encoding(first: Opened, other: Opened) -> str:
     """Returns words that name the first encoding that differs, or none."""
-    own, wanted = (_encode_of(one) for one in (other, first))
+    own, wanted = (_encode_of(each) for each in (other, first))
     for name in {**wanted, **own}:
         if own.get(name) != wanted.get(name):
             return f", of the recipe's 'encode.{name}'"
@@ -184,24 +176,24 @@ def _other_encoding(first: Member, other: Member) -> str:
     return ""
 
 
-def _encode_of(member: Member) -> Mapping[str, Any]:
-    encode: Mapping[str, Any] = member.fields.recipe.get("encode", {})
+def _encode_of(one: Opened) -> Mapping[str, Any]:
+    encode: Mapping[str, Any] = one.fields.recipe.get("encode", {})
     return encode
 
 
-def _fitted(member: Member) -> Iterator[tuple[tuple[int, int, str], Any]]:
+def _fitted(one: Opened) -> Iterator[tuple[tuple[int, int, str], Any]]:
     """Yields chain, step and kind of encodings, with all values."""
-    content = json.loads(member.read(f"{ENCODINGS}/encodings.json"))
+    content = json.loads(one.read(f"{ENCODINGS}/encodings.json"))
     for entry in content["encodings"]:
         arrays = [
-            member.read(f"{ENCODINGS}/{value['arrow']}")
+            one.read(f"{ENCODINGS}/{value['arrow']}")
             for value in entry["values"].values()
             if isinstance(value, dict)
         ]
         yield (entry["chain"], entry["step"], entry["kind"]), (entry["values"], arrays)
 
 
-def _check_features(first: Member, other: Member) -> None:
+def _check_features(first: Opened, other: Opened) -> None:
     files = [one.fields.files.get(one.fields.schema) for one in (first, other)]
     if None not in files and files[0] == files[1]:
         return
@@ -210,17 +202,17 @@ def _check_features(first: Member, other: Member) -> None:
         found, expected = own.get(name, "none"), wanted.get(name, "none")
         if found != expected:
             raise ValueError(
-                f"{mask(other.folder)}: found feature '{name}': {found}; expected {expected}, as "
-                f"in {mask(first.folder)}. {_GROW.format(mask(first.folder))} Or convert both with "
+                f"{other.shown}: found feature '{name}': {found}; expected {expected}, as "
+                f"in {first.shown}. {_GROW.format(first.shown)} Or convert both with "
                 "one schema ('schema' in the recipe)."
             )
 
 
-def _forms(member: Member) -> dict[str, str]:
+def _forms(one: Opened) -> dict[str, str]:
     """Returns feature -> what readers take from the schema, in words."""
-    schema = member.schema()
+    schema = one.schema()
     lists = {feature.name for feature in feature_lists_of(schema)}
-    several = names_of_lists_of_lists(member.fields.columns)
+    several = names_of_lists_of_lists(one.fields.columns)
     return {
         feature.name: _form(feature, feature.name in lists, feature.name in several)
         for feature in features_of(schema)

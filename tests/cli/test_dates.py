@@ -366,7 +366,6 @@ def test_days_that_do_not_go_together(encoded, tmp_path, monkeypatch):
     changed = manifest(later)
     for key, value, message in (
         ("label", "price", "copy: found the label price, expected clicked as in"),
-        ("compression", "zlib", "copy: found the compression zlib, expected gzip as in"),
         ("schema", "other.pbtxt", "copy: found feature 'item': INT, any number .* expected INT"),
     ):
         (tmp_path / "copy").mkdir(exist_ok=True)

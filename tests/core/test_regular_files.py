@@ -183,15 +183,6 @@ def test_a_pipe_that_takes_a_file_s_place(folder: Path, monkeypatch: pytest.Monk
         assert len(os.listdir("/proc/self/fd")) == len(opened)
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["a", "/a/b", "gs://b/a", "s3://b/a", "a/b://c", "://a", "file://a", "x-y+1.z://", "1:/"],
-)
-def test_local_paths_of_the_loader(path: str) -> None:
-    """The loader takes the same paths for local as Beam does."""
-    assert info.is_local(path) == files.is_local(path)
-
-
 def test_a_folder_in_the_place_of_a_file(folder: Path) -> None:
     """A folder is refused in the same words."""
     with pytest.raises(DataError, match=r"photos: found a folder, expected a regular file"):

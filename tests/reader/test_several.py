@@ -233,7 +233,6 @@ def test_tensorflow_loads_several(days):
     )
     ((numbers,),) = (batch.values() for batch in loaded)
     assert numbers.numpy().reshape(-1).tolist() == [*range(50), *range(63, ROWS)]
-    with pytest.raises(ValueError, match="compression none, expected gzip as in"):
-        bp.load(str(days / "day-*"), "train")
+    assert len(bp.load(str(days / "day-*"), "train", batch_size=1)) == ROWS
     with pytest.raises(DataError, match="found no folder with a"):
         bp.load(str(days / "week-*"), "train")
