@@ -169,12 +169,8 @@ def _other_compression(path: str, compression: Compression) -> str:
     """
     with files.open_read(path) as file:
         head = file.read(HEADER_BYTES)
-    found = name_of_start(head)
-    if not found and is_header(head):
-        found = "none"
-    elif not found and is_zlib(head):
-        found = "zlib"
-    if found in ("", compression):
+    known = "none" if is_header(head) else "zlib" if is_zlib(head) else ""
+    if (found := name_of_start(head) or known) in ("", compression):
         return ""
     return not_as_named(path, found, compression, ("gzip", "zlib"))
 
