@@ -1,4 +1,4 @@
-"""The rows of each class in the splits of a recipe."""
+"""The rows of each class: in splits, and as sampled."""
 
 from __future__ import annotations
 
@@ -83,3 +83,59 @@ def lines_of(entry: Mapping[str, Any] | None) -> Iterator[str]:
         f"from its share is {worst['class']} in {worst['split']}, by {worst['rows']:,.1f} rows "
         f"({worst['of_class']:.2%} of the class)"
     )
+
+
+# Sampled classes in a line of the summary.
+_SHOWN_CLASSES = 5
+
+
+class SampledClass(NamedTuple):
+    """The rows of one class that the recipe samples.
+
+    Attributes:
+      name: of the class.
+      splits: where it is sampled.
+      found, written: its rows there, before and after.
+      weight: of each row that is written.
+    """
+
+    name: str
+    splits: tuple[str, ...]
+    found: int
+    written: int
+    weight: float
+
+
+def sampled_entry_of(
+    by: str, splits: tuple[str, ...], classes: list[SampledClass]
+) -> dict[str, Any]:
+    """Returns the entry of the manifest."""
+    ordered = sorted(classes, key=lambda each: (-each.found, each.name, each.splits))
+    return {
+        "by": by,
+        "splits": list(splits),
+        "classes": [
+            {
+                "class": each.name,
+                "splits": list(each.splits),
+                "found": each.found,
+                "written": each.written,
+                "weight": each.weight,
+            }
+            for each in ordered[:_KEPT_CLASSES]
+        ],
+    }
+
+
+def sampled_lines_of(entry: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yields a line of the summary on sampled classes."""
+    if not entry or not entry["classes"]:
+        return
+    classes = entry["classes"]
+    shown = "; ".join(
+        f"{each['class']} in {', '.join(each['splits'])}: {each['found']:,} rows became "
+        f"{each['written']:,}, weight {each['weight']:.4g}"
+        for each in classes[:_SHOWN_CLASSES]
+    )
+    more = f"; and {len(classes) - _SHOWN_CLASSES} more" if len(classes) > _SHOWN_CLASSES else ""
+    yield f"by {entry['by']}: {shown}{more}"

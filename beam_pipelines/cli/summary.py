@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from beam_pipelines.analysis import alerts, class_shares, sampled_classes
+from beam_pipelines.analysis import alerts, class_shares
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.table import recorded_anomalies
 from beam_pipelines.analysis.joins import joins_of
@@ -180,7 +180,7 @@ def _print_warnings(manifest: Manifest, stream: IO[str]) -> None:
         print(f"checks   {met:,} of {len(findings):,} findings are good", file=stream)
     for line in class_shares.lines_of(manifest.class_shares):
         print(visible(f"classes  {line}"), file=stream)
-    for line in sampled_classes.lines_of(manifest.sample):
+    for line in class_shares.sampled_lines_of(manifest.sample):
         print(visible(f"sampled  {line}"), file=stream)
     for warning in _warnings(manifest):
         print(visible(f"warning  {warning}"), file=stream)

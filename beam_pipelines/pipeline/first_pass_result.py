@@ -11,9 +11,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis import report
 from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
-from beam_pipelines.analysis.class_shares import ClassShares
+from beam_pipelines.analysis.class_shares import ClassShares, SampledClass, sampled_entry_of
 from beam_pipelines.analysis.joins import JoinMatches, check_joins
-from beam_pipelines.analysis.sampled_classes import SampledClass, entry_of
 from beam_pipelines.analysis.schema import infer_schema, read_schema, with_shapes
 from beam_pipelines.analysis.schema.sparse import add_sparse_features
 from beam_pipelines.analysis.schema.update import update_schema
@@ -328,7 +327,7 @@ def _describe_sampled(plan: Plan, counts: RowCounts) -> dict[str, Any] | None:
         SampledClass(sample.names[number], splits, *rows, 1 / sample.rates[number])
         for number, rows in counts.classes.items()
     ]
-    return entry_of(sample.column, splits, classes)
+    return sampled_entry_of(sample.column, splits, classes)
 
 
 def _written_columns(plan: Plan, schema: schema_pb2.Schema) -> pa.Schema | None:
