@@ -10,6 +10,7 @@ namespace native {
 namespace {
 
 constexpr size_t kHashedBytes = 4096;
+constexpr size_t kMostKept = size_t{32} << 20;
 
 struct Text {
   const uint8_t* data;
@@ -42,6 +43,7 @@ int factor_of(const Cut& cut, const Wish& wish) {
 // Writes a picture, or returns false.
 bool decode(const Text& text, int64_t epoch, const Wish& wish, const libjpeg::Functions& functions, uint8_t* to) {
   thread_local std::vector<uint8_t> memory;  // kept: new memory takes page faults
+  if (memory.size() > kMostKept) std::vector<uint8_t>().swap(memory);
   Jpeg jpeg(functions, text.data, text.size);
   if (text.size < 2 || text.data[0] != 0xFF || text.data[1] != 0xD8 || !jpeg.open()) return false;
   if (int64_t{jpeg.height()} * jpeg.width() > wish.most_pixels) return false;
