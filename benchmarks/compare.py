@@ -57,7 +57,7 @@ COLUMNS = (
 PARTS = ("table", "ideal", "scaling", "start", "memory")
 HEADER = (
     *("", "rows", "wall s", "rows/s", "CPU s", "peak PSS, GB"),
-    *("ours is × as fast", "ours at gzip 6", "start of the other not counted", "rows out", ""),
+    *("speed-up", "speed-up at gzip 6", "start of the other not counted", "rows out", ""),
 )
 
 

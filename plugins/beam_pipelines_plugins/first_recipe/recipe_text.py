@@ -194,8 +194,7 @@ def _join_lines(joins: Sequence[DraftedJoin]) -> Iterator[str]:
             yield (
                 f"# choose: {_comment(join.near.reason)}"
                 if join.near
-                else f"# choose: no column has the values of a unique column of {join.source}; "
-                "a join would be:"
+                else f"# choose: no join found for '{join.source}'; to add one:"
             )
             yield (
                 f"# join: [{{source: {quoted(join.source)}, on: "
