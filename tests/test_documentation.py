@@ -527,6 +527,12 @@ def test_files_that_a_page_names_exist(page):
 USERS_FILES = {"features.py", "module.py", "pipeline.py"}
 
 
+def test_pages_stay_short():
+    """The README has at most 900 words, and docs/ at most 70,000."""
+    assert len((ROOT / "README.md").read_text().split()) <= 900
+    assert sum(len(page.read_text().split()) for page in ROOT.glob("docs/*.md")) <= 70_000
+
+
 def test_readme_shows_the_recipe_of_the_tutorial():
     """The README and the tutorial begin with one recipe."""
     readme, tutorial = (

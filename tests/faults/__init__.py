@@ -1,4 +1,4 @@
 """Breaks conversions on purpose, and checks what remains.
 
-docs/reliability.md has the outcomes.
+docs/faults.md has the outcomes.
 """
