@@ -66,6 +66,7 @@ def test_tables_between_blanks(tmp_path, monkeypatch, lines, row):
         [f"host{n}: {n}" for n in range(9)],
         [f"Room {n}" for n in range(9)],
         ["the cat sat", "on the mat", "and ate rats", "all day long"],
+        ["a list of x", "17", "18", "# odd", "19"],
         ["a"],
         ["a:b", "1:2"],
     ],

@@ -85,7 +85,8 @@ def _between_blanks(lines: Sequence[str], name: str) -> tuple[int, str] | None:
         return len(rows[0]), cure
     places = _fixed_places(lines)
     fixed = [[line[start:end].strip() for start, end in places] for line in lines]
-    if len(places) >= _LEAST_CELLS and _has_values(fixed):
+    is_table = all(sum(map(bool, row)) > 1 for row in fixed)
+    if len(places) >= _LEAST_CELLS and is_table and _has_values(fixed):
         return len(places), f"{_WRITE}pandas.read_fwf({name!r}, colspecs={places}){write}"
     if _is_even(rows[1:], _LEAST_CELLS) and len(rows[0]) == len(rows[1]) - 1 and _has_values(rows):
         return len(rows[1]), f"{_WRITE}{read}.to_csv('new.csv', index_label='row')"
