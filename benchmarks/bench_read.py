@@ -2,10 +2,10 @@
 
 It compares ``Dataset.batches`` with ``bp.load``, tf.data, the package ``tfrecord`` and Grain, in
 one run on the same gzip shards: a Criteo-like table of 14 integers and 26 categoricals, which are
-texts or, hashed as a trainer has them, integers; and the encoded flights of examples/flights. Each
-reader runs alone in a process of its own, on one core and on two, and reads an epoch before the
-measured one. The readers take turns, and the least CPU time and wall time of all repeats count.
-Readers that are not installed are left out.
+texts or, hashed as a trainer has them, integers; two lists of numbers a row; and the encoded
+flights of examples/flights. Each reader runs alone in a process of its own, on one core and on two,
+and reads an epoch before the measured one. The readers take turns, and the least CPU time and wall
+time of all repeats count. Readers that are not installed are left out.
 
 All give batches, but ``tfrecord`` gives rows. TensorFlow consumes its own batches at once. The slow
 readers read a part of the rows.
@@ -31,6 +31,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import beam_pipelines as bp
 import criteo_like
@@ -47,6 +49,8 @@ label: label
 output: {{compression: gzip, shuffle_seed: 7, num_shards: 8}}
 """
 HASHED = "encode:\n" + "".join(f"  {name}: {{hash_bucket: 100000}}\n" for name in CATEGORICALS)
+# Mean number of values of a list.
+LIST_LENGTH = 20
 # Of the rows, for readers that take long.
 SLOW_SHARE = 10
 
@@ -234,6 +238,25 @@ def prepare_clicks(folder: pathlib.Path, rows: int, is_hashed: bool) -> str:
     return str(target)
 
 
+def prepare_lists(folder: pathlib.Path, rows: int) -> str:
+    """Returns the dataset of two lists a row; makes it if missing."""
+    target, data = folder / f"read-{rows}-lists", folder / f"read-{rows}-lists.parquet"
+    if not (target / MANIFEST).exists():
+        random = np.random.default_rng(7)
+        lengths = random.integers(1, 2 * LIST_LENGTH, rows)
+        edges = pa.array(np.cumsum([0, *lengths]), pa.int32())
+        ids = pa.array(random.integers(0, 100_000, edges[-1].as_py()))
+        weights = pa.array(random.random(len(ids), np.float32))
+        columns = {"id": np.arange(rows)}
+        for name, values in (("items", ids), ("weights", weights)):
+            columns[name] = pa.ListArray.from_arrays(edges, values)
+        pq.write_table(pa.table(columns), data)
+        recipe = folder / f"{target.name}.yaml"
+        recipe.write_text(RECIPE.format(path=data).replace("label: label\n", ""))
+        convert(recipe, target)
+    return str(target)
+
+
 def prepare_flights(folder: pathlib.Path) -> str:
     """Returns the dataset of the encoded flights; makes it if missing."""
     target, example = folder / "read-flights", REPOSITORY / "examples" / "flights"
@@ -277,7 +300,7 @@ def compare(title: str, folder: str, batch_size: int, repeats: int) -> None:
 
 
 def main() -> None:
-    """Measures three datasets."""
+    """Measures four datasets."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -303,6 +326,7 @@ def main() -> None:
     for title, dataset in (
         ("40 integers", prepare_clicks(folder, arguments.rows, is_hashed=True)),
         ("14 integers and 26 texts", prepare_clicks(folder, arguments.rows, is_hashed=False)),
+        (f"two lists of {LIST_LENGTH} numbers", prepare_lists(folder, arguments.rows)),
         ("flights, encoded", prepare_flights(folder)),
     ):
         compare(title, dataset, size, arguments.repeats)
