@@ -30,68 +30,52 @@ from beam_pipelines_plugins.databases.options import DatabaseOptions, problems
 from beam_pipelines_plugins.databases.tables import Table
 
 
-def plan_table(source: Source, directory: str) -> tuple[SourcePlan, Contents]:
-    """Plans a source in a database, by what the server says.
-
-    No row is read.
-
-    Args:
-      source: with ``url``.
-      directory: where a relative path of a database's file starts.
-
-    Raises:
-      RecipeProblems: the recipe does not fit the table.
-      DataError: the server refuses.
-    """
-    database, source = _database(source, directory)
-    url = source.options_of(DatabaseOptions).url or ""
-    try:
-        session = database.connect(url)
-        try:
-            if source.options_of(DatabaseOptions).query is None:
-                source = _with_table(source, session)
-            request = request_of(source, url)
-            described = _described(database, session, request)
-            chosen = choose_columns(database, request, described)
-        finally:
-            session.close()
-    except ServerError as error:
-        raise failure(request_of(source, url), database, error) from error
-    file = FileInfo(request.name, described.size_bytes)
-    table = Table(request, chosen, tuple(_decisions(described, chosen)))
-    contents = table.infer(source, (file,))._replace(
-        names=tuple(column.name for column in described.columns)
-    )
-    plan = SourcePlan(
-        source=source,
-        format=database.format,
-        files=(file,),
-        read_schema=contents.read_schema,
-        schema=columns.normalise_schema(contents.read_schema, file.path, takes_steps=True),
-        ranges=ranges_of(file, 1, 1),
-        file_schema=contents.file_schema,
-        decisions=(
-            f"about {described.rows:,} rows by {database.name}'s estimate",
-            f"read as {database.describe_read(request, chosen)}",
-            *table.decisions,
-        ),
-        reader=table,
-    )
-    return plan, contents
-
-
 class Databases(Planner):
     """Plans sources in databases."""
 
     Options = DatabaseOptions
 
-    def plan(self, source: Source, directory: str) -> tuple[SourcePlan, Contents]:
-        """Plans a table or query; see ``plan_table``."""
-        return plan_table(source, directory)
-
     def check(self, source: Source) -> list[Problem]:
         """Returns the keys of the source that do not fit."""
         return list(problems(source))
+
+    def plan(self, source: Source, directory: str) -> tuple[SourcePlan, Contents]:
+        """Plans a table or query, by what the server says; see ``Planner``."""
+        database, source = _database(source, directory)
+        url = source.options_of(DatabaseOptions).url or ""
+        try:
+            session = database.connect(url)
+            try:
+                if source.options_of(DatabaseOptions).query is None:
+                    source = _with_table(source, session)
+                request = request_of(source, url)
+                described = _described(database, session, request)
+                chosen = choose_columns(database, request, described)
+            finally:
+                session.close()
+        except ServerError as error:
+            raise failure(request_of(source, url), database, error) from error
+        file = FileInfo(request.name, described.size_bytes)
+        table = Table(request, chosen, tuple(_decisions(described, chosen)))
+        contents = table.infer(source, (file,))._replace(
+            names=tuple(column.name for column in described.columns)
+        )
+        plan = SourcePlan(
+            source=source,
+            format=database.format,
+            files=(file,),
+            read_schema=contents.read_schema,
+            schema=columns.normalise_schema(contents.read_schema, file.path, takes_steps=True),
+            ranges=ranges_of(file, 1, 1),
+            file_schema=contents.file_schema,
+            decisions=(
+                f"about {described.rows:,} rows by {database.name}'s estimate",
+                f"read as {database.describe_read(request, chosen)}",
+                *table.decisions,
+            ),
+            reader=table,
+        )
+        return plan, contents
 
 
 def choose_columns(

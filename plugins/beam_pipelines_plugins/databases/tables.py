@@ -30,7 +30,6 @@ from beam_pipelines.sources.format import (
     QuoteStates,
     Rows,
     empty_batch,
-    row_numbers,
 )
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files
@@ -125,16 +124,20 @@ class Table(Format):
         rows: Sequence[int],
     ) -> list[Position]:
         """Finds rows of a range; see ``Format``."""
-        first = byte_range.number_in_file * self.range_rows + 1
-        found = []
-        bad = np.sort(row_numbers(rejected))
-        numbers = np.asarray(rows, np.int64) + first
-        numbers += np.searchsorted(bad - np.arange(len(bad)), numbers, "right")
-        batch = pa.concat_batches(list(self._kept(byte_range))) if self.kept else None
-        for number in numbers.tolist():
-            key = "" if batch is None else self._key(batch, number - first)
-            found.append(Position(byte_range.file.path, f"{key}row {number}", ""))
-        return found
+        found = super().positions(plan, byte_range, quote_states, rejected, rows)
+        if not self.kept:
+            return found
+        first = self.numbering(plan, byte_range)[1]
+        batch = pa.concat_batches(list(self._kept(byte_range)))
+        numbers = [int(one.place.rpartition(" ")[2]) - first for one in found]
+        return [
+            one._replace(place=f"{self._key(batch, number)}{one.place}")
+            for one, number in zip(found, numbers, strict=True)
+        ]
+
+    def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
+        """Returns ``row``, and the number of a range's first one, from 1."""
+        return "row", byte_range.number_in_file * self.range_rows + 1
 
     def _with_key(self, bad: Rejected, batch: pa.RecordBatch, first: int) -> Rejected:
         number = int(bad.position.rpartition(" ")[2])

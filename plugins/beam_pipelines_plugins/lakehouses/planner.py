@@ -34,42 +34,6 @@ from beam_pipelines_plugins.lakehouses.snapshots import (
 from beam_pipelines_plugins.lakehouses.table import LakeTable
 
 
-def plan_lake(source: Source, directory: str) -> tuple[SourcePlan, Contents]:
-    """Plans a table of a lakehouse; its ranges are not cut yet.
-
-    Args:
-      source: of the recipe, with its format.
-      directory: where relative paths start.
-
-    Raises:
-      OutsideRootError: the table may not be read.
-      RecipeProblems: the recipe does not fit the table.
-      DataError: the table cannot be read, or has no rows.
-    """
-    source = _placed(source, directory)
-    snapshot = _log(source).snapshot_of(source)
-    if not snapshot.files or snapshot.rows == 0:
-        raise DataError(
-            f"{snapshot.title}: found no rows at {_word(source)} {snapshot.id}, expected data. "
-            f"Check source '{source.name}', or name another {_word(source)}."
-        )
-    plan = _plan(source, snapshot, snapshot.files)
-    contents = plan.reader.infer(source, tuple(plan.files)) if plan.reader else None
-    if contents is None:
-        raise TypeError(source.name)
-    read_schema = contents.read_schema
-    schema = columns.normalise_schema(read_schema, snapshot.title, takes_steps=True)
-    plan = dataclasses.replace(
-        plan,
-        read_schema=read_schema,
-        schema=schema,
-        null_columns=contents.null_columns,
-        file_schema=contents.file_schema,
-        sparse=contents.sparse,
-    )
-    return plan, contents
-
-
 class _Lake(Planner):
     """Plans tables of one kind.
 
@@ -79,13 +43,40 @@ class _Lake(Planner):
 
     format: str
 
-    def plan(self, source: Source, directory: str) -> tuple[SourcePlan, Contents]:
-        """Plans a table; see ``plan_lake``."""
-        return plan_lake(dataclasses.replace(source, format=self.format), directory)
-
     def check(self, source: Source) -> list[Problem]:
         """Returns the keys of the source that do not fit."""
         return list(problems(dataclasses.replace(source, format=self.format)))
+
+    def plan(self, source: Source, directory: str) -> tuple[SourcePlan, Contents]:
+        """Plans a table, whose ranges are not cut yet; see ``Planner``.
+
+        Raises:
+          OutsideRootError: the table may not be read.
+          RecipeProblems: the recipe does not fit the table.
+          DataError: the table cannot be read, or has no rows.
+        """
+        source = _placed(dataclasses.replace(source, format=self.format), directory)
+        snapshot = _log(source).snapshot_of(source)
+        if not snapshot.files or snapshot.rows == 0:
+            raise DataError(
+                f"{snapshot.title}: found no rows at {_word(source)} {snapshot.id}, expected data. "
+                f"Check source '{source.name}', or name another {_word(source)}."
+            )
+        plan = _plan(source, snapshot, snapshot.files)
+        contents = plan.reader.infer(source, tuple(plan.files)) if plan.reader else None
+        if contents is None:
+            raise TypeError(source.name)
+        read_schema = contents.read_schema
+        schema = columns.normalise_schema(read_schema, snapshot.title, takes_steps=True)
+        plan = dataclasses.replace(
+            plan,
+            read_schema=read_schema,
+            schema=schema,
+            null_columns=contents.null_columns,
+            file_schema=contents.file_schema,
+            sparse=contents.sparse,
+        )
+        return plan, contents
 
 
 class Delta(_Lake):
