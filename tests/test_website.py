@@ -67,6 +67,7 @@ def repository(tmp_path):
             '<picture><source srcset="dark.svg"><img src="light.svg"></picture>\n'
         ),
         "docs/a.md": "# A\n\n## One\n",
+        "CHANGELOG.md": "# Changes\n",
         "recipe.yaml": "name: r  # ```\n",
         "c.png": "",
         "dark.svg": "",
@@ -100,6 +101,7 @@ def test_pages_are_copied_with_the_files_that_they_link_to(repository, tmp_path)
             '<picture><source srcset="dark.svg"><img src="light.svg"></picture>\n'
         ),
         "docs/a.md": "# A\n\n## One\n",
+        "CHANGELOG.md": "---\nsearch:\n  exclude: true\n---\n\n# Changes\n",
         "recipe.yaml.md": (
             "---\nsearch:\n  exclude: true\n---\n\n# recipe.yaml\n\n"
             "````yaml\nname: r  # ```\n````\n"

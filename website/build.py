@@ -30,6 +30,8 @@ LINK = re.compile(r"\]\(([^)\s#]+)((?:#[^)\s]*)?)\)")
 PICTURE = re.compile(r"(?:src|srcset)=\"([^\":]+\.svg)\"")
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 SKILL_PAGES = re.compile(r"`pages/([\w]+\.md)`")
+# The search is about what holds today.
+NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".pbtxt": "protobuf"}
 IMAGES = {".png", ".svg"}
 
@@ -69,7 +71,8 @@ def write_pages(root: pathlib.Path, target: pathlib.Path) -> None:
     for page in sorted(path for pattern in PAGES for path in root.glob(pattern)):
         text, files = site_page(page)
         linked |= files
-        write(target / page.relative_to(root), text)
+        head = NOT_SEARCHED if page.name == "CHANGELOG.md" else ""
+        write(target / page.relative_to(root), head + text)
     for file in linked:
         place = target / file.relative_to(root)
         if file.suffix in {*IMAGES, ".css"}:
@@ -139,7 +142,7 @@ def site_page(page: pathlib.Path) -> tuple[str, set[pathlib.Path]]:
 def file_page(file: pathlib.Path) -> str:
     """Returns the page of a file or a notebook."""
     text = file.read_text()
-    head = f"---\nsearch:\n  exclude: true\n---\n\n# {file.name}\n\n"
+    head = f"{NOT_SEARCHED}# {file.name}\n\n"
     if file.suffix != ".ipynb":
         return head + fenced(text, LANGUAGES.get(file.suffix, "text"))
     cells = json.loads(text)["cells"]
