@@ -29,6 +29,7 @@ FOUND = [
     ("a\nz\xfcrich\n".encode("latin-1"), [{"a": "zürich"}], ["encoding: latin-1"]),
     ("a\n5 €\n".encode("cp1252"), [{"a": 5}], ["encoding: cp1252", "formats"]),
     ("a,b\n1,é\n".encode("utf-16"), [{"a": 1, "b": "é"}], ["encoding: utf-16"]),
+    ("a,b\n1,é\n".encode("utf-32"), [{"a": 1, "b": "é"}], ["encoding: utf-32"]),
     ("a,b\n1,x\n".encode("utf-16-be"), [{"a": 1, "b": "x"}], ["encoding: utf-16-be"]),
     ("a;b\n1,5;1.250,25\n", [{"a": 1.5, "b": 1250.25}], ["delimiter", "formats", "formats"]),
     ("a;b\n1,5;1.250\n", [{"a": 1.5, "b": 1250}], ["delimiter", "formats", "formats"]),

@@ -14,7 +14,11 @@ from beam_pipelines.sources.options import EncodedOptions
 
 UTF_8 = "utf-8"
 # Bytes at the beginning -> the encoding.
-_UTF_16_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+# The mark of UTF-32 begins with one of UTF-16.
+_WIDE_MARKS = {
+    **dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32"),
+    **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16"),
+}
 # Encodings of one or two bytes that a message proposes.
 COMMON = ("cp1252", "latin-1", "cp1250", "cp1251", "shift_jis", "gb18030")
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
@@ -79,7 +83,7 @@ def find_encoding(head: bytes) -> Encoding:
     Args:
       head: beginning of the text, perhaps cut within a character.
     """
-    for mark, name in _UTF_16_MARKS.items():
+    for mark, name in _WIDE_MARKS.items():
         if head.startswith(mark):
             return Encoding(name)
     wide = _without_mark(head)
