@@ -185,7 +185,8 @@ def _check(array: pa.Array, what: str, size: int) -> None:
         raise DataError(
             f"row {wrong[0]}, {what}: found "
             f"{'null' if found is None else f'{len(found):,} values'}, expected "
-            f"{f'{size:,} values' if size > 1 else 'a value'}, as every row of the dataset has."
+            f"{f'{size:,} values' if size > 1 else 'a value'}, as every row of the dataset has. "
+            "For others, convert with a 'schema' whose feature has no shape: value_count {min: 1}"
         )
 
 

@@ -6,6 +6,7 @@ import datetime
 import json
 import math
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -344,3 +345,18 @@ def test_damaged_datasets_are_explained(folder, tmp_path):
     (copy / "dataset.json").write_text(json.dumps(manifest | {"recipe": {"encode": 5}}))
     with pytest.raises(DataError, match="found no recipe that this version reads"):
         bp.open(copy).encoder()
+
+
+def test_lists_of_other_lengths_take_a_schema_without_a_shape(tmp_path):
+    """The remedy of the error reads them."""
+    (tmp_path / "a.jsonl").write_text('{"v": [1, 2]}\n' * 3)
+    recipe = {"name": "a", "sources": {"a": {"path": str(tmp_path / "a.jsonl")}}}
+    out = str(tmp_path / "out")
+    bp.convert(recipe, out)
+    with pytest.raises(DataError, match=r"a 'schema' .* no shape: (value_count \{.*\})$") as caught:
+        bp.open(out).encoder()({"v": [1]})
+    text = (tmp_path / "out/schema/schema.pbtxt").read_text()
+    shape, other = r"shape \{\s*dim \{\s*size: 2\s*\}\s*\}", str(caught.value).partition("shape: ")
+    (tmp_path / "s.pbtxt").write_text(re.sub(shape, other[2], text))
+    bp.convert({**recipe, "schema": str(tmp_path / "s.pbtxt")}, out, overwrite=True)
+    assert bp.open(out).encoder()({"v": [1]})["v"].offsets.tolist() == [0, 1]
