@@ -222,7 +222,8 @@ class Format(abc.ABC):
         """
         if not self.infers_types:
             return source
-        return dataclasses.replace(source, types={**types, **source.types}, infer="sample")
+        pinned = dataclasses.replace(source, types={**types, **source.types}, infer="sample")
+        return pinned.with_planning(pinned=frozenset(types.keys() - source.types.keys()))
 
     def keep(
         self,

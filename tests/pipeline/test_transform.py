@@ -265,6 +265,18 @@ def test_new_data_without_any_feature(tmp_path: Path) -> None:
         plan_transform(out, [str(tmp_path / "new.csv")], {}, "test")
 
 
+@pytest.mark.parametrize("types", [{}, {"zip": "int64"}])
+def test_codes_of_new_data_are_no_numbers(tmp_path: Path, types: dict[str, str]) -> None:
+    """A leading zero is an error, unless the recipe declares numbers."""
+    (tmp_path / "old.csv").write_text("zip\n10001\n10002\n")
+    (tmp_path / "new.csv").write_text("zip\n10001\n01234\n")
+    source = {"path": str(tmp_path / "old.csv"), **({"types": types} if types else {})}
+    out, new = str(tmp_path / "out"), str(tmp_path / "new")
+    bp.convert({"name": "t", "sources": {"t": source}, "encode": {"zip": "z_score"}}, out)
+    command = ["transform", out, str(tmp_path / "new.csv"), "-o", new, "-q"]
+    assert run(command) == (0 if types else 1)
+
+
 URL = "https://user:pass-7b@host/towns.csv?token=t-7b"
 HIDDEN = "https://***@host/towns.csv?token=***"
 

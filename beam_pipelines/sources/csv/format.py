@@ -168,10 +168,12 @@ class Csv(TextFormat):
 
     def _parser(self, plan: SourcePlan) -> CsvParser:
         dialect, names = self.dialect(plan.source), tuple(plan.file_schema.names)
+        source, whole = plan.source, pa.int64()
         exact = frozenset(
             field.name
             for field in plan.read_schema
-            if field.type in (pa.float64(), pa.int64()) and field.name not in plan.source.types
+            if (field.type in (pa.float64(), whole) and field.name not in source.types)
+            or (field.type == whole and field.name in source.planning.pinned)
         )
         return CsvParser(
             names,
