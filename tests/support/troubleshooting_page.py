@@ -42,7 +42,7 @@ ADVICE = {
         (
             "found no access (…), expected",
             "Credentials are missing, or the bucket refuses them.",
-            "`beam-pipelines doctor URL` ([object stores](cli.md#paths-in-object-stores))",
+            "`beam-pipelines doctor URL` ([object stores](access.md#paths-in-object-stores))",
         ),
     ),
     "CSV and JSON": (
