@@ -103,7 +103,7 @@ def as_tensorflow(
 
 
 class _Crossing:
-    """Makes few arrays of many: one of those of a dtype, and their sizes.
+    """Packs the arrays of a dtype into one, with their sizes.
 
     Attributes:
       signature: specs of what crosses.

@@ -71,7 +71,7 @@ class Received(NamedTuple):
 
 
 def store_message(message: Message, folder: str) -> list[tuple[Any, Sent]]:
-    """Writes the payloads of a message to a new file; returns partitions and addresses.
+    """Writes a message's payloads to a new file; returns their addresses.
 
     Its name is new each time: an engine may run a bundle twice, with other elements in it, while
     consumers still read the first attempt's file.

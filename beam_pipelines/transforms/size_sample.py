@@ -117,7 +117,7 @@ def estimate_row_bytes(
 
 
 def sample_rows(chunk: Chunk, share: Share, shuffle: bool) -> Iterator[Chunk]:
-    """Yields the sampled rows of a chunk with a split, if there are some.
+    """Yields the sampled rows of a chunk, if there are some.
 
     Args:
       chunk: of any rows.

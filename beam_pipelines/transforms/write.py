@@ -182,7 +182,7 @@ class StoredParts(NamedTuple):
 def store_parts(
     received: Received, plan: LoadedShardPlan, target: Target, folder: str
 ) -> Iterator[tuple[int, StoredParts]]:
-    """Prepares one partition of a shard, stores it in new files, and yields where.
+    """Stores one partition of a shard in new files, and yields where.
 
     Args:
       received: the partition's blocks.

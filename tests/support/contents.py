@@ -10,7 +10,7 @@ TIMED = ("dataset.json", "report.html")
 
 
 def contents(folder: Path, but: Container[str] = ()) -> dict[str, bytes]:
-    """Returns path -> content of all files in a folder but those of some names."""
+    """Returns path -> content of a folder's files, but of some names."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -1,4 +1,4 @@
-"""Joins by hash: an index of keys, which one batch probes, or both sides cut into partitions.
+"""Joins by hash: an index of keys, whole or by partition.
 
 Keys compare as in DuckDB's joins: a null in any key column matches nothing, not even another null;
 NaN equals NaN; -0.0 equals 0.0. The index finds candidates by a 64-bit hash, and compares their
