@@ -68,7 +68,7 @@ def check_paths(paths: Iterable[str], options: Sequence[str] | None = None) -> N
 def s3_access(options: Sequence[str] = ()) -> Access:
     """Returns the access to ``s3://``: boto3, and its credentials and region."""
     if not _is_installed("boto3"):
-        return Access("", "s3:// needs the package boto3: pip install 'beam-pipelines[s3]'.")
+        return Access("", "s3:// needs the package boto3: pip install '.[s3]' in a clone.")
     import botocore.session
 
     session = botocore.session.Session()

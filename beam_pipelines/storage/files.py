@@ -253,7 +253,7 @@ def reason(error: Exception) -> str:
     if isinstance(getattr(error, "message", None), str):
         return str(error.message)  # type: ignore[attr-defined]
     if "AWS dependencies are not installed" in str(error):
-        return "paths on S3 need another package. Install it: pip install 'beam-pipelines[s3]'"
+        return "paths on S3 need another package. Install it: pip install '.[s3]' in a clone"
     if str(error).startswith("Unable to get filesystem"):
         return (
             "found an address of a kind that is not known, expected a path, gs://, s3://, azfs://, "

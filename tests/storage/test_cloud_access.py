@@ -59,7 +59,7 @@ def test_credentials(monkeypatch: pytest.MonkeyPatch, no_credentials: None) -> N
 @pytest.mark.parametrize(
     ("path", "extra"),
     [
-        ("s3://b/x", "beam-pipelines[s3]"),
+        ("s3://b/x", ".[s3]"),
         ("gs://b/x", "apache-beam[gcp]"),
         ("azfs://a/b/x", "apache-beam[azure]"),
         ("hdfs://x", "apache-beam[hadoop]"),

@@ -23,7 +23,7 @@ except ImportError as error:
     raise ImportError(
         f"beam_pipelines.integrations.tfx.component: found no TFX that can be imported ({error}), "
         "expected tfx 1.21. Install it with: "
-        "pip install 'beam-pipelines[tfx]', on Linux with glibc 2.39 or later, such as Debian 13 "
+        "pip install '.[tfx]' in a clone, on Linux with glibc 2.39 or later, such as Debian 13 "
         "or Ubuntu 24.04. docs/tfx.md has more."
     ) from error
 

@@ -131,7 +131,7 @@ class _Session(Session):
             raise DataError(
                 "BigQuery: found no packages google-cloud-bigquery and "
                 "google-cloud-bigquery-storage. Install them: pip install "
-                "'beam-pipelines[bigquery]'."
+                "'./plugins[bigquery]' in a clone."
             ) from error
         parts = urllib.parse.urlsplit(url)
         self._dataset = urllib.parse.unquote(parts.path.strip("/"))

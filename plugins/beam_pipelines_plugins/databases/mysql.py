@@ -183,7 +183,7 @@ class _Session(Session):
         except ImportError as error:
             raise DataError(
                 "MariaDB and MySQL: found no package PyMySQL. Install it: pip install "
-                "'beam-pipelines[databases]'."
+                "'./plugins[databases]' in a clone."
             ) from error
         self._errors: Any = (pymysql.MySQLError, pa.ArrowException, OSError)
         self._connect, self._streamed = pymysql.connect, SSCursor

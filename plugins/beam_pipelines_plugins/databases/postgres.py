@@ -147,7 +147,7 @@ class _Session(Session):
         except ImportError as error:
             raise DataError(
                 "PostgreSQL: found no package adbc-driver-postgresql. Install it, on Python 3.11 "
-                "or later: pip install 'beam-pipelines[databases]'."
+                "or later: pip install './plugins[databases]' in a clone."
             ) from error
         # The driver's stream passes the server's errors on as Arrow's.
         self._errors = (dbapi.Error, pa.ArrowException, OSError)
@@ -226,7 +226,7 @@ def _type_of(field: pa.Field) -> tuple[str, int]:
     if b"POSTGRESQL:type" not in metadata:
         raise DataError(
             "PostgreSQL: found an adbc-driver-postgresql that does not tell the types of columns, "
-            "expected 1.13 or later. Install it: pip install 'beam-pipelines[databases]'."
+            "expected 1.13 or later. Install it: pip install './plugins[databases]' in a clone."
         )
     kind, modifier = metadata[b"POSTGRESQL:type"], metadata.get(b"POSTGRESQL:typmod", b"-1")
     return kind.decode(), int(modifier)

@@ -53,7 +53,7 @@ def find_blocks(path: str) -> list[tuple[int, int]]:
     except ImportError as error:
         raise RecipeError(
             f"{path}: an index of a compressed file needs another package. Install it: pip install "
-            "'beam-pipelines[index]'"
+            "'./plugins[index]' in a clone"
         ) from error
     try:
         with contextlib.closing(rapidgzip.open(path, parallelization=1)) as file:

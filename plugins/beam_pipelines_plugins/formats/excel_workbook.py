@@ -96,7 +96,7 @@ def read_table(source: Source, path: str) -> Table:
     except ImportError as error:
         raise DataError(
             f"{path}: found no package {error.name}, which reads Excel's files. Install it: pip "
-            "install 'beam-pipelines[excel]'."
+            "install './plugins[excel]' in a clone."
         ) from error
     data = files.read_at_most(path, MOST_FILE_BYTES)
     if data is None:

@@ -132,7 +132,7 @@ def _datasets(source: Source, path: str) -> Iterator[tuple[BinaryIO, list[_Datas
     except ImportError as error:
         raise DataError(
             f"{path}: found no package h5py, which reads HDF5. Install it: pip install "
-            "'beam-pipelines[hdf5]'."
+            "'./plugins[hdf5]' in a clone."
         ) from error
     with open_whole(path) as file, contextlib.ExitStack() as stack:
         try:

@@ -107,7 +107,7 @@ def missing_package(name: str, error: ImportError) -> DataError:
     """Returns the error for a package that is not installed."""
     return DataError(
         f"found no package '{name}', which reads this table ({error}). Install it: pip install "
-        "'beam-pipelines[lakehouse]'."
+        "'./plugins[lakehouse]' in a clone."
     )
 
 

@@ -179,4 +179,4 @@ def test_a_missing_package_is_named(
     monkeypatch.setitem(__import__("sys").modules, "rapidgzip", None)
     (tmp_path / "a.tfrecord.gz").write_bytes(gzip.compress(b""))
     assert run(["index", str(tmp_path / "a.tfrecord.gz")]) != 0
-    assert "pip install 'beam-pipelines[index]'" in capsys.readouterr().err
+    assert "pip install './plugins[index]' in a clone" in capsys.readouterr().err

@@ -18,7 +18,7 @@ def test_the_component_says_what_to_install():
     last = run.stderr.strip().splitlines()[-1]
     assert run.returncode == 1
     assert last.startswith("ImportError: beam_pipelines.integrations.tfx.component: found no TFX")
-    assert "pip install 'beam-pipelines[tfx]'" in last
+    assert "pip install '.[tfx]' in a clone" in last
     assert "glibc 2.39" in last
 
 
