@@ -61,8 +61,8 @@ def test_classes_are_sampled(folder, sample, more, classes):
     """
     manifest = run(folder, sample, more)
     again = run(folder, sample, more, 4)
-    assert [manifest[key] for key in ("splits", "counts", "sample")] == [
-        again[key] for key in ("splits", "counts", "sample")
+    assert [getattr(manifest, key) for key in ("splits", "counts", "sample")] == [
+        getattr(again, key) for key in ("splits", "counts", "sample")
     ]
     counts = manifest.counts
     assert verify_dataset(str(folder / "out1")).rows == counts.written
