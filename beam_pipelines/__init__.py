@@ -18,7 +18,7 @@ if (
 
 from typing import TYPE_CHECKING, Any
 
-from beam_pipelines.core import full_package
+from beam_pipelines.core.process import full_package
 from beam_pipelines.core.version import __version__ as __version__
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 """``python -m beam_pipelines`` is the command."""
 
-from beam_pipelines.core import full_package
+from beam_pipelines.core.process import full_package
 
 full_package.import_module("cli.start", "python -m beam_pipelines").main()

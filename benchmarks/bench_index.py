@@ -23,8 +23,8 @@ import numpy as np
 
 import criteo_like
 from beam_pipelines.core import _native
-from beam_pipelines.core.binary_arrays import byte_lengths, data_of
-from beam_pipelines.core.dataset_layout import file_index_path
+from beam_pipelines.core.arrow.binary_arrays import byte_lengths, data_of
+from beam_pipelines.core.layout.dataset_layout import file_index_path
 from beam_pipelines.sinks.tfrecord.deflate import Stream, compress_parts
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,

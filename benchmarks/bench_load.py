@@ -24,7 +24,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 import criteo_like
-from beam_pipelines.core.dataset_layout import MANIFEST
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.dataset import loader
 from measuring import Timed, Work, measure, print_line
 

@@ -27,8 +27,8 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBat
 import criteo_like
 from beam_pipelines.core import _native
 from beam_pipelines.core._native import reference, reference_hashes
-from beam_pipelines.core.binary_arrays import data_of
-from beam_pipelines.core.memory import keep_freed_memory
+from beam_pipelines.core.arrow.binary_arrays import data_of
+from beam_pipelines.core.arrow.memory import keep_freed_memory
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.csv.parser import CsvParser
 from beam_pipelines.sources.text import quotes

@@ -36,7 +36,7 @@ import pyarrow.parquet as pq
 
 import beam_pipelines as bp
 import criteo_like
-from beam_pipelines.core.dataset_layout import MANIFEST
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 

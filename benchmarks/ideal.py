@@ -22,7 +22,7 @@ import pyarrow.csv as pa_csv
 
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core import _native
-from beam_pipelines.core.binary_arrays import data_of
+from beam_pipelines.core.arrow.binary_arrays import data_of
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.sinks.tfrecord.deflate import compress_parts
 from clicks import Clicks

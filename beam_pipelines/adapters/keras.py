@@ -7,7 +7,7 @@ from typing import Any
 
 from beam_pipelines.adapters.packages import import_package
 from beam_pipelines.adapters.source import Batches
-from beam_pipelines.core.file_locks import Lock
+from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.opening.together import Folders
 from beam_pipelines.reader.frameworks import Batch

@@ -19,9 +19,9 @@ from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.view import view_of_column
 from beam_pipelines.analysis.years import show_of
 from beam_pipelines.core import _native
-from beam_pipelines.core.columns import is_date, value_type
+from beam_pipelines.core.arrow.columns import is_date, value_type
 from beam_pipelines.core.formatting import shorten, show_share, show_value
-from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sql.database import identifier, literal
 
 # A column of texts is nearly numeric from this share of numbers on, but for all of them.

@@ -30,7 +30,7 @@ from beam_pipelines.analysis.statistics.view import (
     view_of,
 )
 from beam_pipelines.analysis.years import are_years, show_year
-from beam_pipelines.core.columns import is_date, type_name, value_type
+from beam_pipelines.core.arrow.columns import is_date, type_name, value_type
 from beam_pipelines.core.formatting import show_share, show_value
 
 _Feature = statistics_pb2.FeatureNameStatistics

@@ -19,7 +19,7 @@ from beam_pipelines.analysis.axis import BARS, FEW_VALUES, bar_shares, common_ax
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.core.columns import value_type
+from beam_pipelines.core.arrow.columns import value_type
 
 # Drift from here on is large, unless chance explains it.
 LARGE_DRIFT = 0.1

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from beam_pipelines.core.id_names import OF_IDS, words_of
-from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
+from beam_pipelines.core.layout.id_names import OF_IDS, words_of
+from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sql.database import identifier
 
 # Unit -> how many a second has.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_share
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.manifest import Manifest
 
 
 class JoinMatches(NamedTuple):

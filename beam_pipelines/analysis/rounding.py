@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.analysis.alerts import MERGED, NULL_TEXT, WHOLE, Alert
-from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sql.database import identifier
 
 # Up to this share of the values, neighbours of a wide column fall together by chance.

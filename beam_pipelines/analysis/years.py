@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
-from beam_pipelines.core.columns import value_type
+from beam_pipelines.core.arrow.columns import value_type
 from beam_pipelines.core.formatting import shorten, show_value
 
 Show = Callable[[float | None, pa.DataType], str]

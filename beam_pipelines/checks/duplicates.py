@@ -13,8 +13,8 @@ from beam_pipelines.checks.near import Near, plan_near, read_near
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.text.yaml import Scalar
 from beam_pipelines.recipe.values import Value, read_choice, read_texts, reader
-from beam_pipelines.recipe.yaml import Scalar
 
 EQUAL = "duplicates"
 _HINT = "Mend the data; or leave the later rows out with 'action: drop', or take 'action: warn'."

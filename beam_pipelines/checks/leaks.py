@@ -16,17 +16,17 @@ from beam_pipelines.checks.check import Check, Facts, Rows, SelectedColumns
 from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
 from beam_pipelines.checks.meet import Meet, Way, later_splits
 from beam_pipelines.checks.near import Near, plan_near, read_near
-from beam_pipelines.core import plugins
+from beam_pipelines.core.arrow.columns import type_name
+from beam_pipelines.core.arrow.python_values import python_values
 from beam_pipelines.core.chunks import PLACE, Chunk
-from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.core.places import Place
-from beam_pipelines.core.python_values import python_values
+from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.recipe.yaml import Scalar
+from beam_pipelines.recipe.text.yaml import Scalar
 
 # The column of times that chunks carry.
 TIMES = "\0time"

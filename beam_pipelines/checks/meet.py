@@ -1,7 +1,7 @@
 """Rules by which rows meet, their hashes, and deciders of their pairs.
 
-A hash is two 64-bit hashes with seeds of their own (``core/hashing.py``). Two of a billion rows
-with different values have one hash with a probability of 10^-21.
+A hash is two 64-bit hashes with seeds of their own (``core/arrow/hashing.py``). Two of a billion
+rows with different values have one hash with a probability of 10^-21.
 """
 
 from __future__ import annotations

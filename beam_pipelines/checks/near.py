@@ -6,7 +6,7 @@ import dataclasses
 
 from beam_pipelines.checks.check import SelectedColumns
 from beam_pipelines.checks.meet import Way
-from beam_pipelines.core import plugins
+from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.keys import json_schema, needed_key, read_keys, recipe_key
 from beam_pipelines.recipe.values import Reader, Value, read_share, read_text
 

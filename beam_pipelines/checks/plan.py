@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from beam_pipelines.checks.check import Check, SelectedColumns
-from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import Problem
+from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.model import Recipe
 
 

@@ -10,8 +10,8 @@ import traceback
 import click
 
 from beam_pipelines.cli.output import say
-from beam_pipelines.core import signals
 from beam_pipelines.core.errors import PipelineError, RecipeError, mask, out_of_memory
+from beam_pipelines.core.process import signals
 
 # A key that a message proposes, with a value or without: 'encoding: cp1252', "formats: {'a': …}".
 _PROPOSED = re.compile(r"""(['"])(\w+): (\{[^{}]*\}|\S.*?)\1(?=[ ,.;:)]|$)|[Ss]et '(\w+)'""")

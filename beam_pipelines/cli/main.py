@@ -48,9 +48,10 @@ from beam_pipelines.cli.schema import schema, validate
 from beam_pipelines.cli.statistics import statistics
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
 from beam_pipelines.cli.validation_options import chosen_policy, policy_options
-from beam_pipelines.core import memory, plugins, signals
-from beam_pipelines.core.dataset_layout import MANIFEST
+from beam_pipelines.core.arrow import memory
 from beam_pipelines.core.errors import RecipeError, mask
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
+from beam_pipelines.core.process import plugins, signals
 from beam_pipelines.core.version import __version__
 from beam_pipelines.runners.fork_server import allow_forks, was_interrupted
 

@@ -18,7 +18,7 @@ import click
 
 from beam_pipelines.cli.errors import hint_without_recipe
 from beam_pipelines.cli.output import answer, output_unless_quiet
-from beam_pipelines.core import memory
+from beam_pipelines.core.arrow import memory
 from beam_pipelines.core.errors import PipelineError, nearest
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.runners import fork_server

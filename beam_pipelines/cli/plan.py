@@ -82,7 +82,7 @@ def plan(
 
 def plan_document(plan: Plan) -> dict[str, Any]:
     """Returns a plan as data for JSON."""
-    from beam_pipelines.core.columns import type_name
+    from beam_pipelines.core.arrow.columns import type_name
 
     return {
         "name": plan.recipe.name,

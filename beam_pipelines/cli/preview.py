@@ -16,7 +16,7 @@ from beam_pipelines.cli.options import (
 )
 from beam_pipelines.cli.output import answer, output_options
 from beam_pipelines.cli.recipe_options import chosen_settings, encode_option, recipe_options
-from beam_pipelines.core import memory
+from beam_pipelines.core.arrow import memory
 
 if TYPE_CHECKING:
     from beam_pipelines.pipeline.previews.first_rows import FirstRows, ShownRow

@@ -81,8 +81,8 @@ def take_options(command: Command) -> Command:
 
 def _remember_share(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     from beam_pipelines.core.errors import Problem
+    from beam_pipelines.recipe.text.yaml import Scalar
     from beam_pipelines.recipe.values import Value, read_share
-    from beam_pipelines.recipe.yaml import Scalar
 
     problems: list[Problem] = []
     read = read_share("a share above 0 and below 1, as 1% or 0.01", lambda share: 0 < share < 1)

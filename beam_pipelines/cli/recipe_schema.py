@@ -8,7 +8,7 @@ import click
 
 from beam_pipelines.cli.options import StorageCommand
 from beam_pipelines.cli.output import answer, output_options, say
-from beam_pipelines.core.dataset_layout import RECIPE_SCHEMA
+from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
 
 # The first line of a recipe, which names the schema in its folder.
 MODELINE = f"# yaml-language-server: $schema={RECIPE_SCHEMA}"

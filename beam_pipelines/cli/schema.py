@@ -34,8 +34,8 @@ def infer(statistics: str, output: str, overwrite: bool, form: str) -> None:
     from beam_pipelines.analysis.schema import infer_schema, read_schema, write_schema
     from beam_pipelines.analysis.schema.sparse import add_sparse_features, sparse_columns
     from beam_pipelines.analysis.statistics.datasets import read_statistics
-    from beam_pipelines.core.schema_features import features_by_path
-    from beam_pipelines.core.tensor_representations import add_representations
+    from beam_pipelines.core.layout.schema_features import features_by_path
+    from beam_pipelines.core.layout.tensor_representations import add_representations
     from beam_pipelines.pipeline.validate import has_schema, schema_of
     from beam_pipelines.storage import files
 
@@ -220,7 +220,7 @@ def _passed(
     findings: Iterable[Mapping[str, Any]],
 ) -> Iterator[str]:
     """Yields the findings as lines, and that the data passed."""
-    from beam_pipelines.core.schema_features import features_by_path
+    from beam_pipelines.core.layout.schema_features import features_by_path
 
     for found in findings:
         place = f"{found['split']}, {found['place']}" if found["place"] else found["split"]

@@ -5,7 +5,7 @@ Imports take a good tenth of a second; a signal during them must print no traceb
 
 from __future__ import annotations
 
-from beam_pipelines.core.signals import exit_on_signal
+from beam_pipelines.core.process.signals import exit_on_signal
 
 
 def main() -> None:

@@ -56,7 +56,7 @@ class Chunk(NamedTuple):
       range_number: number of the range in its source's plan, from 0.
       part: number of the chunk within its range, from 0; a range has at least one chunk, which may
         have no rows.
-      batch: the rows; only column types (``core/columns.py``).
+      batch: the rows; only column types (``core/arrow/columns.py``).
       counts: what happened to rows on the way: ``read`` (rows kept), ``rejected``, ``filtered`` and
         those ``filtered_first``, before the joins, and per join ``matched/<n>``,
         ``unmatched/<n>``, ``dropped/<n>``, ``added/<n>``, ``null_keys/<n>`` with the join's number

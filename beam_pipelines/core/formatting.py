@@ -88,7 +88,7 @@ def show_value(value: float | None, kind: pa.DataType) -> str:
         return "true" if value else "false"
     if not pa.types.is_temporal(kind) or not math.isfinite(value):
         return show_number(value)
-    from beam_pipelines.core.python_values import python_values
+    from beam_pipelines.core.arrow.python_values import python_values
 
     try:
         stored = pa.array([round(value)], pa.int32() if pa.types.is_date32(kind) else pa.int64())

@@ -9,10 +9,10 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 
-from beam_pipelines.core.checked_files import changed_file
-from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import InnerPath, Manifest, to_text
+from beam_pipelines.core.layout.checked_files import changed_file
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
+from beam_pipelines.core.layout.manifest import InnerPath, Manifest, to_text
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.storage import file_checksums, files
 

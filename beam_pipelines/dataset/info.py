@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of
+from beam_pipelines.core.layout.schema_features import SEQUENCE, feature_lists_of
 from beam_pipelines.opening.opened import Opened
 from beam_pipelines.opening.together import Folders, open_all
 

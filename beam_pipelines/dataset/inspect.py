@@ -15,13 +15,13 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.core.dataset_layout import MANIFEST
+from beam_pipelines.core.arrow.python_values import json_value, printable
 from beam_pipelines.core.errors import DataError, RecipeError, nearest
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.manifest import Manifest
-from beam_pipelines.core.python_values import json_value, printable
-from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value
-from beam_pipelines.core.tensor_representations import is_parsed
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
+from beam_pipelines.core.layout.manifest import Manifest
+from beam_pipelines.core.layout.schema_features import feature_lists_of, features_of, has_one_value
+from beam_pipelines.core.layout.tensor_representations import is_parsed
 from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.shard_records import read_examples

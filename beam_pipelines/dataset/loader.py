@@ -10,8 +10,8 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, nearest
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.dataset import decode
 from beam_pipelines.dataset.info import Info, Shard, Split, info, spec_of
 from beam_pipelines.dataset.tensorflow_batches import as_tensorflow

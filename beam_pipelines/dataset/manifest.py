@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 
 from beam_pipelines.analysis.class_shares import ClassShares
-from beam_pipelines.core.columns import column_type, parse_type, type_name
-from beam_pipelines.core.compression import PARQUET_COMPRESSION
-from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST
+from beam_pipelines.core.arrow.columns import column_type, parse_type, type_name
 from beam_pipelines.core.errors import DataError, mask
-from beam_pipelines.core.manifest import (
+from beam_pipelines.core.layout.compression import PARQUET_COMPRESSION
+from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, MANIFEST
+from beam_pipelines.core.layout.manifest import (
     AlsoFile,
     Counts,
     File,
@@ -33,15 +33,15 @@ from beam_pipelines.core.manifest import (
     Record,
     parse_manifest,
 )
-from beam_pipelines.core.shard_formats import TFRECORD
+from beam_pipelines.core.layout.shard_formats import TFRECORD
 from beam_pipelines.core.version import __version__
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
 from beam_pipelines.recipe.path_dates import span_of
 from beam_pipelines.recipe.unions import unused_sources
 from beam_pipelines.sources import format_of
-from beam_pipelines.sources.partitions import Partitioned
 from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.wrapping.partitions import Partitioned
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import write
 from beam_pipelines.transforms.row_counts import RowCounts, SourceCounts

@@ -16,13 +16,17 @@ from isal import isal_zlib
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.core.compression import PARQUET_COMPRESSION, PartCompression
-from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.layout.compression import PARQUET_COMPRESSION, PartCompression
+from beam_pipelines.core.layout.dataset_layout import MANIFEST, RAW_SCHEMA
+from beam_pipelines.core.layout.manifest import Manifest, ManifestShard
+from beam_pipelines.core.layout.schema_features import (
+    feature_lists_of,
+    features_of,
+    has_one_value_a_step,
+)
+from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.core.manifest import Manifest, ManifestShard
-from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value_a_step
-from beam_pipelines.core.shard_formats import SHARD_FOLDERS
 from beam_pipelines.dataset.checked_files import changed_files
 from beam_pipelines.dataset.decode import IMAGE_FEATURE
 from beam_pipelines.dataset.manifest import read_manifest

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.checked_files import changed_file
-from beam_pipelines.core.compression import part_compression_of
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import AlsoFile, CheckedFile, Manifest, ManifestShard
+from beam_pipelines.core.layout.checked_files import changed_file
+from beam_pipelines.core.layout.compression import part_compression_of
+from beam_pipelines.core.layout.manifest import AlsoFile, CheckedFile, Manifest, ManifestShard
 from beam_pipelines.dataset.shard_records import feature_list_names, read_blocks
 from beam_pipelines.storage import file_checksums, files
 

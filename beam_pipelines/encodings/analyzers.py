@@ -21,8 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
-from beam_pipelines.core.weighted_values import add_equal, sum_runs
+from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
+from beam_pipelines.core.arrow.weighted_values import add_equal, sum_runs
 
 Weights: TypeAlias = npt.NDArray[np.float64]
 Numbers: TypeAlias = npt.NDArray[np.float64]

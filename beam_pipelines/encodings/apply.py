@@ -11,18 +11,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import has_lists_as_steps, type_name
-from beam_pipelines.core.equal_floats import nearest_floats
+from beam_pipelines.core.arrow.columns import has_lists_as_steps, type_name
+from beam_pipelines.core.arrow.equal_floats import nearest_floats
+from beam_pipelines.core.arrow.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.core.errors import RowError
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.kinds.cast import Cast
 from beam_pipelines.encodings.kinds.clip import Clip
 from beam_pipelines.encodings.kinds.column import Column
 from beam_pipelines.encodings.plan import Chain, EncodePlan, Step, needs_fit
 from beam_pipelines.encodings.values import check_range, flattened, narrowed
-from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 
 # Characters of a value in a message.
 LONGEST_SHOWN = 201
@@ -254,7 +254,7 @@ def row_folds(chunk_rows: Sequence[ChunkRows], folds: int) -> npt.NDArray[np.int
 
 
 def to_feature(array: pa.Array) -> pa.Array:
-    """Converts one column to its feature, by the table in ``core/columns.py``.
+    """Converts one column to its feature, by the table in ``core/arrow/columns.py``.
 
     Raises:
       pa.ArrowInvalid: a finite float64 is beyond the range of float32, or a list holds a null.

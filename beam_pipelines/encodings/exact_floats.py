@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.equal_floats import nearest_floats
+from beam_pipelines.core.arrow.columns import type_name
+from beam_pipelines.core.arrow.equal_floats import nearest_floats
 from beam_pipelines.encodings.formula import checked
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core.columns import value_type
+from beam_pipelines.core.arrow.columns import value_type
 from beam_pipelines.encodings.encoding import Fitted
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import check

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_pipelines.core.dataset_layout import LABELS, LABELS_FOLDER
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.layout.dataset_layout import LABELS, LABELS_FOLDER
 from beam_pipelines.encodings.kinds.fill import Missing
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.plan import EncodePlan

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from beam_pipelines.core.columns import has_lists_as_steps, shape_of, type_name, value_type
+from beam_pipelines.core.arrow.columns import has_lists_as_steps, shape_of, type_name, value_type
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest, nearest_column
-from beam_pipelines.core.id_names import is_of_ids
-from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.core.layout.id_names import is_of_ids
+from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.encodings import ENCODING_FOR_KIND, Encoding, Feature, Fitted
 from beam_pipelines.encodings.analyzers import Moments, Quantiles
 from beam_pipelines.encodings.encoding import Fixed

@@ -8,14 +8,17 @@ import math
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.columns import has_lists_as_steps
-from beam_pipelines.core.schema_features import (
+from beam_pipelines.core.arrow.columns import has_lists_as_steps
+from beam_pipelines.core.layout.schema_features import (
     features_of,
     keep_sparse_features,
     nested,
     schema_type,
 )
-from beam_pipelines.core.tensor_representations import add_representations, drop_representations
+from beam_pipelines.core.layout.tensor_representations import (
+    add_representations,
+    drop_representations,
+)
 from beam_pipelines.encodings import Feature
 from beam_pipelines.encodings.plan import EncodePlan
 
@@ -58,9 +61,9 @@ def encoded_schema(schema: schema_pb2.Schema, plan: EncodePlan) -> schema_pb2.Sc
 
     Returns:
       Features in the order of ``plan.written``; feature lists in a struct
-      (``core/schema_features.py``). Columns without encodings are as they were. Others have their
-      new type, presence and shape: dense if required and of a fixed number of values, ids with a
-      domain.
+      (``core/layout/schema_features.py``). Columns without encodings are as they were. Others have
+      their new type, presence and shape: dense if required and of a fixed number of values, ids
+      with a domain.
 
     Raises:
       DataError: an encoding cannot take the feature that the data turned out to be.

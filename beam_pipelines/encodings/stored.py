@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.ipc import bytes_to_batches
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.ipc import bytes_to_batches
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.encodings.encoding import Fitted
 

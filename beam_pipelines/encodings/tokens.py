@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.binary_arrays import is_valid
-from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.file_locks import Lock
-from beam_pipelines.core.key_index import KeyIndex, find_keys, index_keys
+from beam_pipelines.core.arrow.binary_arrays import is_valid
+from beam_pipelines.core.arrow.columns import type_name
+from beam_pipelines.core.arrow.key_index import KeyIndex, find_keys, index_keys
+from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.encodings.analyzers import Weights
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.values import need_number

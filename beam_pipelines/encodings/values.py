@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.binary_arrays import byte_lengths, is_valid
-from beam_pipelines.core.columns import type_name, value_type
+from beam_pipelines.core.arrow.binary_arrays import byte_lengths, is_valid
+from beam_pipelines.core.arrow.columns import type_name, value_type
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.encodings.feature import Feature
 

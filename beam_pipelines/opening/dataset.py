@@ -12,9 +12,9 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from beam_pipelines.core import full_package
-from beam_pipelines.core.dataset_layout import REPORT, statistics_path
 from beam_pipelines.core.errors import DataError, mask, nearest
+from beam_pipelines.core.layout.dataset_layout import REPORT, statistics_path
+from beam_pipelines.core.process import full_package
 from beam_pipelines.opening.folder import CACHE_BYTES
 from beam_pipelines.opening.opened import Opened
 from beam_pipelines.opening.report_page import ReportPath
@@ -121,7 +121,7 @@ class Dataset:
     @functools.cached_property
     def statistics(self) -> Mapping[str, statistics_pb2.DatasetFeatureStatistics]:
         """Split -> statistics of the columns before encoding, as TFDV has them."""
-        from beam_pipelines.core.statistics_file import parse_statistics
+        from beam_pipelines.core.layout.statistics_file import parse_statistics
 
         one = self._only("statistics")
         paths = {name: statistics_path(name) for name in self.splits}
@@ -418,7 +418,7 @@ class Dataset:
           DataError: as ``encoder``; ``onnx`` is not installed; or ONNX cannot express a feature.
           ValueError: there is no such feature.
         """
-        from beam_pipelines.core import plugins
+        from beam_pipelines.core.process import plugins
 
         make_model = plugins.load(plugins.FUNCTIONS, "to_onnx")
         features = self._features("to_onnx()", columns)

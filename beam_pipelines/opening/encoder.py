@@ -17,12 +17,12 @@ import pyarrow as pa
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.binary_arrays import byte_lengths, is_valid
-from beam_pipelines.core.columns import parse_type, type_name, with_shape
-from beam_pipelines.core.dataset_layout import ENCODINGS, MANIFEST, RAW_SCHEMA
+from beam_pipelines.core.arrow.binary_arrays import byte_lengths, is_valid
+from beam_pipelines.core.arrow.columns import parse_type, type_name, with_shape
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.core.file_locks import Lock
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.dataset_layout import ENCODINGS, MANIFEST, RAW_SCHEMA
+from beam_pipelines.core.layout.manifest import Manifest
+from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.encodings.apply import BatchEncoder, needed
 from beam_pipelines.encodings.feature import Feature as RawFeature
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted

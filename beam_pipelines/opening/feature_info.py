@@ -11,9 +11,9 @@ import pyarrow as pa
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.dataset_layout import RAW_SCHEMA
-from beam_pipelines.core.manifest import Manifest
-from beam_pipelines.core.schema_features import features_of, has_one_value
+from beam_pipelines.core.layout.dataset_layout import RAW_SCHEMA
+from beam_pipelines.core.layout.manifest import Manifest
+from beam_pipelines.core.layout.schema_features import features_of, has_one_value
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.opening.encoder import fitted_encodings, recipe_of

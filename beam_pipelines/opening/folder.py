@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from beam_pipelines.core import full_package, regular_files
-from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, mask
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
+from beam_pipelines.core.process import full_package, regular_files
 
 if TYPE_CHECKING:
     from beam_pipelines.remote.shards import RemoteShards

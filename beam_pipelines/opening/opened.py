@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.core.checked_files import read_checked
-from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, mask
-from beam_pipelines.core.manifest import Manifest, parse_manifest
-from beam_pipelines.core.schema_features import feature_lists_of
-from beam_pipelines.core.shard_formats import TFRECORD
+from beam_pipelines.core.layout.checked_files import read_checked
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
+from beam_pipelines.core.layout.manifest import Manifest, parse_manifest
+from beam_pipelines.core.layout.schema_features import feature_lists_of
+from beam_pipelines.core.layout.shard_formats import TFRECORD
 from beam_pipelines.opening.folder import Folder
 from beam_pipelines.reader.parts import Indexed, ShardFile
 from beam_pipelines.tfrecord.part_index import (

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core.columns import normalise, only_chunk, type_name, value_type
+from beam_pipelines.core.arrow.columns import normalise, only_chunk, type_name, value_type
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.encodings.apply import LONGEST_SHOWN, apply_to, to_feature

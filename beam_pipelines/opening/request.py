@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.core.columns import column_type, parse_type
+from beam_pipelines.core.arrow.columns import column_type, parse_type
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.protect import DROP
 

@@ -11,15 +11,15 @@ from typing import Any, TypeAlias, TypeVar
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core import full_package
-from beam_pipelines.core.dataset_layout import ENCODINGS, MANIFEST
 from beam_pipelines.core.errors import DataError, mask
-from beam_pipelines.core.schema_features import (
+from beam_pipelines.core.layout.dataset_layout import ENCODINGS, MANIFEST
+from beam_pipelines.core.layout.schema_features import (
     feature_lists_of,
     features_of,
     has_one_value,
     has_one_value_a_step,
 )
+from beam_pipelines.core.process import full_package
 from beam_pipelines.opening.folder import CACHE_BYTES
 from beam_pipelines.opening.opened import Opened
 from beam_pipelines.reader.features import names_of_lists_of_lists

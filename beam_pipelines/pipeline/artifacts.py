@@ -20,8 +20,8 @@ from beam_pipelines.analysis.statistics.datasets import (
     read_accumulators,
     statistics_to_files,
 )
-from beam_pipelines.core.compression import part_compression_of
-from beam_pipelines.core.dataset_layout import (
+from beam_pipelines.core.layout.compression import part_compression_of
+from beam_pipelines.core.layout.dataset_layout import (
     ENCODED_SCHEMA,
     ENCODINGS,
     RAW_SCHEMA,
@@ -33,14 +33,14 @@ from beam_pipelines.core.dataset_layout import (
     index_path,
     inputs_path,
 )
-from beam_pipelines.core.manifest import InnerPath, Manifest, to_text
+from beam_pipelines.core.layout.manifest import InnerPath, Manifest, to_text
 from beam_pipelines.dataset.manifest import FinishedRun, is_gathered, make_manifest
 from beam_pipelines.encodings.labels import label_files, labels_of_features
 from beam_pipelines.encodings.plan import with_fitted
 from beam_pipelines.pipeline.checks import entries_of
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.sources.file_list import masked_to_bytes
+from beam_pipelines.sources.files.file_list import masked_to_bytes
 from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import write_index
 from beam_pipelines.transforms.encode import load_encodings

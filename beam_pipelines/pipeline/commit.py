@@ -10,9 +10,9 @@ import json
 from collections.abc import Sequence
 from functools import partial
 
-from beam_pipelines.core import dataset_layout
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.shard_formats import SHARD_FOLDERS
+from beam_pipelines.core.layout import dataset_layout
+from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline.artifacts import write_files, write_indexes
 from beam_pipelines.pipeline.checks import check_findings, write_listed

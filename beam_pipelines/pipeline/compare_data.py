@@ -15,7 +15,7 @@ from beam_pipelines.analysis.report import render_comparison
 from beam_pipelines.analysis.statistics.datasets import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core.errors import RecipeError, mask, nearest
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.manifest import find_manifest
 from beam_pipelines.pipeline import api
 

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_pipelines.core.dataset_layout import DESCRIPTION, TRANSFORM_GRAPH
 from beam_pipelines.core.errors import PipelineError, RecipeError, RowError
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, TRANSFORM_GRAPH
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline import (

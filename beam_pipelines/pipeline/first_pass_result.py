@@ -18,12 +18,12 @@ from beam_pipelines.analysis.schema.sparse import add_sparse_features
 from beam_pipelines.analysis.schema.update import update_schema
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.checks.check import Facts, Sample
+from beam_pipelines.core.arrow.columns import has_lists_as_steps, value_type
+from beam_pipelines.core.arrow.memory import give_back_memory
 from beam_pipelines.core.chunks import Chunk, ChunkCounts
-from beam_pipelines.core.columns import has_lists_as_steps, value_type
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_count
-from beam_pipelines.core.memory import give_back_memory
-from beam_pipelines.core.tensor_representations import add_representations
+from beam_pipelines.core.layout.tensor_representations import add_representations
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.pipeline.checks import Findings, judge_checks, stop_on_findings
 from beam_pipelines.pipeline.planning.plan import Plan

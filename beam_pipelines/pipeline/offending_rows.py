@@ -21,15 +21,15 @@ from beam_pipelines.analysis.anomalies import SplitAnomalies
 from beam_pipelines.analysis.anomalies.rules.offenders import can_blame_rows, offending_rows
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 from beam_pipelines.checks.expect import show_value
+from beam_pipelines.core.arrow.python_values import python_rows, python_value
 from beam_pipelines.core.chunks import ROW, Chunk, Rejected
-from beam_pipelines.core.dataset_layout import REJECTED
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.layout.dataset_layout import REJECTED
+from beam_pipelines.core.layout.schema_features import domains_of, features_of, flattened
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.places import Pair, Place
 from beam_pipelines.core.private import HIDDEN
-from beam_pipelines.core.python_values import python_rows, python_value
-from beam_pipelines.core.schema_features import domains_of, features_of, flattened
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.row_chain import RowChain
 from beam_pipelines.sources.format import Position

@@ -9,10 +9,10 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator
 
-from beam_pipelines.core import signals
-from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, REJECTED, TEMPORARY
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.core.shard_formats import SHARD_FOLDERS
+from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, MANIFEST, REJECTED, TEMPORARY
+from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
+from beam_pipelines.core.process import signals
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.commit import PARTS, PARTS_OF_DESCRIPTION

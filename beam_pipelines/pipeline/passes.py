@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.dataset_layout import ENCODINGS
+from beam_pipelines.core.layout.dataset_layout import ENCODINGS
 from beam_pipelines.pipeline.first_pass_result import (
     FirstPassResult,
     FittedFolders,

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.transforms import read

@@ -15,8 +15,8 @@ import platform
 import uuid
 from collections.abc import Iterator
 
-from beam_pipelines.core import file_locks
 from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.process import file_locks
 from beam_pipelines.storage import files
 
 try:

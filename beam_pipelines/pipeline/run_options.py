@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Literal
 
-from beam_pipelines.core.dataset_layout import ENCODINGS, TEMPORARY
+from beam_pipelines.core.layout.dataset_layout import ENCODINGS, TEMPORARY
 from beam_pipelines.storage import files
 
 ExchangeBy = Literal["files", "engine"]

@@ -26,10 +26,11 @@ from beam_pipelines.analysis.report.sampled import (
 from beam_pipelines.analysis.rounding import find_merged, find_null_texts, find_whole
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.checks.check import Sample
-from beam_pipelines.core import _native, plugins
+from beam_pipelines.core import _native
+from beam_pipelines.core.arrow.columns import concat_batches, take_rows
+from beam_pipelines.core.arrow.hashing import Hashes
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.columns import concat_batches, take_rows
-from beam_pipelines.core.hashing import Hashes
+from beam_pipelines.core.process import plugins
 from beam_pipelines.encodings.apply import conversions, needed, run_chain
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.labels import labels_of_features

@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema, schema_to_text
-from beam_pipelines.core import dataset_layout
 from beam_pipelines.core.errors import DataError, PipelineError
-from beam_pipelines.core.schema_features import flattened, without_features
-from beam_pipelines.core.tensor_representations import drop_inferred
+from beam_pipelines.core.layout import dataset_layout
+from beam_pipelines.core.layout.schema_features import flattened, without_features
+from beam_pipelines.core.layout.tensor_representations import drop_inferred
 from beam_pipelines.dataset.checked_files import add_files, check_files
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists

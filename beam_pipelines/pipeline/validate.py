@@ -17,8 +17,8 @@ from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 from beam_pipelines.analysis.compare import Finding, compare_split
 from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics, view_of
-from beam_pipelines.core.dataset_layout import RAW_SCHEMA
 from beam_pipelines.core.errors import FindingsError, RecipeError
+from beam_pipelines.core.layout.dataset_layout import RAW_SCHEMA
 from beam_pipelines.pipeline import offending_rows
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.storage import files

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.core.schema_features import (
+from beam_pipelines.core.layout.schema_features import (
     feature_lists_of,
     features_of,
     has_one_value,

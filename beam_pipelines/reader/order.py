@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
+from beam_pipelines.core.arrow.hashing import GOLDEN, mix, mix_int
 
 # Another order of the same dataset is another version.
 ORDER_VERSION = 3

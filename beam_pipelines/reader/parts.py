@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core import _native, regular_files
-from beam_pipelines.core.dataset_layout import MANIFEST
+from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
+from beam_pipelines.core.process import regular_files
 from beam_pipelines.reader.order import Epoch, Int64s
 from beam_pipelines.tfrecord.framing import starts_of
 from beam_pipelines.tfrecord.part_index import PartIndex

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from beam_pipelines.core import python_process
+from beam_pipelines.core.process import python_process
 from beam_pipelines.reader.packing import PackedGroup, fill, pack
 from beam_pipelines.reader.pipeline import MAX_THREADS, Group, Reading, groups_ahead, read_groups
 

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from isal import isal_zlib
 
-from beam_pipelines.core.columns import only_chunk
+from beam_pipelines.core.arrow.columns import only_chunk
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.file_locks import Lock
+from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.reader.arrays import validity_of
 from beam_pipelines.reader.order import Int64s
 

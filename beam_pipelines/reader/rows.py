@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core.file_locks import Lock
+from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.reader.order import Int64s
 from beam_pipelines.reader.parse import Rows
 from beam_pipelines.reader.parts import Block, Split, read_part

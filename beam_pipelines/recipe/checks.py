@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from beam_pipelines.core.shard_formats import TFRECORD, is_whole_name, suffix_of
+from beam_pipelines.core.layout.shard_formats import TFRECORD, is_whole_name, suffix_of
 
 if TYPE_CHECKING:
     from beam_pipelines.recipe.output import Output

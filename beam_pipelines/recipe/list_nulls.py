@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from beam_pipelines.recipe.text.yaml import Scalar
 from beam_pipelines.recipe.values import TEXT, Value, reader
-from beam_pipelines.recipe.yaml import Scalar
 
 DROP, FILL = "drop", "fill"
 _EXPECTED = "'drop', or a mapping with a value, as {fill: 0}"

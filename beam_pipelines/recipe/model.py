@@ -15,12 +15,12 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 from beam_pipelines.core.errors import masked_repr
 from beam_pipelines.core.limits import MOST_NESTING_DEPTH, Limits
 from beam_pipelines.recipe import checks, keys
-from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.protect import Protection, read_protect
 from beam_pipelines.recipe.sample import Sample, read_sample
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.recipe.statistics import Statistics
+from beam_pipelines.recipe.text.lines import Lines
 from beam_pipelines.recipe.unions import Union, derive_key
 from beam_pipelines.recipe.values import (
     read_any_texts,

@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import mask
+from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.keys import built
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.statistics import Statistics

@@ -5,8 +5,8 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import Mapping
 
-from beam_pipelines.core.plugins import FORMATS, KNOWN, PLANNERS
-from beam_pipelines.recipe.yaml import Scalar, Tree
+from beam_pipelines.core.process.plugins import FORMATS, KNOWN, PLANNERS
+from beam_pipelines.recipe.text.yaml import Scalar, Tree
 
 # Keys that take the place of ``path``.
 PLACES = tuple(known.place for known in KNOWN[PLANNERS].values() if known.place)

@@ -8,7 +8,7 @@ from typing import Any
 
 from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import check_known
-from beam_pipelines.recipe.yaml import Scalar
+from beam_pipelines.recipe.text.yaml import Scalar
 
 KEYED_HASH, MASK, TRUNCATE, DROP = "keyed_hash", "mask", "truncate", "drop"
 # A key that is in an environment variable.

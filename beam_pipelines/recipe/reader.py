@@ -12,10 +12,9 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import DataError, Problem, RecipeError
+from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.keys import Formats, keys_of, read_keys
-from beam_pipelines.recipe.lines import Lines, Path, explain
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.path_dates import without_date
 from beam_pipelines.recipe.places import (
@@ -29,6 +28,9 @@ from beam_pipelines.recipe.places import (
 )
 from beam_pipelines.recipe.read_split import read_split
 from beam_pipelines.recipe.settings import Setting, apply_settings
+from beam_pipelines.recipe.text.lines import Lines, Path, explain
+from beam_pipelines.recipe.text.variables import check_set_variables, fill_variables
+from beam_pipelines.recipe.text.yaml import Scalar, Tree, parse_yaml, plain
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import (
     NAME,
@@ -38,8 +40,6 @@ from beam_pipelines.recipe.values import (
     read_text,
     read_texts,
 )
-from beam_pipelines.recipe.variables import check_set_variables, fill_variables
-from beam_pipelines.recipe.yaml import Scalar, Tree, parse_yaml, plain
 
 # The number of a shard and that of all shards, or wildcards in their places.
 _SHARD_NUMBER = re.compile(r"-([0-9?*]{5,}|\*)-of-([0-9?*]{5,}|\*)(?=\.|\Z)")

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from beam_pipelines.core.errors import Problem, RecipeError
-from beam_pipelines.recipe.lines import Path, show_path
 from beam_pipelines.recipe.places import tree_of_path
-from beam_pipelines.recipe.yaml import Scalar, Tree, parse_value
+from beam_pipelines.recipe.text.lines import Path, show_path
+from beam_pipelines.recipe.text.yaml import Scalar, Tree, parse_value
 
 # A name, a name in double quotes, or an index.
 _STEP = re.compile(r'(?:^|\.)(?:"((?:[^"\\]|\\.)+)"|([^.\[\]"=]+))|\[(\d+)\]')

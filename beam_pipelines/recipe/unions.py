@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from beam_pipelines.recipe.keys import needed_key, recipe_key
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.recipe.values import read_choice, read_mapping, read_text, read_texts
-from beam_pipelines.recipe.yaml_text import yaml_text
 
 
 def derive_key() -> Any:

@@ -17,9 +17,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from beam_pipelines.core.errors import Problem, nearest
 from beam_pipelines.recipe.cell_formats import parse_format
-from beam_pipelines.recipe.lines import Path
 from beam_pipelines.recipe.path_dates import fill_date, has_date
-from beam_pipelines.recipe.yaml import Scalar, Tree
+from beam_pipelines.recipe.text.lines import Path
+from beam_pipelines.recipe.text.yaml import Scalar, Tree
 
 T = TypeVar("T")
 
@@ -433,7 +433,7 @@ def read_size(value: Value) -> tuple[int, ...] | None:
 @reader(**read_mapping.schema)
 def read_types(value: Value) -> dict[str, str] | None:
     """Column -> type, as ``columns.parse_type`` reads it."""
-    from beam_pipelines.core.columns import parse_type
+    from beam_pipelines.core.arrow.columns import parse_type
 
     types = read_mapping(value)
     for column, name in (types or {}).items():

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 
 from isal import isal_zlib
 
-from beam_pipelines.core import file_locks
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.process import file_locks
 
 # A folder of files that are written or waited for, in that of a dataset.
 _UNFINISHED = "unfinished"

@@ -10,7 +10,7 @@ import os
 import urllib.parse
 from typing import Any
 
-from beam_pipelines.core.file_locks import Lock
+from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.remote.web import WebServers
 
 _SERVER = "https://storage.googleapis.com"

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from beam_pipelines.core import memory
+from beam_pipelines.core.arrow import memory
 from beam_pipelines.storage.object_stores import UNPATCHED, share_s3_clients
 
 _FILESYSTEM_FOR_SCHEME = {

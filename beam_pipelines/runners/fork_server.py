@@ -31,9 +31,9 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from beam_pipelines.core import memory
+from beam_pipelines.core.arrow import memory
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.signals import SIGNALS
+from beam_pipelines.core.process.signals import SIGNALS
 from beam_pipelines.runners.beam_patches import drop_idle_bundle_processors, plain_pickles
 
 _LENGTH = struct.Struct("<I")

@@ -27,7 +27,7 @@ from apache_beam.options.pipeline_options import (
 )
 
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.core.signals import ignoring_signals
+from beam_pipelines.core.process.signals import ignoring_signals
 from beam_pipelines.runners.local_workers import shows_engine_logs
 from beam_pipelines.runners.options import runner_of
 from beam_pipelines.runners.run import waits_for_end

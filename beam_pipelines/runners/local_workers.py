@@ -39,7 +39,8 @@ from apache_beam.typehints import typehints
 from apache_beam.utils import thread_pool_executor
 from google.protobuf import text_format
 
-from beam_pipelines.core import memory, python_process
+from beam_pipelines.core.arrow import memory
+from beam_pipelines.core.process import python_process
 from beam_pipelines.runners import fork_server
 
 _THREADS_URN = "beam_pipelines:env:threads:v1"

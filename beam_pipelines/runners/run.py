@@ -30,7 +30,8 @@ try:
 except ImportError:  # not a Unix
     resource = None  # type: ignore[assignment]
 
-from beam_pipelines.core import errors, memory
+from beam_pipelines.core import errors
+from beam_pipelines.core.arrow import memory
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.runners import beam_patches, fork_server
 from beam_pipelines.runners.local_workers import local_environment

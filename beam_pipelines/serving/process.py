@@ -11,8 +11,8 @@ import pickle
 import subprocess
 import tempfile
 
-from beam_pipelines.core import python_process
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.process import python_process
 from beam_pipelines.serving.job import MARK, GraphJob
 from beam_pipelines.storage import files
 

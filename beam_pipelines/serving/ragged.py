@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from beam_pipelines.core.columns import value_type
+from beam_pipelines.core.arrow.columns import value_type
 from beam_pipelines.encodings import Fitted
 from beam_pipelines.encodings.apply import needed
 from beam_pipelines.encodings.formula import checked, narrowed_tensor

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.columns import value_type
+from beam_pipelines.core.arrow.columns import value_type
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.encodings.vocabulary_asset import file_name
 from beam_pipelines.serving.ragged import (

@@ -1,4 +1,4 @@
-"""Writers of shards, one folder for each format (``core/shard_formats.py``).
+"""Writers of shards, one folder for each format (``core/layout/shard_formats.py``).
 
 A sink turns the rows of a shard into a file, partition by partition.
 """
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core.shard_formats import TFRECORD
+from beam_pipelines.core.layout.shard_formats import TFRECORD
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.tfrecord.part_index import PartColumns
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
-from beam_pipelines.core import plugins
+from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.arrow import Arrow
-from beam_pipelines.sources.compression import COMPRESSION_FOR_SUFFIX
 from beam_pipelines.sources.csv.format import Csv
+from beam_pipelines.sources.files.compression import COMPRESSION_FOR_SUFFIX
 from beam_pipelines.sources.format import Format
 from beam_pipelines.sources.images.cifar import Cifar
 from beam_pipelines.sources.images.folder import Images

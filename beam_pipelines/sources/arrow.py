@@ -9,14 +9,14 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from beam_pipelines.core.arrow_sizes import batch_sizes
+from beam_pipelines.core.arrow.arrow_sizes import batch_sizes
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import damaged
 from beam_pipelines.sources.archives.whole import open_whole
-from beam_pipelines.sources.bad_rows import as_bytes
 from beam_pipelines.sources.batch_files import BatchFiles, Opened
+from beam_pipelines.sources.faults import damaged
+from beam_pipelines.sources.faults.bad_rows import as_bytes
 
 _FILE_MAGIC = b"ARROW1"
 _WHOLE = "a whole IPC file or stream"

@@ -10,11 +10,11 @@ from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.core.columns import Shape
+from beam_pipelines.core.arrow.columns import Shape
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import inference, shapes, tables
-from beam_pipelines.sources.checksums import tail_crc32c
+from beam_pipelines.sources import inference, tables
+from beam_pipelines.sources.files.checksums import tail_crc32c
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
@@ -24,10 +24,11 @@ from beam_pipelines.sources.format import (
     Rows,
     empty_batch,
 )
+from beam_pipelines.sources.nesting import shapes
+from beam_pipelines.sources.nesting.sparse_structs import read_as_sparse
 from beam_pipelines.sources.options import TableOptions
 from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.sparse_structs import read_as_sparse
 
 
 class Opened(NamedTuple):

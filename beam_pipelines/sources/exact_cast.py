@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core import columns
-from beam_pipelines.core.columns import column_type, is_list, normalise, type_name
-from beam_pipelines.core.equal_floats import nearest_floats
-from beam_pipelines.core.python_values import texts_of
-from beam_pipelines.sources import nested, shapes
-from beam_pipelines.sources.list_nulls import settle
+from beam_pipelines.core.arrow import columns
+from beam_pipelines.core.arrow.columns import column_type, is_list, normalise, type_name
+from beam_pipelines.core.arrow.equal_floats import nearest_floats
+from beam_pipelines.core.arrow.python_values import texts_of
+from beam_pipelines.sources.nesting import nested, shapes
+from beam_pipelines.sources.nesting.list_nulls import settle
 from beam_pipelines.sources.plan import SourcePlan
 
 NULL_INSIDE = "a null inside a list"

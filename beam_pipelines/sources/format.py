@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.columns import concat_batches
+from beam_pipelines.core.arrow.sparse_columns import SparseColumns
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.columns import concat_batches
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, exceeded
-from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.recipe.keys import FOUND, keys_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.options import NoOptions

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.columns import parse_type
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.columns import parse_type
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import bad_rows, inference, payloads
-from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources import inference, payloads
+from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.format import Contents, combine
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.sparse_columns import SparseColumns
 from beam_pipelines.core.errors import masked_repr
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.core.pickling import PickledOnce
-from beam_pipelines.core.sparse_columns import SparseColumns
+from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.recipe.model import Source
 
 if TYPE_CHECKING:

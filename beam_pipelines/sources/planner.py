@@ -9,18 +9,22 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core import columns, plugins
+from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest, nearest_column
+from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import FORMATS, format_of, format_of_path, list_nulls
-from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_readable, check_suffix
+from beam_pipelines.sources import FORMATS, format_of, format_of_path
+from beam_pipelines.sources.files.compression import (
+    CODEC_FOR_COMPRESSION,
+    check_readable,
+    check_suffix,
+)
+from beam_pipelines.sources.files.listing import list_files
 from beam_pipelines.sources.format import Contents, Format, Planner, check_columns, problem
-from beam_pipelines.sources.formatted import Formatted, formatted
 from beam_pipelines.sources.images.columns import image_columns
-from beam_pipelines.sources.listing import list_files
+from beam_pipelines.sources.nesting import list_nulls
 from beam_pipelines.sources.options import ListOptions, TextsOptions
-from beam_pipelines.sources.partitions import WithNulls, partitioned, with_nulls
 from beam_pipelines.sources.plan import (
     ByteRange,
     FileInfo,
@@ -29,6 +33,8 @@ from beam_pipelines.sources.plan import (
     cut_ranges,
     gather_ranges,
 )
+from beam_pipelines.sources.wrapping.formatted import Formatted, formatted
+from beam_pipelines.sources.wrapping.partitions import WithNulls, partitioned, with_nulls
 from beam_pipelines.storage import files
 from beam_pipelines.storage.spool import as_file
 

@@ -11,25 +11,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core import columns
+from beam_pipelines.core.arrow import columns
+from beam_pipelines.core.arrow.columns import is_list
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.columns import is_list
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml_text import yaml_text
-from beam_pipelines.sources import (
-    bad_rows,
-    bad_values,
-    inference,
-    nested,
-    shapes,
-    sparse_structs,
-    tensors,
-)
-from beam_pipelines.sources.bad_rows import BadRow
-from beam_pipelines.sources.bad_values import ColumnError
+from beam_pipelines.recipe.text.yaml_text import yaml_text
+from beam_pipelines.sources import inference
 from beam_pipelines.sources.exact_cast import convert_array
+from beam_pipelines.sources.faults import bad_rows, bad_values
+from beam_pipelines.sources.faults.bad_rows import BadRow
+from beam_pipelines.sources.faults.bad_values import ColumnError
 from beam_pipelines.sources.format import (
     MUST_AGREE,
     Contents,
@@ -39,6 +32,7 @@ from beam_pipelines.sources.format import (
     empty_batch,
     problem,
 )
+from beam_pipelines.sources.nesting import nested, shapes, sparse_structs, tensors
 from beam_pipelines.sources.options import ListOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 

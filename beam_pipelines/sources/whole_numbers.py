@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.equal_floats import nearest_floats
-from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.core.arrow.equal_floats import nearest_floats
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 
 ROUNDED = "an integer that float64 rounds"
 ROUNDS = "none that float64, as which the column's other values are read, rounds"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from beam_pipelines.core import columns
-from beam_pipelines.core.raw_numbers import raw_numbers
+from beam_pipelines.core.arrow import columns
+from beam_pipelines.core.arrow.raw_numbers import raw_numbers
 
 if TYPE_CHECKING:
     import duckdb

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core import columns
+from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import missing_column
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.sql.database import (

@@ -11,7 +11,7 @@ import google_crc32c
 from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import CheckedFile, InnerPath
+from beam_pipelines.core.layout.manifest import CheckedFile, InnerPath
 from beam_pipelines.storage import files
 
 _CONNECTIONS = 16

@@ -17,10 +17,10 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, S3Options
 
-from beam_pipelines.core import regular_files
 from beam_pipelines.core.errors import DataError, PipelineError, keep_secret
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.core.signals import has_raised
+from beam_pipelines.core.process import regular_files
+from beam_pipelines.core.process.signals import has_raised
 from beam_pipelines.remote import stores
 from beam_pipelines.storage import (
     http_files,  # noqa: F401 - a filesystem of Beam, which finds it as a subclass

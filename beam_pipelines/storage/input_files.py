@@ -14,8 +14,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from beam_pipelines.core import regular_files
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.process import regular_files
 from beam_pipelines.storage import files, input_roots, path_patterns
 from beam_pipelines.storage.files import Listed
 from beam_pipelines.storage.path_patterns import PathPattern, Stage

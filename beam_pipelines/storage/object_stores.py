@@ -15,7 +15,7 @@ import urllib.parse
 from typing import Any
 
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.core.file_locks import Lock
+from beam_pipelines.core.process.file_locks import Lock
 
 # Set to 1 in the environment, this switches off all patches of Beam that only make it faster.
 UNPATCHED = "BEAM_PIPELINES_UNPATCHED"

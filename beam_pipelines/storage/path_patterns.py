@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from apache_beam.io.filesystem import FileSystem
 
-from beam_pipelines.core.dataset_layout import RECIPE_SCHEMA
+from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
 
 # What decides which paths in a folder match: see ``PathPattern.stage_of``.
 Stage: TypeAlias = tuple[int, tuple[int, ...]]

@@ -23,12 +23,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from isal import isal_zlib
 
-from beam_pipelines.core import arrow_sizes, regular_files
 from beam_pipelines.core._native.shared import FOOTER_BYTES, HEADER_BYTES
-from beam_pipelines.core.compression import PARQUET_COMPRESSION, PartCompression
-from beam_pipelines.core.dataset_layout import index_path
+from beam_pipelines.core.arrow import arrow_sizes
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import ManifestShard
+from beam_pipelines.core.layout.compression import PARQUET_COMPRESSION, PartCompression
+from beam_pipelines.core.layout.dataset_layout import index_path
+from beam_pipelines.core.layout.manifest import ManifestShard
+from beam_pipelines.core.process import regular_files
 
 VERSION = 1
 # Bytes of framed records in an extent, and in a run of one. A request takes the CPU time of

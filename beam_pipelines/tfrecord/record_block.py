@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core._native.shared import FOOTER_BYTES, HEADER_BYTES
-from beam_pipelines.core.binary_arrays import offsets_of
+from beam_pipelines.core.arrow.binary_arrays import offsets_of
 
 
 class RecordBlock(Sequence[bytes]):

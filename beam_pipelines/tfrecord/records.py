@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.columns import take_rows
+from beam_pipelines.core.arrow.columns import take_rows
 from beam_pipelines.core.errors import DataError
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.ipc import batches_to_bytes
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.ipc import batches_to_bytes
 from beam_pipelines.encodings.apply import ChunkRows, encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, with_fitted
 from beam_pipelines.encodings.stored import FILE_NAME, FORMAT_VERSION, FittedSteps, decode_encodings

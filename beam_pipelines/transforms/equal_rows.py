@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from beam_pipelines.checks.check import Check
 from beam_pipelines.checks.meet import HASH, Drop, Meet, Meeting, Pairs, hash_name
+from beam_pipelines.core.arrow.ipc import unpack
 from beam_pipelines.core.chunks import LEFT_OUT, PLACE, ROW, Chunk, Rejected, add_counts
-from beam_pipelines.core.ipc import unpack
 from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
-from beam_pipelines.sources.bad_rows import shown_row
+from beam_pipelines.sources.faults.bad_rows import shown_row
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.meet import MeetByKey, by_number, send_chunk

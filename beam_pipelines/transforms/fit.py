@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines.core import _native
+from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.encodings import Encoding, Feature, Fitted, apply
 from beam_pipelines.encodings.analyzers import (
     Analysis,

@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import _native
+from beam_pipelines.core.arrow.columns import has_lists_as_steps, take_rows, type_name
+from beam_pipelines.core.arrow.ipc import unpack
+from beam_pipelines.core.arrow.key_index import index_keys
+from beam_pipelines.core.arrow.python_values import python_rows, python_value
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.columns import has_lists_as_steps, take_rows, type_name
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest_column
-from beam_pipelines.core.ipc import unpack
-from beam_pipelines.core.key_index import index_keys
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.core.pickling import PickledOnce
-from beam_pipelines.core.python_values import python_rows, python_value
+from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.recipe.model import Recipe, Sequences
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.database import not_null_line

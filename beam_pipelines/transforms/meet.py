@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import _native
+from beam_pipelines.core.arrow.columns import take_rows
+from beam_pipelines.core.arrow.ipc import Packed, pack
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.columns import take_rows
-from beam_pipelines.core.ipc import Packed, pack
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.exchange import Exchange, Message, Received, SendMessages, Sent
 

@@ -16,8 +16,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.core.private import hide_row
 from beam_pipelines.sources import format_of
-from beam_pipelines.sources.cell_sizes import LargeCell, large_cell
-from beam_pipelines.sources.derived import read_rows, read_together, reject_rows
+from beam_pipelines.sources.faults.cell_sizes import LargeCell, large_cell
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
@@ -31,6 +30,7 @@ from beam_pipelines.sources.images.columns import first_damage
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import fold
+from beam_pipelines.sources.wrapping.derived import read_rows, read_together, reject_rows
 from beam_pipelines.transforms.take import Take, take_chunks
 
 Transition = tuple[int, int, int]

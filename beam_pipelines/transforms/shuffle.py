@@ -1,9 +1,9 @@
 """The global shuffle: where rows go, and in which order.
 
 Rows are permuted twice: in each chunk, when it gets its split, and in each partition of a shard,
-before it is written. Both permutations come from a seeded hash of addresses (``core/hashing.py``).
-So the order depends only on the inputs, the recipe and the seed. Without a shuffle, rows stay in
-source order.
+before it is written. Both permutations come from a seeded hash of addresses
+(``core/arrow/hashing.py``). So the order depends only on the inputs, the recipe and the
+seed. Without a shuffle, rows stay in source order.
 
 In between, they are dealt to the partitions of shards. The position of a row in its split is the
 number of rows in earlier chunks, plus its place in its own chunk. Positions are dealt like cards,
@@ -28,10 +28,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import slices
+from beam_pipelines.core.arrow.columns import concat_batches, take_rows
+from beam_pipelines.core.arrow.hashing import GOLDEN, mix, mix_int
+from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.columns import concat_batches, take_rows
-from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
-from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.transforms.exchange import CollectByPartition, Message
 from beam_pipelines.transforms.shards import (

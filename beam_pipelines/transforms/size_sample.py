@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.binary_arrays import data_of
+from beam_pipelines.core.arrow.binary_arrays import data_of
+from beam_pipelines.core.arrow.columns import concat_batches, take_rows
+from beam_pipelines.core.arrow.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.columns import concat_batches, take_rows
-from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.sinks.tfrecord.deflate import compress_parts

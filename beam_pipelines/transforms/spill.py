@@ -1,4 +1,4 @@
-"""Spills the chunks of the first pass to files of stripes (``core/stripes.py``).
+"""Spills the chunks of the first pass to files of stripes (``core/layout/stripes.py``).
 
 So the source is parsed, joined, selected and split once. Later steps (further fits, the write) wait
 for results of the first pass, and then load the chunks, or only the rows that they need.
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 
-from beam_pipelines.core import stripes
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.layout import stripes
 from beam_pipelines.storage import file_changes, files
 
 

@@ -16,8 +16,8 @@ from apache_beam.transforms.window import GlobalWindows
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.storage import column_names, from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.core.arrow.memory import give_back_memory
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.memory import give_back_memory
 from beam_pipelines.transforms import exchange
 from beam_pipelines.transforms.meet import FAN_IN, MergeTree, Node, merge_in_order
 

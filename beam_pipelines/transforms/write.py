@@ -12,12 +12,12 @@ import apache_beam as beam
 import google_crc32c
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.columns import take_rows
+from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
+from beam_pipelines.core.arrow.memory import give_back_memory
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.columns import take_rows
-from beam_pipelines.core.compression import part_compression_of
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
-from beam_pipelines.core.memory import give_back_memory
+from beam_pipelines.core.layout.compression import part_compression_of
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.sinks import Settings, formats_of, sink_of
 from beam_pipelines.storage import file_checksums, files

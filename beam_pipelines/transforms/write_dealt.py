@@ -16,8 +16,8 @@ from typing import NamedTuple, TypeVar
 import apache_beam as beam
 import pyarrow as pa
 
-from beam_pipelines.core import stripes
 from beam_pipelines.core.errors import DataError, RowError
+from beam_pipelines.core.layout import stripes
 from beam_pipelines.encodings.apply import ChunkRows, encode_batch
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.recipe.output import Output

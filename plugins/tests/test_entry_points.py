@@ -11,8 +11,8 @@ import pytest
 
 from beam_pipelines.checks.check import Facts, Sample
 from beam_pipelines.checks.leaks import FindLeaks, Leaks
-from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import DataError, PipelineError, RecipeError
+from beam_pipelines.core.process import plugins
 from beam_pipelines.pipeline.planning.plan_recipe import plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan

@@ -10,8 +10,8 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.cli.main import cli
-from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
+from beam_pipelines.core.process import plugins
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe, recipe_schema

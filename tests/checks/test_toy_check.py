@@ -13,8 +13,8 @@ import pytest
 from beam_pipelines.checks.duplicates import Duplicates, FindDuplicates
 from beam_pipelines.checks.meet import Meet, repeats
 from beam_pipelines.cli.summary import print_summary
-from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import DataError, FindingsError, RecipeProblems
+from beam_pipelines.core.process import plugins
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan

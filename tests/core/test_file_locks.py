@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines.core import file_locks
+from beam_pipelines.core.process import file_locks
 from beam_pipelines.remote.cache import Cache
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")

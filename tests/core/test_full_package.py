@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import beam_pipelines as bp
-from beam_pipelines.core import full_package
+from beam_pipelines.core.process import full_package
 from tests.reader.test_reader import finish
 from tests.support.small_dataset import write_dataset
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.core import manifest
-from beam_pipelines.core.manifest import Manifest, parse_manifest, to_json, to_text
+from beam_pipelines.core.layout import manifest
+from beam_pipelines.core.layout.manifest import Manifest, parse_manifest, to_json, to_text
 from tests.support.manifests import parsed_manifest, small_manifest
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)

@@ -21,7 +21,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core import _native, columns
+from beam_pipelines.core import _native
+from beam_pipelines.core.arrow import columns
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.sources.csv import native

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
 from beam_pipelines.core._native import StoredPart, extension, order_rows, read_parts
-from beam_pipelines.core.hashing import GOLDEN, mix_int
+from beam_pipelines.core.arrow.hashing import GOLDEN, mix_int
 
 pytestmark = pytest.mark.skipif(
     not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"

@@ -15,7 +15,7 @@ PACKAGE = Path(beam_pipelines.__file__).parent
 # Imports our modules first: the program itself is not what is tested.
 PROGRAM = """
 import os, subprocess, sys
-from beam_pipelines.core import python_process
+from beam_pipelines.core.process import python_process
 os.chdir(sys.argv[1])
 for entry in sys.argv[3:]:
     sys.path.insert(0, entry)
@@ -79,4 +79,4 @@ def test_one_function_starts_interpreters() -> None:
         for path in sorted(PACKAGE.rglob("*.py"))
         if re.search(r"sys\.executable|multiprocessing\.(Process|Pool)|spawn", path.read_text())
     ]
-    assert found == ["core/python_process.py"]
+    assert found == ["core/process/python_process.py"]

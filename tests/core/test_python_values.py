@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.core.python_values import python_rows, python_value, python_values, texts_of
+from beam_pipelines.core.arrow.python_values import (
+    python_rows,
+    python_value,
+    python_values,
+    texts_of,
+)
 
 US = pa.timestamp("us")
 

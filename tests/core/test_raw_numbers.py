@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.core.raw_numbers import raw_numbers
+from beam_pipelines.core.arrow.raw_numbers import raw_numbers
 from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 

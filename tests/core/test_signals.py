@@ -1,4 +1,4 @@
-"""core/signals.py: Ctrl-C, SIGTERM and SIGHUP end a process tidily.
+"""core/process/signals.py: Ctrl-C, SIGTERM and SIGHUP end a process tidily.
 
 The process prints no traceback, wherever its main thread is.
 """
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.end_to_end
 
 BEGIN = """\
 import atexit, os, signal, sys, time
-from beam_pipelines.core import signals
+from beam_pipelines.core.process import signals
 def stop():
     os.kill(os.getpid(), signal.SIGNAL)
 """

@@ -1,4 +1,4 @@
-"""core/stripes.py packs batches into files, and reads any rows of them."""
+"""core/layout/stripes.py packs batches into files, and reads any rows of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import contextlib
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.core import _native, stripes
+from beam_pipelines.core import _native
+from beam_pipelines.core.layout import stripes
 from tests.support.kernels import without_kernels
 
 ROWS = 5000

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio import tensor_representation_util
 
-from beam_pipelines.core.schema_features import flattened
-from beam_pipelines.core.tensor_representations import (
+from beam_pipelines.core.layout.schema_features import flattened
+from beam_pipelines.core.layout.tensor_representations import (
     add_representations,
     drop_inferred,
     drop_representations,

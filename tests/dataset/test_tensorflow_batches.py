@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import beam_pipelines as bp
-from beam_pipelines.core.schema_features import feature_lists_of, has_one_value_a_step
+from beam_pipelines.core.layout.schema_features import feature_lists_of, has_one_value_a_step
 from tests.reader import test_sequences, test_values
 from tests.reader.datasets import write_records
 from tests.support.web_server import served

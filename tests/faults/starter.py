@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import apache_beam.runners.worker.sdk_worker_main  # noqa: F401 - for the workers
 
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.core import signals
+from beam_pipelines.core.process import signals
 from beam_pipelines.dataset import verify  # noqa: F401 - so that no command needs to
 from beam_pipelines.pipeline import convert  # noqa: F401 - so that no command needs to
 from beam_pipelines.runners import run as run_module  # noqa: F401 - so that no command needs to

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beam_pipelines.core.dataset_layout import MANIFEST
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.dataset import manifest
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.sources import planner

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from beam_pipelines.core import manifest as manifest_values
 from beam_pipelines.core.errors import DataError, PipelineError, RecipeProblems
+from beam_pipelines.core.layout import manifest as manifest_values
 from beam_pipelines.dataset import manifest
 from beam_pipelines.pipeline.planning.recipes import load
 from beam_pipelines.pipeline.planning.stages import make_plan

@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, given, settings
 
 import beam_pipelines as bp
 from beam_pipelines.core import _native
-from beam_pipelines.core.columns import value_type
+from beam_pipelines.core.arrow.columns import value_type
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.apply import to_feature
 from beam_pipelines.reader.columns import Ragged

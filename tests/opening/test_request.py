@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 
 import beam_pipelines as bp
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.opening.request import plan_request
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.protect import Protection

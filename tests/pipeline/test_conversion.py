@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe

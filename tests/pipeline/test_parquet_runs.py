@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import resume
 from beam_pipelines.pipeline.convert import convert

@@ -11,7 +11,7 @@ import pytest
 
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe

@@ -30,7 +30,7 @@ import beam_pipelines as bp
 from beam_pipelines.analysis.statistics.datasets import merge_datasets, read_accumulators
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.checked_files import add_files
 from beam_pipelines.dataset.inspect import inspect_examples

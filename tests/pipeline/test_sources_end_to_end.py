@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import load, parse_recipe

@@ -30,7 +30,7 @@ from beam_pipelines.encodings.apply import to_exact_input, to_feature
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.sources import shapes, tensors
+from beam_pipelines.sources.nesting import shapes, tensors
 from tests.sources.support import plan_of, problems_of, read_rows
 from tests.support.read_examples import read_records
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.binary_arrays import data_of
+from beam_pipelines.core.arrow.binary_arrays import data_of
 from tests.reader.indexed import add_index
 
 # Kind of values -> number of its field in a Feature.

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import beam_pipelines as bp
-from beam_pipelines.core.file_locks import Lock
+from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.reader.reader import Reader
 from tests.reader.indexed import finish
 from tests.support.small_dataset import write_dataset

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from beam_pipelines.cli.recipe_schema import MODELINE, schema_text
-from beam_pipelines.core.dataset_layout import RECIPE_SCHEMA
+from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SERVER = ROOT / ".node" / "node_modules" / ".bin" / "yaml-language-server"

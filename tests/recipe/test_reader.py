@@ -19,20 +19,21 @@ from beam_pipelines.checks.duplicates import Duplicates
 from beam_pipelines.checks.expectations import Expectation
 from beam_pipelines.checks.leaks import Leaks
 from beam_pipelines.checks.near import Near
-from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import Problem, RecipeError
 from beam_pipelines.core.limits import MIB, Limits
+from beam_pipelines.core.process import plugins
 from beam_pipelines.pipeline.planning import recipes
-from beam_pipelines.recipe import lines, reader
+from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import Fit, Join, OnError, Recipe, Sequences, Source, Statistics
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.sample import Sample
 from beam_pipelines.recipe.splits import Split, TimeSplit
+from beam_pipelines.recipe.text import lines
+from beam_pipelines.recipe.text.yaml import parse_yaml, plain
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import Value
-from beam_pipelines.recipe.yaml import parse_yaml, plain
 from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.images.idx import IdxOptions
 from beam_pipelines.sources.images.options import ImageOptions

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import Problem, RecipeError
 from beam_pipelines.pipeline.planning import recipes
-from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised
 from beam_pipelines.recipe.settings import (
@@ -21,7 +20,8 @@ from beam_pipelines.recipe.settings import (
     read_setting,
     split_setting,
 )
-from beam_pipelines.recipe.yaml import parse_yaml, plain
+from beam_pipelines.recipe.text.lines import explain
+from beam_pipelines.recipe.text.yaml import parse_yaml, plain
 
 RECIPE = """\
 name: a

@@ -202,7 +202,7 @@ def test_a_stage_leaves_no_element_behind(forgets: bool) -> None:
     """
     code = f"""
 import builtins, contextlib, weakref
-from beam_pipelines.core import memory
+from beam_pipelines.core.arrow import memory
 from beam_pipelines.runners import beam_patches
 memory.pause_garbage_collection()
 beam_patches.import_beam([])

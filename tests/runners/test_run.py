@@ -30,7 +30,7 @@ OUTLIVED = """
 import builtins, logging, os, signal, threading, time
 import apache_beam as beam
 from beam_pipelines.runners import run
-from beam_pipelines.core import signals
+from beam_pipelines.core.process import signals
 signals.raise_on_signal()  # as the commands do: where the main thread is in a function whose errors go nowhere, it is told again
 logging.getLogger().setLevel(logging.CRITICAL + 1)
 builtins.over, builtins.failed = threading.Event(), threading.Event()

@@ -22,7 +22,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.schema_features import schema_type
+from beam_pipelines.core.layout.schema_features import schema_type
 from beam_pipelines.encodings.apply import encode_batch, to_feature
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.encodings.schema import encoded_schema

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core.binary_arrays import data_of
-from beam_pipelines.core.compression import Compression
+from beam_pipelines.core.arrow.binary_arrays import data_of
+from beam_pipelines.core.layout.compression import Compression
 from beam_pipelines.sinks.tfrecord.deflate import PARTS, Stream, compress_parts
 from beam_pipelines.tfrecord.record_block import part_edges
 

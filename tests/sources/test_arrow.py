@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather
 
-from beam_pipelines.core import arrow_sizes
+from beam_pipelines.core.arrow import arrow_sizes
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.sources import batch_files
 from beam_pipelines.transforms import read

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core import columns
+from beam_pipelines.core.arrow import columns
 from beam_pipelines.sources.csv.parser import CsvParser, read_table
 from beam_pipelines.sources.text.cells import parsed
 from beam_pipelines.sources.text.quotes import Dialect

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.sources import bad_rows
-from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.faults.bad_rows import BadRow
 
 
 @pytest.mark.parametrize("words", ["Row #{}: ", "changed in row {}", "nothing said {}"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.sources.csv.sniffer import sniff
 from tests.sources.csv_corpus import Made, corpus

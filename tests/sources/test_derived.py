@@ -26,10 +26,10 @@ from beam_pipelines.recipe.model import Join, Source
 from beam_pipelines.recipe.normal_form import from_normalised, normalised, recipe_hash
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.sources import plan as plan_module
-from beam_pipelines.sources.derived import with_derived
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.sources.unions import plan_union
+from beam_pipelines.sources.wrapping.derived import with_derived
+from beam_pipelines.sources.wrapping.unions import plan_union
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join.hash_join import build_index, join_batch, table_batch

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core.columns import normalise
+from beam_pipelines.core.arrow.columns import normalise
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan

@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import ManifestSource
+from beam_pipelines.core.layout.manifest import ManifestSource
 from beam_pipelines.pipeline.planning.transform import as_in_dataset
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import partitions
 from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.sources.wrapping import partitions
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, source, types_of, write
 

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.sources import formatted
+from beam_pipelines.sources.wrapping import formatted
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, types_of
 

@@ -23,8 +23,8 @@ from PIL import Image
 
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.core.manifest import Manifest
 from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
@@ -32,7 +32,7 @@ from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.planning.transform import plan_transform
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.file_list import store_files
+from beam_pipelines.sources.files.file_list import store_files
 from beam_pipelines.sources.images import pictures
 from beam_pipelines.sources.images.options import ImageOptions
 from beam_pipelines.sources.plan import FileInfo, gather_ranges

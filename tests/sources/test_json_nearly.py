@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.core.columns import value_type
+from beam_pipelines.core.arrow.columns import value_type
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sql.expressions import evaluate, parse_expression

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.sources import list_nulls
+from beam_pipelines.sources.nesting import list_nulls
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, write
 

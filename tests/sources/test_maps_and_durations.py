@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.sources import nested
+from beam_pipelines.sources.nesting import nested
 from tests.sources.support import read_rows, types_of
 
 MAP = pa.map_(pa.string(), pa.int64())

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from beam_pipelines.cli.main import cli
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert as convert_module

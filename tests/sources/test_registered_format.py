@@ -12,10 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from beam_pipelines.core.arrow.columns import parse_type
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.columns import parse_type
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe

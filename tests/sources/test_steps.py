@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core.columns import column_type, has_lists_as_steps, value_type
+from beam_pipelines.core.arrow.columns import column_type, has_lists_as_steps, value_type
 from beam_pipelines.encodings.apply import to_exact_input, to_feature, to_input, to_steps
 from beam_pipelines.encodings.feature import feature_type
 from beam_pipelines.sources.exact_cast import convert_array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.manifest import Manifest
 
 
 def found_by(manifest: Manifest, check: str) -> list[dict[str, Any]]:

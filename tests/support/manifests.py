@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from beam_pipelines.core.manifest import Manifest, parse_manifest
+from beam_pipelines.core.layout.manifest import Manifest, parse_manifest
 
 
 def small_manifest() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.binary_arrays import data_of
+from beam_pipelines.core.arrow.binary_arrays import data_of
 from tests.support.manifests import small_manifest
 
 SCHEMA = """

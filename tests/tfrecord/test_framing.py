@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.binary_arrays import data_of
-from beam_pipelines.core.compression import Compression
+from beam_pipelines.core.arrow.binary_arrays import data_of
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.layout.compression import Compression
 from beam_pipelines.sinks.tfrecord import deflate
 from beam_pipelines.tfrecord import framing
 

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_pipelines.core.arrow.ipc import bytes_to_batches
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.ipc import bytes_to_batches
 from beam_pipelines.encodings.apply import ChunkRows, encode_batch, row_folds
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
 from beam_pipelines.pipeline.planning.recipes import parse_recipe

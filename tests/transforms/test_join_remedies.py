@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from beam_pipelines.core.columns import column_type
+from beam_pipelines.core.arrow.columns import column_type
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.recipe.model import Join, Source
-from beam_pipelines.sources.derived import with_derived
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.sources.wrapping.derived import with_derived
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join.hash_join import build_index, count_matches
 from beam_pipelines.transforms.join.plan import plan_join

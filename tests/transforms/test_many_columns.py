@@ -24,10 +24,10 @@ from beam_pipelines.analysis.schema import infer_schema, read_schema, schema_to_
 from beam_pipelines.analysis.schema.text import feature_lines
 from beam_pipelines.analysis.schema.update import update_schema
 from beam_pipelines.analysis.statistics import TableStatistics
-from beam_pipelines.core import pickling
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.pickling import PickledOnce
-from beam_pipelines.core.schema_features import duplicates
+from beam_pipelines.core.layout.schema_features import duplicates
+from beam_pipelines.core.process import pickling
+from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.pipeline.convert import Conversion
 from beam_pipelines.pipeline.planning.recipes import parse_recipe

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import beam_pipelines as bp
-from beam_pipelines.core.columns import shape_of
+from beam_pipelines.core.arrow.columns import shape_of
 from beam_pipelines.core.errors import RecipeProblems
 from tests.sources.support import write
 from tests.transforms.test_split_key import BUCKETS, OPTIONS, plan_in, rows_of

@@ -42,7 +42,7 @@ from beam_pipelines.analysis.statistics.view import (
     steps_in,
     view_of,
 )
-from beam_pipelines.core.schema_features import (
+from beam_pipelines.core.layout.schema_features import (
     TYPE_FOR_STATISTICS_TYPE,
     Steps,
     domains_of,

@@ -10,7 +10,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_p
 
 from beam_pipelines.analysis.anomalies.rules.custom import CustomValidation
 from beam_pipelines.core.errors import RecipeError, nearest
-from beam_pipelines.core.schema_features import features_by_path
+from beam_pipelines.core.layout.schema_features import features_by_path
 
 _ERROR: int = anomalies_pb2.AnomalyInfo.ERROR
 TYPE_NAMES = tuple(anomalies_pb2.AnomalyInfo.Type.keys())

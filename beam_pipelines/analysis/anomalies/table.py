@@ -10,7 +10,7 @@ from beam_pipelines.analysis.anomalies.find import DATASET, Row
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.schema.text import feature_lines
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.schema_features import name_of
+from beam_pipelines.core.layout.schema_features import name_of
 from beam_pipelines.core.visible_text import visible
 from beam_pipelines.storage import files
 

@@ -20,7 +20,7 @@ from beam_pipelines.analysis.anomalies.rules.custom import (
     parse_validation,
 )
 from beam_pipelines.core.errors import RecipeError, nearest
-from beam_pipelines.core.schema_features import name_of
+from beam_pipelines.core.layout.schema_features import name_of
 from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.storage import files
 

@@ -18,7 +18,7 @@ from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.years import Show
-from beam_pipelines.core.columns import value_type
+from beam_pipelines.core.arrow.columns import value_type
 from beam_pipelines.core.formatting import show_share, show_value
 
 # So many of each split's most frequent texts are candidates for the texts that are shown.

@@ -16,7 +16,7 @@ from beam_pipelines.analysis.statistics.numeric import MAX_DISTINCT, NumberStati
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.value_counts import LARGE_BYTES
 from beam_pipelines.analysis.years import Show
-from beam_pipelines.core.columns import is_date, value_type
+from beam_pipelines.core.arrow.columns import is_date, value_type
 from beam_pipelines.core.formatting import MINUS, show_number, show_share, show_spread
 
 _PERCENTILES = {

@@ -28,7 +28,7 @@ from beam_pipelines.analysis.statistics.slices import DataSlice
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.years import Show, show_of
-from beam_pipelines.core.columns import type_name, value_type
+from beam_pipelines.core.arrow.columns import type_name, value_type
 from beam_pipelines.core.formatting import show_number, show_share
 
 # Missing values are highlighted from here on.

@@ -21,9 +21,9 @@ from beam_pipelines.analysis.report.charts import (
 from beam_pipelines.analysis.report.details import Cell, Table, figures, totals_of
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.years import show_of
-from beam_pipelines.core.columns import type_name, value_type
+from beam_pipelines.core.arrow.columns import type_name, value_type
+from beam_pipelines.core.arrow.python_values import python_rows
 from beam_pipelines.core.formatting import show_cell, show_share, show_value
-from beam_pipelines.core.python_values import python_rows
 
 _Columns = Mapping[str, ColumnStatistics]
 

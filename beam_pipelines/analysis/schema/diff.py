@@ -10,7 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.schema_features import Steps, name_of
+from beam_pipelines.core.layout.schema_features import Steps, name_of
 
 _UNSET = "(unset)"
 _SHOWN_VALUES = 20

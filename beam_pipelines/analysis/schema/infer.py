@@ -19,9 +19,9 @@ from beam_pipelines.analysis.statistics.view import (
     Texts,
     view_of,
 )
-from beam_pipelines.core.columns import shape_of
+from beam_pipelines.core.arrow.columns import shape_of
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.schema_features import (
+from beam_pipelines.core.layout.schema_features import (
     TYPE_FOR_STATISTICS_TYPE,
     add_feature,
     domains_of,

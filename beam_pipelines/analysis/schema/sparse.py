@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.statistics.view import DatasetView, Statistics, view_of
+from beam_pipelines.core.arrow.sparse_columns import SparseColumns
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.core.sparse_columns import SparseColumns
 
 
 def add_sparse_features(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.schema_features import Steps, name_of
+from beam_pipelines.core.layout.schema_features import Steps, name_of
 
 # White space or a separator, a comment, a quoted text, a punctuation mark, or a word.
 _TOKEN = re.compile(

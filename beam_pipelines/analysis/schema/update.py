@@ -19,8 +19,8 @@ from beam_pipelines.analysis.anomalies.rules.reason import Info, deprecate
 from beam_pipelines.analysis.anomalies.rules.specification import corrected
 from beam_pipelines.analysis.schema.infer import infer_features
 from beam_pipelines.analysis.statistics.view import Statistics, custom_statistics_of, view_of
-from beam_pipelines.core.schema_features import Steps, domains_of, features_by_path, name_of
-from beam_pipelines.core.tensor_representations import add_representations
+from beam_pipelines.core.layout.schema_features import Steps, domains_of, features_by_path, name_of
+from beam_pipelines.core.layout.tensor_representations import add_representations
 
 
 def update_schema(

@@ -14,7 +14,7 @@ from beam_pipelines.analysis.statistics.distribution import Distribution
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, count_distinct
 from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.core.columns import value_type
+from beam_pipelines.core.arrow.columns import value_type
 
 Values = NumberStatistics | TextStatistics
 Weights = npt.NDArray[np.float64]
@@ -63,7 +63,7 @@ class ColumnStatistics:
     """Statistics of one column.
 
     Attributes:
-      type: the column's type (``core/columns.py``).
+      type: the column's type (``core/arrow/columns.py``).
       present, missing: numbers of rows that are not null and null. An empty list is present.
       min_values, max_values: fewest and most values in a present row; 1 unless the column has
         lists; 0 without rows.

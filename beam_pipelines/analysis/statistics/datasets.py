@@ -13,18 +13,18 @@ from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.view import Statistics
-from beam_pipelines.core import dataset_layout
-from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.dataset_layout import (
+from beam_pipelines.core.arrow.columns import type_name
+from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.layout import dataset_layout
+from beam_pipelines.core.layout.dataset_layout import (
     DESCRIPTION,
     FEATURE_STATS,
     MANIFEST,
     SPLIT_PREFIX,
     STATISTICS,
 )
-from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.core.manifest import parse_manifest
-from beam_pipelines.core.statistics_file import parse_statistics
+from beam_pipelines.core.layout.manifest import parse_manifest
+from beam_pipelines.core.layout.statistics_file import parse_statistics
 from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.storage import files, http_files, input_files
 

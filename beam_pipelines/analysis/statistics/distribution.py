@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.packing import SMALL_BYTES, pack, unpack
-from beam_pipelines.core.weighted_values import Numbers, add_equal, sum_runs
+from beam_pipelines.core.arrow.weighted_values import Numbers, add_equal, sum_runs
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from beam_pipelines.analysis.statistics.distribution import Distribution, quantiles
 from beam_pipelines.analysis.statistics.limits import MAX_NUMBERS, ColumnLimits
 from beam_pipelines.analysis.statistics.moments import ExactMoments, WeightedMoments
-from beam_pipelines.core.weighted_values import Numbers
+from beam_pipelines.core.arrow.weighted_values import Numbers
 
 # Up to here all distinct values are counted.
 MAX_DISTINCT = MAX_NUMBERS

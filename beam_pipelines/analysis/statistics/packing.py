@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
-from beam_pipelines.core.weighted_values import Numbers
+from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
+from beam_pipelines.core.arrow.weighted_values import Numbers
 
 # Smaller values are pickled uncompressed: a stream takes 40 µs, and Beam pickles also to estimate
 # sizes.

@@ -9,10 +9,10 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.statistics.composites import Composite, composites_in
-from beam_pipelines.core.columns import has_lists_as_steps, type_name, value_type
+from beam_pipelines.core.arrow.columns import has_lists_as_steps, type_name, value_type
 from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
-from beam_pipelines.core.pickling import PickledOnce
-from beam_pipelines.core.schema_features import features_of
+from beam_pipelines.core.layout.schema_features import features_of
+from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.recipe.statistics import Statistics
 
 

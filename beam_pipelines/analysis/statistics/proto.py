@@ -21,8 +21,8 @@ from beam_pipelines.analysis.statistics.numeric import NumberStatistics, Weighte
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.value_counts import ValueCounts
-from beam_pipelines.core.columns import value_type
-from beam_pipelines.core.schema_features import SEQUENCE, path_of
+from beam_pipelines.core.arrow.columns import value_type
+from beam_pipelines.core.layout.schema_features import SEQUENCE, path_of
 
 # TFDV's defaults (stats_options.py) and its name for the dataset that is not a slice
 # (constants.py).

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
+from beam_pipelines.core.arrow.hashing import GOLDEN, mix, mix_int
 
 # Another stream of numbers than those of the shuffle and the splits.
 _SEED = 0x73616D706C65  # "sample"

@@ -32,10 +32,10 @@ from beam_pipelines.analysis.statistics.slices import DataSlice
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.value_counts import ValueCounts
-from beam_pipelines.core import arrow_sizes
-from beam_pipelines.core.columns import parse_type, type_name
+from beam_pipelines.core.arrow import arrow_sizes
+from beam_pipelines.core.arrow.columns import parse_type, type_name
+from beam_pipelines.core.arrow.weighted_values import Numbers
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.weighted_values import Numbers
 
 FORMAT_VERSION = 1
 _VERSION, _PLAN, _TABLES = b"format_version", b"plan", b"tables"

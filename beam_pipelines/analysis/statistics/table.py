@@ -31,9 +31,9 @@ from beam_pipelines.analysis.statistics.slices import (
     check_number,
     slice_rows,
 )
-from beam_pipelines.core.columns import take_rows
+from beam_pipelines.core.arrow.columns import take_rows
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.core.process.pickling import PickledOnce
 
 
 @dataclasses.dataclass(frozen=True)

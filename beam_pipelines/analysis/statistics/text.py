@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.value_counts import ValueCounts, sum_distinct
-from beam_pipelines.core.weighted_values import Numbers
+from beam_pipelines.core.arrow.weighted_values import Numbers
 
 
 @dataclasses.dataclass(frozen=True)

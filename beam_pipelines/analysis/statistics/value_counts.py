@@ -14,7 +14,7 @@ from tfx_bsl.sketches import KmvSketch
 
 from beam_pipelines.analysis.statistics.limits import BYTES_PER_TEXT, MAX_TEXT_BYTES, ColumnLimits
 from beam_pipelines.analysis.statistics.packing import SMALL_BYTES, pack, unpack
-from beam_pipelines.core.weighted_values import Numbers
+from beam_pipelines.core.arrow.weighted_values import Numbers
 
 # As in TFDV's sketches: once values are dropped, longer ones share one placeholder.
 LARGE_BYTES = 1024

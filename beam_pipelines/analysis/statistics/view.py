@@ -19,8 +19,8 @@ from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.proto import SAMPLED, feature_type, to_proto
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.core.columns import value_type
-from beam_pipelines.core.schema_features import SEQUENCE, Steps, name_of, steps_of
+from beam_pipelines.core.arrow.columns import value_type
+from beam_pipelines.core.layout.schema_features import SEQUENCE, Steps, name_of, steps_of
 
 Statistics: TypeAlias = TableStatistics | statistics_pb2.DatasetFeatureStatistics
 

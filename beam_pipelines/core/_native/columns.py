@@ -84,7 +84,7 @@ def resize(
 
 
 def hash_column(array: pa.Array, seed: int = 0) -> npt.NDArray[np.uint64]:
-    """Hashes the values of one array, as ``core/hashing.py`` defines it.
+    """Hashes the values of one array, as ``core/arrow/hashing.py`` defines it.
 
     Args:
       array: n values of a column type; lists of any kind hash as lists, dictionaries as their
@@ -102,7 +102,7 @@ def hash_column(array: pa.Array, seed: int = 0) -> npt.NDArray[np.uint64]:
 
 
 def hash_rows(arrays: Sequence[pa.Array], seed: int = 0) -> npt.NDArray[np.uint64]:
-    """Hashes rows of columns, as ``core/hashing.py`` defines it.
+    """Hashes rows of columns, as ``core/arrow/hashing.py`` defines it.
 
     Args:
       arrays: one or more arrays of n values each, of column types; the order of the columns

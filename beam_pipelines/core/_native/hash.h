@@ -1,4 +1,4 @@
-// The stable 64-bit hash of column values, as core/hashing.py defines it. It decides the split of a
+// The stable 64-bit hash of column values, as core/arrow/hashing.py defines it. It decides the split of a
 // row, so it never changes.
 #pragma once
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core._native import shared
-from beam_pipelines.core.binary_arrays import varint
-from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
+from beam_pipelines.core.arrow.binary_arrays import varint
+from beam_pipelines.core.arrow.hashing import GOLDEN, mix, mix_int
 
 __all__ = [
     "decode_jpegs",
@@ -268,7 +268,7 @@ def order_rows(key: int, parts: Sequence[int], rows: Sequence[int]) -> npt.NDArr
 
 
 def pack_stripes(*_: Any, **__: Any) -> None:
-    """Declines: ``core/stripes.py`` writes Arrow streams."""
+    """Declines: ``core/layout/stripes.py`` writes Arrow streams."""
 
 
 def unpack_stripes(schema: pa.Schema, pieces: Sequence[tuple[bytes, int, int]]) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
 As in ``reference.py``. All arithmetic is modulo 2**64, unless said otherwise.
 
-``hash_column`` and ``hash_rows`` are defined in ``core/hashing.py``, ``band_hashes`` and
+``hash_column`` and ``hash_rows`` are defined in ``core/arrow/hashing.py``, ``band_hashes`` and
 ``similarities`` in ``shingles.py`` of plugins. Fingerprints are ``farmhashna::Hash64`` of
 google/farmhash (src/farmhash.cc), which ``tf.fingerprint`` and ``to_hash_bucket_fast`` take.
 """
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core._native.shared import is_list, is_text, list_parts, plain
-from beam_pipelines.core.hashing import GOLDEN, NULL, canonical_bits, mix, mix_int
+from beam_pipelines.core.arrow.hashing import GOLDEN, NULL, canonical_bits, mix, mix_int
 
 __all__ = [
     "band_hashes",

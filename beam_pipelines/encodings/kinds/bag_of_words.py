@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import concat_batches
+from beam_pipelines.core.arrow.columns import concat_batches
 from beam_pipelines.encodings import tokens
 from beam_pipelines.encodings.analyzers import Weights
 from beam_pipelines.encodings.encoding import Encoding, Fitted

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import parse_type, type_name
+from beam_pipelines.core.arrow.columns import parse_type, type_name
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature

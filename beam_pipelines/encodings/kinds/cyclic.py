@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core.binary_arrays import is_valid
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.arrow.binary_arrays import is_valid
+from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.encodings import formula, values
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature

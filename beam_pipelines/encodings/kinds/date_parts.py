@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.encodings.encoding import Encoding, Fixed
 from beam_pipelines.encodings.feature import Feature

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.binary_arrays import is_valid
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.arrow.binary_arrays import is_valid
+from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.encodings.analyzers import Analysis, Analyzer, Moments, Quantiles, Weights
 from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed
 from beam_pipelines.encodings.exact_floats import (

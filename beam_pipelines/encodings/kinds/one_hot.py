@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core.binary_arrays import byte_lengths, is_valid
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.arrow.binary_arrays import byte_lengths, is_valid
+from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import from_matrix

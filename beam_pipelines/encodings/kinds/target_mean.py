@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings import values
 from beam_pipelines.encodings.analyzers import Numbers, Weights

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.binary_arrays import offsets_of
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.arrow.binary_arrays import offsets_of
+from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.tokens import flat_values, row_numbers

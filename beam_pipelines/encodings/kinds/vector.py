@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core.binary_arrays import byte_lengths
+from beam_pipelines.core.arrow.binary_arrays import byte_lengths
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.exact_floats import (

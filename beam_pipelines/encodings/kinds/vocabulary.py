@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from beam_pipelines.core.binary_arrays import is_valid
+from beam_pipelines.core.arrow.binary_arrays import is_valid
 from beam_pipelines.encodings import values
 from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature

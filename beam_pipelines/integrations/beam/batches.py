@@ -21,12 +21,13 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.typehints import typehints
 
-from beam_pipelines.core import _native, columns
+from beam_pipelines.core import _native
+from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.text.lines import Lines
 
 T = TypeVar("T")
 
@@ -73,8 +74,8 @@ class AsBatches(beam.PTransform):
 
     Input: ``pyarrow.RecordBatch`` or ``pyarrow.Table`` elements, such as those of
     ``beam.io.ReadFromParquetBatched``. Output: RecordBatches with rows, with column types
-    (``core/columns.py``): an ``int32`` becomes ``int64``, a timestamp becomes UTC in microseconds.
-    Nothing is rounded.
+    (``core/arrow/columns.py``): an ``int32`` becomes ``int64``, a timestamp becomes UTC in
+    microseconds. Nothing is rounded.
 
     Args:
       schema: the columns to take, by name, with their input types.

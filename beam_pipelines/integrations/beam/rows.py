@@ -16,9 +16,9 @@ from apache_beam.typehints import arrow_type_compatibility
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.schemas import typing_to_runner_api
 
-from beam_pipelines.core import columns
+from beam_pipelines.core.arrow import columns
+from beam_pipelines.core.arrow.python_values import texts_of
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.core.python_values import texts_of
 from beam_pipelines.integrations.beam.batches import BatchesOf, schema_of
 
 BATCH_ROWS = 4096

@@ -19,9 +19,9 @@ from beam_pipelines.integrations.beam.batches import (
 )
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import place_in
-from beam_pipelines.sources.derived import with_derived
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.sources.wrapping.derived import with_derived
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join import join
 from beam_pipelines.transforms.join.plan import plan_join

@@ -7,9 +7,9 @@ import dataclasses
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.columns import has_lists_as_steps, type_name
+from beam_pipelines.core.arrow.columns import has_lists_as_steps, type_name
 from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
-from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of, features_of
+from beam_pipelines.core.layout.schema_features import SEQUENCE, feature_lists_of, features_of
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.recipe.model import Recipe, Sequences
 from beam_pipelines.sources.plan import SourcePlan

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from beam_pipelines.core.errors import PipelineError, RecipeError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.reader import bare_name
-from beam_pipelines.recipe.yaml import Scalar, Tree
+from beam_pipelines.recipe.text.yaml import Scalar, Tree
 from beam_pipelines.sources import format_of_path
+from beam_pipelines.sources.files.listing import datasets_in
 from beam_pipelines.sources.images.folder import (
     ENCODED,
     FILENAME,
@@ -23,7 +24,6 @@ from beam_pipelines.sources.images.folder import (
     SUFFIXES,
     common_folder,
 )
-from beam_pipelines.sources.listing import datasets_in
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import files, input_files, path_patterns
 from beam_pipelines.transforms import read

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.sources.partitions import WithNulls
 from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.wrapping.partitions import WithNulls
 from beam_pipelines.sql.conjuncts import conjunction, conjuncts_of
 from beam_pipelines.sql.expressions import parse_expression
 

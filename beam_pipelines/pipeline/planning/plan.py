@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
 from beam_pipelines.analysis.statistics import StatisticsPlan
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.arrow.columns import type_name
+from beam_pipelines.core.arrow.sparse_columns import SparseColumns
 from beam_pipelines.core.errors import mask, masked_repr
 from beam_pipelines.core.formatting import show_bytes, show_count
-from beam_pipelines.core.pickling import PickledOnce
-from beam_pipelines.core.sparse_columns import SparseColumns
+from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.unions import unused_lines, unused_sources
 from beam_pipelines.sources import format_of
-from beam_pipelines.sources.file_list import store_files
+from beam_pipelines.sources.files.file_list import store_files
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.group import GroupPlan

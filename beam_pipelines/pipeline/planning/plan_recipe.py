@@ -17,8 +17,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import Problem, RecipeError, RecipeProblems, nearest_word
+from beam_pipelines.core.process import plugins
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.policy import PolicyOptions, with_policy

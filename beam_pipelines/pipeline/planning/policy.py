@@ -21,7 +21,7 @@ from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of, view_of
 from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
-from beam_pipelines.core.schema_features import features_by_path, name_of
+from beam_pipelines.core.layout.schema_features import features_by_path, name_of
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.storage import files
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from beam_pipelines.core.errors import DataError, Problem, RecipeError
 from beam_pipelines.encodings import ENCODING_FOR_KIND
-from beam_pipelines.recipe import json_schema, reader
-from beam_pipelines.recipe.lines import explain
+from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.settings import Setting
-from beam_pipelines.recipe.yaml import Tree
+from beam_pipelines.recipe.text import json_schema
+from beam_pipelines.recipe.text.lines import explain
+from beam_pipelines.recipe.text.yaml import Tree
 from beam_pipelines.sources import FORMATS
 
 RECIPE_SUFFIXES = (".yaml", ".yml")

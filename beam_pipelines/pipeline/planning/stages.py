@@ -22,7 +22,7 @@ from beam_pipelines.pipeline.planning.policy import read_contract, read_policy
 from beam_pipelines.pipeline.planning.private import private_problems, values_hidden
 from beam_pipelines.pipeline.planning.sources import check_date, plan_sources
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.exact_cast import rounded_columns
 from beam_pipelines.sources.plan import SourcePlan

@@ -10,17 +10,17 @@ from collections.abc import Collection, Mapping, Sequence
 import pyarrow as pa
 
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.dataset_layout import (
+from beam_pipelines.core.arrow.columns import type_name
+from beam_pipelines.core.errors import HIDDEN, DataError, RecipeError, RecipeProblems, nearest
+from beam_pipelines.core.layout.dataset_layout import (
     MANIFEST,
     RAW_SCHEMA,
     RAW_SCHEMA_FOLDER,
     TRANSFORM_GRAPH,
 )
-from beam_pipelines.core.errors import HIDDEN, DataError, RecipeError, RecipeProblems, nearest
-from beam_pipelines.core.manifest import Manifest, ManifestSource
-from beam_pipelines.core.plugins import KNOWN, PLANNERS
-from beam_pipelines.core.schema_features import features_of
+from beam_pipelines.core.layout.manifest import Manifest, ManifestSource
+from beam_pipelines.core.layout.schema_features import features_of
+from beam_pipelines.core.process.plugins import KNOWN, PLANNERS
 from beam_pipelines.dataset.checked_files import check_files
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.encodings import ENCODING_FOR_KIND
@@ -34,13 +34,13 @@ from beam_pipelines.pipeline.planning.plan import Plan, RunPlan
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.keys import keys_of
-from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.normal_form import from_normalised
 from beam_pipelines.recipe.places import place_in
 from beam_pipelines.recipe.reader import bare_recipe, set_bare_recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.splits import Split
+from beam_pipelines.recipe.text.lines import explain
 from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files

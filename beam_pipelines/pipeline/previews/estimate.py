@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from beam_pipelines.core import stripes
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_bytes
+from beam_pipelines.core.layout import stripes
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan

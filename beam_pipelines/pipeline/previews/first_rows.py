@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.python_values import json_value, python_rows
 from beam_pipelines.core.chunks import ROW, Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.private import HIDDEN
-from beam_pipelines.core.python_values import json_value, python_rows
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import EncodePlan

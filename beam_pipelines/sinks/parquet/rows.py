@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.binary_arrays import is_valid, offsets_of
-from beam_pipelines.core.columns import take_rows
+from beam_pipelines.core.arrow.binary_arrays import is_valid, offsets_of
+from beam_pipelines.core.arrow.columns import take_rows
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.schema_features import (
+from beam_pipelines.core.layout.schema_features import (
     feature_lists_of,
     features_of,
     has_one_value,

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_pipelines.core.compression import PARQUET_COMPRESSION
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.layout.compression import PARQUET_COMPRESSION
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.sinks import Settings, Written
 from beam_pipelines.sinks.parquet.rows import ordered_rows, value_bytes, with_fixed_sizes

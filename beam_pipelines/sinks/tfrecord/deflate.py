@@ -19,8 +19,8 @@ from isal import isal_zlib
 from zlib_ng import zlib_ng
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.binary_arrays import data_of, offsets_of
-from beam_pipelines.core.compression import Compression
+from beam_pipelines.core.arrow.binary_arrays import data_of, offsets_of
+from beam_pipelines.core.layout.compression import Compression
 from beam_pipelines.tfrecord.record_block import part_edges
 
 # Neighbouring parts of a stream: records, their size before compression, checksums of it (Adler-32

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.binary_arrays import byte_lengths, data_of
+from beam_pipelines.core.arrow.binary_arrays import byte_lengths, data_of
 from beam_pipelines.sinks import Settings, Written
 from beam_pipelines.sinks.tfrecord.deflate import PARTS, Stream, compress_parts
 from beam_pipelines.tfrecord.part_index import PartColumns

@@ -8,7 +8,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.archives import tar
 from beam_pipelines.sources.archives import zip as zip_module
 from beam_pipelines.sources.archives.members import Member
-from beam_pipelines.sources.compression import COMPRESSION_FOR_SUFFIX, compression_of
+from beam_pipelines.sources.files.compression import COMPRESSION_FOR_SUFFIX, compression_of
 
 
 def is_archive(path: str) -> bool:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.sources.archives.members import Member, Names
-from beam_pipelines.sources.compression import decompressed
+from beam_pipelines.sources.files.compression import decompressed
 from beam_pipelines.storage import files
 
 # Extended headers and long names are read into memory as a whole; real ones have some hundred

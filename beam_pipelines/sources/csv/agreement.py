@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.resolve import resolve
+from beam_pipelines.sources.files.compression import compression_of, read_head
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import encodings
 

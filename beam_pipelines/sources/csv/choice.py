@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 
-from beam_pipelines.core.columns import parse_type
+from beam_pipelines.core.arrow.columns import parse_type
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import (
@@ -15,7 +15,7 @@ from beam_pipelines.recipe.cell_formats import (
     parse_format,
 )
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources.csv import nearly
 from beam_pipelines.sources.csv.evidence import (
     Evidence,

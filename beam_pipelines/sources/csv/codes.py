@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.id_names import is_of_ids
-from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.core.layout.id_names import is_of_ids
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 
 # RE2 syntax. A leading zero, or hexadecimal: one such text makes codes of a column.
 _ZERO = r"^\s*[+-]?0[0-9xX]"

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from beam_pipelines.core import columns
+from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import CellFormat, parse_format
-from beam_pipelines.recipe.yaml_text import yaml_text
-from beam_pipelines.sources import bad_rows
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources.csv.codes import LEADING_ZERO
 from beam_pipelines.sources.csv.formats import to_plain
+from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.text.cells import cell_parser
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?", re.ASCII)

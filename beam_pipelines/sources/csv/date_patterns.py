@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.recipe.cell_formats import CellFormat, DateFormat, parse_format
-from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sql.database import identifier

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core import columns
+from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.formatting import MINUS
 from beam_pipelines.recipe.cell_formats import (
     WHITE_SPACE,

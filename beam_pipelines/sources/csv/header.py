@@ -8,7 +8,7 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources.csv.cells import kind, split_text, whole_records
 from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.parser import split_cells

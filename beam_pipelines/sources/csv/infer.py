@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core import columns
+from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import WHITE_SPACE, CellFormat
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.csv import choice, remarks
 from beam_pipelines.sources.csv.agreement import check_agreement

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import only_chunk
+from beam_pipelines.core.arrow.columns import only_chunk
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import CellFormat
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.csv.parser import read_table
 from beam_pipelines.sources.plan import FileInfo

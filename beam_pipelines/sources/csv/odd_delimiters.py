@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources.csv.cells import kind, split_text
 
 # Characters that texts hardly have, and one that they often have.

@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import BLANKS, WHITE_SPACE
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources import inference
 from beam_pipelines.sources.csv.cells import CURRENCIES
 from beam_pipelines.sources.csv.codes import DIGITS, example_of

@@ -9,13 +9,13 @@ import re
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.csv.cells import split_text, whole_records
 from beam_pipelines.sources.csv.header import nameless, names_of
 from beam_pipelines.sources.csv.odd_delimiters import check_delimiter
 from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.preamble import find_preamble, line_offset
 from beam_pipelines.sources.csv.sniffer import FileDialect, candidates, sniff
+from beam_pipelines.sources.files.compression import compression_of, read_head
 from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, encodings

@@ -20,7 +20,7 @@ from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.archives.archives import is_archive, read_member, read_members
-from beam_pipelines.sources.compression import (
+from beam_pipelines.sources.files.compression import (
     CODEC_FOR_COMPRESSION,
     START_BYTES,
     name_of_start,

@@ -24,8 +24,8 @@ from beam_pipelines.core.limits import MIB, exceeded
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_any_texts, read_choice, read_texts
-from beam_pipelines.sources import compression
-from beam_pipelines.sources.compression import compression_of
+from beam_pipelines.sources.files import compression
+from beam_pipelines.sources.files.compression import compression_of
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     Contents,

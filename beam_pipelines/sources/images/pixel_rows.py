@@ -16,7 +16,7 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference
-from beam_pipelines.sources.compression import no_zlib
+from beam_pipelines.sources.files.compression import no_zlib
 from beam_pipelines.sources.format import Contents, Rows, problem
 from beam_pipelines.sources.images.png import encode_pngs
 from beam_pipelines.sources.plan import FileInfo, SourcePlan

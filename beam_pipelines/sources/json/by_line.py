@@ -15,12 +15,14 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core import columns
-from beam_pipelines.core.columns import is_list
+from beam_pipelines.core.arrow import columns
+from beam_pipelines.core.arrow.columns import is_list
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.yaml_text import yaml_text
-from beam_pipelines.sources import bad_rows, bad_values, nested, shapes, tables, whole_numbers
+from beam_pipelines.recipe.text.yaml_text import yaml_text
+from beam_pipelines.sources import tables, whole_numbers
+from beam_pipelines.sources.faults import bad_rows, bad_values
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
+from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.cells import cell_parser

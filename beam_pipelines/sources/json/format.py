@@ -13,18 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
+from beam_pipelines.core.arrow.columns import Shape, is_list, only_chunk
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.columns import Shape, is_list, only_chunk
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml_text import yaml_text
-from beam_pipelines.sources import bad_rows, inference, nested, shapes, tables, whole_numbers
-from beam_pipelines.sources.bad_rows import BadRow
-from beam_pipelines.sources.bad_values import ColumnError
-from beam_pipelines.sources.compression import compression_of, read_head
+from beam_pipelines.recipe.text.yaml_text import yaml_text
+from beam_pipelines.sources import inference, tables, whole_numbers
 from beam_pipelines.sources.csv.codes import more_digits
 from beam_pipelines.sources.exact_cast import NULL_INSIDE
+from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.faults.bad_rows import BadRow
+from beam_pipelines.sources.faults.bad_values import ColumnError
+from beam_pipelines.sources.files.compression import compression_of, read_head
 from beam_pipelines.sources.format import Contents, combine
 from beam_pipelines.sources.json.by_line import sift
 from beam_pipelines.sources.json.depth import check_depth
@@ -34,6 +35,7 @@ from beam_pipelines.sources.json.parser_errors import cure_of_kinds, plain, text
 from beam_pipelines.sources.json.parser_types import parsed_schema
 from beam_pipelines.sources.json.rounded import lost_fraction, rounded_integer
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
+from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.options import EncodedOptions, TableOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks

@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import is_list, value_type
+from beam_pipelines.core.arrow.columns import is_list, value_type
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml_text import yaml_text
-from beam_pipelines.sources import nested
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.json.scalar_texts import SCALAR
+from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks
 

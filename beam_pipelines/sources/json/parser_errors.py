@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 
 _TWO_KINDS = re.compile(r"Column\(/(?P<path>.*)\) changed from (?P<old>\w+) to (?P<new>\w+)")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from beam_pipelines.core.columns import array_type
+from beam_pipelines.core.arrow.columns import array_type
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import nested, shapes
+from beam_pipelines.sources.nesting import nested, shapes
 
 # Types of the numbers of tensors and raw bytes that take fractions.
 _FLOATS = ("float16", "float32", "float64", "bfloat16", "complex64", "complex128")

@@ -17,10 +17,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import RAW, TENSOR, is_list, only_chunk
+from beam_pipelines.core.arrow.columns import RAW, TENSOR, is_list, only_chunk
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import nested, whole_numbers
+from beam_pipelines.sources import whole_numbers
 from beam_pipelines.sources.csv.codes import is_kept
+from beam_pipelines.sources.nesting import nested
 
 # At least 2**53, perhaps. It may be part of a text.
 _LONG = re.compile(rb"(?<![0-9.eE+-])-?[0-9]{16,}(?![0-9.eE])")

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core import columns
+from beam_pipelines.core.arrow import columns
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import shapes
+from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.text.json_strings import string_quotes
 
 Bytes = npt.NDArray[np.uint8]

@@ -7,9 +7,10 @@ import re
 
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.sparse_columns import MOST_INDEX
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.sparse_columns import MOST_INDEX
-from beam_pipelines.sources import bad_rows, whole_numbers
+from beam_pipelines.sources import whole_numbers
+from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.libsvm.lines import INTEGER, LABEL, NUMBER, QID, Expected, LibsvmLayout
 
 # Patterns for a whole token.

@@ -8,16 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core import columns
+from beam_pipelines.core.arrow import columns
+from beam_pipelines.core.arrow.sparse_columns import SparseColumns
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_flag, read_integer, read_name
-from beam_pipelines.sources import bad_rows, inference
-from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources import inference
+from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.format import Contents, combine, problem
 from beam_pipelines.sources.libsvm.explain import explain_line
 from beam_pipelines.sources.libsvm.lines import (

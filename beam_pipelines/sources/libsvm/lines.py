@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from beam_pipelines.core import columns
-from beam_pipelines.core.sparse_columns import MOST_INDEX
-from beam_pipelines.sources import bad_rows, whole_numbers
+from beam_pipelines.core.arrow import columns
+from beam_pipelines.core.arrow.sparse_columns import MOST_INDEX
+from beam_pipelines.sources import whole_numbers
+from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.text.cells import parsed
 
 LABEL, QID = "label", "qid"

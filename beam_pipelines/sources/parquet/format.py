@@ -10,13 +10,14 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_pipelines.core.columns import Shape
+from beam_pipelines.core.arrow.columns import Shape
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import damaged, inference, nested, shapes, tables
+from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.archives.whole import open_whole
-from beam_pipelines.sources.checksums import tail_crc32c
+from beam_pipelines.sources.faults import damaged
+from beam_pipelines.sources.files.checksums import tail_crc32c
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
@@ -27,6 +28,8 @@ from beam_pipelines.sources.format import (
     empty_batch,
     problem,
 )
+from beam_pipelines.sources.nesting import nested, shapes
+from beam_pipelines.sources.nesting.sparse_structs import read_as_sparse
 from beam_pipelines.sources.options import TableOptions
 from beam_pipelines.sources.parquet.dictionaries import (
     decode,
@@ -38,7 +41,6 @@ from beam_pipelines.sources.parquet.footers import check_columns
 from beam_pipelines.sources.parquet.int96 import check_microseconds, int96_columns
 from beam_pipelines.sources.parquet.pieces import Piece, pieces_of
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.sparse_structs import read_as_sparse
 
 # Rows sampled of each file for the shapes of nested lists, and of a range for the size of chunks.
 SAMPLE_ROWS = 1000

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import is_list
+from beam_pipelines.core.arrow.columns import is_list
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.sources import nested
+from beam_pipelines.sources.nesting import nested
 
 
 def int96_columns(metadata: Any, names: Collection[str]) -> list[str]:

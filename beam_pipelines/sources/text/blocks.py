@@ -16,7 +16,7 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, Limits, exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.compression import (
+from beam_pipelines.sources.files.compression import (
     ChecksummedFile,
     check_beginning,
     compression_of,

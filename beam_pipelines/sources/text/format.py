@@ -13,7 +13,7 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.compression import no_zlib
+from beam_pipelines.sources.files.compression import no_zlib
 from beam_pipelines.sources.format import (
     Format,
     Position,

@@ -7,7 +7,7 @@ import re
 
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.compression import (
+from beam_pipelines.sources.files.compression import (
     CODEC_FOR_COMPRESSION,
     is_xml,
     name_of_start,

@@ -15,7 +15,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of, features_of
+from beam_pipelines.core.layout.schema_features import SEQUENCE, feature_lists_of, features_of
 from beam_pipelines.tfrecord.protobuf_parser import Layout, find_layout, parse_sequences
 from beam_pipelines.tfrecord.record_block import RecordBlock
 

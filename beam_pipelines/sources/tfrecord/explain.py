@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 
 from beam_pipelines.core.errors import nearest
-from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.tfrecord.schema import TFRecordOptions
 

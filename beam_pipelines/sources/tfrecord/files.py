@@ -17,18 +17,18 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.core._native.shared import HEADER_BYTES
-from beam_pipelines.core.compression import Compression, compression_of
-from beam_pipelines.core.dataset_layout import (
+from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.layout.compression import Compression, compression_of
+from beam_pipelines.core.layout.dataset_layout import (
     EXAMPLES,
     MANIFEST,
     file_index_path,
     split_folder,
 )
-from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.layout.manifest import parse_manifest
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
-from beam_pipelines.core.manifest import parse_manifest
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.compression import (
+from beam_pipelines.sources.files.compression import (
     ChecksummedFile,
     CountedFile,
     name_of_start,

@@ -15,17 +15,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core import hashing
+from beam_pipelines.core.arrow import hashing
+from beam_pipelines.core.arrow.columns import (
+    Shape,
+    array_type,
+    has_lists_as_steps,
+    parse_type,
+    type_name,
+)
 from beam_pipelines.core.chunks import SPLIT_KEY, Rejected
-from beam_pipelines.core.columns import Shape, array_type, has_lists_as_steps, parse_type, type_name
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.schema_features import SEQUENCE, duplicates, feature_lists_of
+from beam_pipelines.core.layout.schema_features import SEQUENCE, duplicates, feature_lists_of
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import bad_rows, shapes, tables
-from beam_pipelines.sources.bad_rows import BadRow
-from beam_pipelines.sources.bad_values import ColumnError
+from beam_pipelines.sources import tables
 from beam_pipelines.sources.exact_cast import convert_array
+from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.faults.bad_rows import BadRow
+from beam_pipelines.sources.faults.bad_values import ColumnError
 from beam_pipelines.sources.format import (
     Contents,
     Format,
@@ -36,6 +43,7 @@ from beam_pipelines.sources.format import (
     problem,
 )
 from beam_pipelines.sources.images.columns import image_features
+from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.tfrecord import explain
 from beam_pipelines.sources.tfrecord.decoder import (

@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.columns import TENSOR, Shape, parse_type
+from beam_pipelines.core.arrow.columns import TENSOR, Shape, parse_type
 from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.core.schema_features import add_feature, schema_type, steps_of
+from beam_pipelines.core.layout.schema_features import add_feature, schema_type, steps_of
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import bad_rows, inference, shapes
-from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources import inference
+from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.faults.bad_rows import BadRow
+from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.tfrecord.decoder import decode_sequences
 from beam_pipelines.sources.tfrecord.files import read_blocks

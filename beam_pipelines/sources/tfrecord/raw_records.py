@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.columns import parse_type
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.columns import parse_type
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import bad_rows, payloads
-from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources import payloads
+from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.format import (
     Contents,
     Format,

@@ -9,11 +9,11 @@ import pyarrow as pa
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.columns import Shape
-from beam_pipelines.core.dataset_layout import EXAMPLES, MANIFEST, split_folder
+from beam_pipelines.core.arrow.columns import Shape
 from beam_pipelines.core.errors import RecipeProblems
-from beam_pipelines.core.manifest import parse_manifest
-from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value
+from beam_pipelines.core.layout.dataset_layout import EXAMPLES, MANIFEST, split_folder
+from beam_pipelines.core.layout.manifest import parse_manifest
+from beam_pipelines.core.layout.schema_features import feature_lists_of, features_of, has_one_value
 from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_text

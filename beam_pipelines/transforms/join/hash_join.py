@@ -22,12 +22,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.columns import take_rows
+from beam_pipelines.core.arrow.ipc import Packed, pack, unpack
+from beam_pipelines.core.arrow.key_index import (
+    NO_KEY,
+    KeyIndex,
+    Rows,
+    all_valid,
+    find_keys,
+    index_keys,
+)
+from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines.core.chunks import Chunk, add_counts
-from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.ipc import Packed, pack, unpack
-from beam_pipelines.core.key_index import NO_KEY, KeyIndex, Rows, all_valid, find_keys, index_keys
-from beam_pipelines.core.python_values import python_value
 from beam_pipelines.recipe.model import JoinHow
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.join.plan import JoinStep

@@ -16,9 +16,9 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.utils.shared import Shared
 
+from beam_pipelines.core.arrow.ipc import unpack
+from beam_pipelines.core.arrow.key_index import index_keys
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, add_counts
-from beam_pipelines.core.ipc import unpack
-from beam_pipelines.core.key_index import index_keys
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files

@@ -9,10 +9,10 @@ from typing import Literal
 
 import pyarrow as pa
 
-from beam_pipelines.core import columns
+from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import Problem, RecipeProblems, nearest_column
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.recipe.model import Join
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan

@@ -12,14 +12,15 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.core import columns
+from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Join
-from beam_pipelines.recipe.yaml_text import yaml_text
-from beam_pipelines.sources import format_of, nested
-from beam_pipelines.sources.derived import with_derived
+from beam_pipelines.recipe.text.yaml_text import yaml_text
+from beam_pipelines.sources import format_of
+from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.sources.wrapping.derived import with_derived
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join.forms import (
     DAYS,

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
-from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.encodings import Feature
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.encodings.schema import raw_features

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines.core.errors import PipelineError, RowError
-from beam_pipelines.core.python_values import python_value
 from beam_pipelines.sql.expressions import Expression, NoValueError, find_row
 
 _SHOWN_CHARACTERS = 100

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.binary_arrays import data_of
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.arrow.binary_arrays import data_of
+from beam_pipelines.core.arrow.columns import type_name
+from beam_pipelines.core.arrow.hashing import sha256_digests
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, missing_column
-from beam_pipelines.core.hashing import sha256_digests
 from beam_pipelines.recipe.protect import DROP, ENVIRONMENT, KEYED_HASH, MASK, TRUNCATE, Protection
 from beam_pipelines.storage import files
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.sparse_columns import SparseColumns
 from beam_pipelines.core.errors import Problem, RecipeProblems, missing_column
-from beam_pipelines.core.sparse_columns import SparseColumns
 
 # Old name -> new name.
 Names = Mapping[str, str]

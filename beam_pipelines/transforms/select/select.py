@@ -23,10 +23,10 @@ from beam_pipelines.core.chunks import ROW, SPLIT_KEY, Chunk, add_counts
 from beam_pipelines.core.errors import Problem, RecipeProblems, missing_column
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import Limits, exceeded
-from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.protect import Protection
-from beam_pipelines.sources.cell_sizes import large_cell
+from beam_pipelines.sources.faults.cell_sizes import large_cell
 from beam_pipelines.sources.images.columns import first_damage, image_columns
 from beam_pipelines.sql.conjuncts import conjunction, conjuncts_of
 from beam_pipelines.sql.database import ExpressionError, LargeColumnError

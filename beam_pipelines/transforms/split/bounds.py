@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.splits import TimeSplit
 from beam_pipelines.recipe.values import iso_moment

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import _native
+from beam_pipelines.core.arrow.python_values import python_values
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.python_values import python_values
 
 # Their counts and names are one element, of at most 1 MiB.
 MOST_CLASSES = 4096

@@ -21,10 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core import _native, hashing
-from beam_pipelines.core.binary_arrays import varint
+from beam_pipelines.core import _native
+from beam_pipelines.core.arrow import hashing
+from beam_pipelines.core.arrow.binary_arrays import varint
+from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.chunks import SPLIT_KEY
-from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources import format_of

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.columns import type_name
+from beam_pipelines.core.arrow.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError, Problem, missing_column
-from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.recipe.sample import Sample
 from beam_pipelines.transforms.split.classes import Coded, code_classes
 

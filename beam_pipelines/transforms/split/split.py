@@ -20,11 +20,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core import _native, columns, hashing
+from beam_pipelines.core import _native
+from beam_pipelines.core.arrow import columns, hashing
+from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines.core.chunks import ASSIGNED, SPLIT_KEY, Chunk, ChunkCounts, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, missing_column
-from beam_pipelines.core.pickling import PickledOnce
-from beam_pipelines.core.python_values import python_value
+from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split

@@ -9,7 +9,7 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 
 from beam_pipelines.core.errors import Problem, keep_secret
-from beam_pipelines.core.plugins import KNOWN, PLANNERS
+from beam_pipelines.core.process.plugins import KNOWN, PLANNERS
 from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import planner_of, scheme_of

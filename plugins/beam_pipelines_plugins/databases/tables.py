@@ -21,7 +21,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.format import (
     Contents,

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import is_list
-from beam_pipelines.core.python_values import python_values
+from beam_pipelines.core.arrow.columns import is_list
+from beam_pipelines.core.arrow.python_values import python_values
 
 # Fewer rows than this say nothing about uniqueness.
 _FEW_ROWS = 20

@@ -16,7 +16,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.row_chain import RowChain
 from beam_pipelines.recipe.settings import Setting
-from beam_pipelines.recipe.yaml import Scalar, Tree, parse_value
+from beam_pipelines.recipe.text.yaml import Scalar, Tree, parse_value
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.row_positions import RowPositions

@@ -10,15 +10,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from beam_pipelines.core.dataset_layout import MANIFEST, RECIPE_SCHEMA, REPORT
 from beam_pipelines.core.errors import PipelineError, RecipeProblems
+from beam_pipelines.core.layout.dataset_layout import MANIFEST, RECIPE_SCHEMA, REPORT
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.sources import FORMATS, format_of, format_of_path
-from beam_pipelines.sources.listing import is_document
+from beam_pipelines.sources.files.listing import is_document
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.sources.unions import plan_union
+from beam_pipelines.sources.wrapping.unions import plan_union
 from beam_pipelines.storage import files, path_patterns
 from beam_pipelines_plugins.first_recipe import Candidate, Side
 

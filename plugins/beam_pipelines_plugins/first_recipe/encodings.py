@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.analysis.alerts import find_sentinel
+from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.python_values import python_value
-from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sql.database import identifier
 from beam_pipelines_plugins.first_recipe.column_profile import MANY_VALUES, ColumnProfile, Role
 from beam_pipelines_plugins.first_recipe.joins import words_of

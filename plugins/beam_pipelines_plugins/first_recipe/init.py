@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from beam_pipelines.cli.recipe_schema import MODELINE, schema_text
-from beam_pipelines.core.dataset_layout import RECIPE_SCHEMA
 from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblems
+from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline.planning import plan_recipe, recipes
 from beam_pipelines.pipeline.planning.private import values_hidden
@@ -22,9 +22,9 @@ from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.places import place_in
 from beam_pipelines.recipe.settings import Setting
-from beam_pipelines.recipe.yaml import Scalar, Tree
+from beam_pipelines.recipe.text.yaml import Scalar, Tree
 from beam_pipelines.sources import FORMATS, SHARD_NUMBER, format_of_path
-from beam_pipelines.sources.listing import has_table_log
+from beam_pipelines.sources.files.listing import has_table_log
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import files, path_patterns

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beam_pipelines.core.python_values import python_value
+from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile, Role, id_like
 
 _TRAIN = 0.8

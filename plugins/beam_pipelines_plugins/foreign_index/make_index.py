@@ -12,16 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from beam_pipelines.core.compression import PartCompression, compression_of
-from beam_pipelines.core.dataset_layout import (
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.layout.compression import PartCompression, compression_of
+from beam_pipelines.core.layout.dataset_layout import (
     DALI_SUFFIX,
     MANIFEST,
     SPLIT_PREFIX,
     dali_path,
     file_index_path,
 )
-from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import Manifest
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.checked_files import add_files
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.storage import file_checksums, files, input_files

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from isal import isal_zlib
 
-from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.layout.compression import Compression
 from beam_pipelines.dataset.shard_records import read_row_groups
 from beam_pipelines.reader.row_groups import batch_of
 from beam_pipelines.sinks.parquet.rows import value_bytes

@@ -17,10 +17,11 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import FREE_BYTES, Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import bad_rows, tables
+from beam_pipelines.sources import tables
 from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.batch_files import BatchFiles, Opened, parts_of
-from beam_pipelines.sources.checksums import tail_crc32c
+from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.files.checksums import tail_crc32c
 from beam_pipelines.sources.format import QuoteStates, Rows, empty_batch
 from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, top_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines_plugins.formats.excel_workbook import Table
 
 # The largest integer below which a number of a sheet, a float64, is exact.

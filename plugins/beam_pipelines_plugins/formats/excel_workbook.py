@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from beam_pipelines.core.errors import DataError, RecipeProblems, nearest
 from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.text.yaml import Scalar
 from beam_pipelines.recipe.values import Value, read_text, reader
-from beam_pipelines.recipe.yaml import Scalar
 from beam_pipelines.sources.csv.header import INDEX
 from beam_pipelines.sources.format import check_columns, problem
 from beam_pipelines.sources.options import HeaderOptions, TextsOptions

@@ -14,8 +14,8 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import inference, nested, tables
-from beam_pipelines.sources.compression import no_zlib
+from beam_pipelines.sources import inference, tables
+from beam_pipelines.sources.files.compression import no_zlib
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
@@ -31,6 +31,7 @@ from beam_pipelines.sources.format import (
 from beam_pipelines.sources.images.options import ImagesOptions, image_options
 from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.json.format import JsonLines, JsonTypes
+from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.blocks import Body
 from beam_pipelines_plugins.formats.webdataset_layout import (

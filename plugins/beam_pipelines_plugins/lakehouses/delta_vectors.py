@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core import python_process
+from beam_pipelines.core.process import python_process
 
 if TYPE_CHECKING:
     from beam_pipelines_plugins.lakehouses.snapshots import Positions

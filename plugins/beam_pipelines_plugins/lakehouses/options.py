@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from beam_pipelines.core.errors import Problem, keep_secret
 from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.text.yaml import Scalar
 from beam_pipelines.recipe.values import TEXT, Value, read_integer, read_text, reader
-from beam_pipelines.recipe.yaml import Scalar
 from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.options import ListOptions
 

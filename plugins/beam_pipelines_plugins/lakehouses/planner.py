@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_pipelines.core import columns
+from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import Contents, Planner

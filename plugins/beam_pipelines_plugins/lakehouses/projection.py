@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import is_list
-from beam_pipelines.sources import nested
-from beam_pipelines.sources.bad_values import ColumnError
+from beam_pipelines.core.arrow.columns import is_list
+from beam_pipelines.sources.faults.bad_values import ColumnError
+from beam_pipelines.sources.nesting import nested
 from beam_pipelines_plugins.lakehouses.snapshots import By
 
 _FIELD_ID = b"PARQUET:field_id"

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from beam_pipelines.core.arrow.columns import Shape
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.columns import Shape
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import shapes, tables
-from beam_pipelines.sources.bad_values import ColumnError
-from beam_pipelines.sources.checksums import tail_crc32c
+from beam_pipelines.sources import tables
+from beam_pipelines.sources.faults.bad_values import ColumnError
+from beam_pipelines.sources.files.checksums import tail_crc32c
 from beam_pipelines.sources.format import (
     Contents,
     Format,
@@ -31,6 +31,8 @@ from beam_pipelines.sources.format import (
     row_numbers,
     skip_rows,
 )
+from beam_pipelines.sources.nesting import shapes
+from beam_pipelines.sources.nesting.sparse_structs import read_as_sparse
 from beam_pipelines.sources.parquet.format import (
     SAMPLE_ROWS,
     Parquet,
@@ -40,7 +42,6 @@ from beam_pipelines.sources.parquet.format import (
 )
 from beam_pipelines.sources.parquet.pieces import Piece, pieces_of
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.sparse_structs import read_as_sparse
 from beam_pipelines_plugins.lakehouses.options import IcebergOptions
 from beam_pipelines_plugins.lakehouses.projection import Projection, project
 from beam_pipelines_plugins.lakehouses.snapshots import By, Deletes, Positions, note_of

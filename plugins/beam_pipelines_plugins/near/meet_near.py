@@ -11,8 +11,8 @@ import apache_beam as beam
 import numpy as np
 
 from beam_pipelines.checks.meet import Drop, Meeting
+from beam_pipelines.core.arrow.ipc import unpack
 from beam_pipelines.core.chunks import PLACE, Chunk
-from beam_pipelines.core.ipc import unpack
 from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.equal_rows import Met, RowDropper

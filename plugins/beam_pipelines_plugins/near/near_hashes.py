@@ -11,7 +11,7 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 
-from beam_pipelines.core.hashing import GOLDEN, mix
+from beam_pipelines.core.arrow.hashing import GOLDEN, mix
 
 BITS = 64
 

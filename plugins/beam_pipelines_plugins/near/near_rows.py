@@ -26,8 +26,8 @@ import pyarrow as pa
 
 from beam_pipelines.checks.meet import hash_name
 from beam_pipelines.core import _native
+from beam_pipelines.core.arrow.columns import concat_batches, take_rows
 from beam_pipelines.core.chunks import PLACE, Chunk
-from beam_pipelines.core.columns import concat_batches, take_rows
 from beam_pipelines.transforms.exchange import Message, Received, load_payload
 from beam_pipelines.transforms.meet import by_number
 from beam_pipelines_plugins.near import near_hashes, shingles

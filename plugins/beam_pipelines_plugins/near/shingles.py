@@ -11,7 +11,7 @@ agrees: with a probability of ``1 - (1 - s^rows)^bands`` at the similarity s (Le
 and Ullman, "Mining of Massive Datasets", chapter 3.4).
 
 All arithmetic is modulo 2**64, or 2**32 for the functions of a signature; ``mix`` and ``G`` are
-those of ``core/hashing.py``.
+those of ``core/arrow/hashing.py``.
 
 - Characters a to e have the hash ``mix(mix(a + b * 2**21 + c * 2**42 + G) xor (d + e * 2**21))``,
   with 2**21 - 1 for those that a short text lacks.

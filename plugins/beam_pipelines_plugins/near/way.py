@@ -10,7 +10,7 @@ import pyarrow as pa
 from beam_pipelines.checks.check import SelectedColumns
 from beam_pipelines.checks.meet import Meet, Meeting
 from beam_pipelines.checks.near import Near
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.transforms.select.errors import DamagedImageError

@@ -7,8 +7,8 @@ import re
 
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.recipe.keys import read_keys, recipe_key
+from beam_pipelines.recipe.text.yaml import parse_yaml
 from beam_pipelines.recipe.values import Value, read_text, read_texts, reader
-from beam_pipelines.recipe.yaml import parse_yaml
 
 _VERSION = r"[0-9]+\.[0-9]+\.[0-9]+"
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"

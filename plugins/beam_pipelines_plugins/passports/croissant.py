@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from beam_pipelines.core.dataset_layout import EXAMPLES, MANIFEST, SPLIT_PREFIX
-from beam_pipelines.core.shard_formats import PARQUET
+from beam_pipelines.core.layout.dataset_layout import EXAMPLES, MANIFEST, SPLIT_PREFIX
+from beam_pipelines.core.layout.shard_formats import PARQUET
 from beam_pipelines_plugins.passports.dataset_facts import DatasetFacts, Feature
 
 FILE_NAME = "croissant.json"

@@ -14,11 +14,11 @@ from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of
-from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import Manifest, parse_manifest
-from beam_pipelines.core.schema_features import feature_lists_of, features_of, name_of
-from beam_pipelines.core.shard_formats import PARQUET, TFRECORD
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
+from beam_pipelines.core.layout.manifest import Manifest, parse_manifest
+from beam_pipelines.core.layout.schema_features import feature_lists_of, features_of, name_of
+from beam_pipelines.core.layout.shard_formats import PARQUET, TFRECORD
 from beam_pipelines.storage import files
 from beam_pipelines_plugins.passports.about import About
 

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from beam_pipelines.core.dataset_layout import split_folder
-from beam_pipelines.core.shard_formats import PARQUET, TFRECORD
+from beam_pipelines.core.layout.dataset_layout import split_folder
+from beam_pipelines.core.layout.shard_formats import PARQUET, TFRECORD
 from beam_pipelines_plugins.passports.dataset_facts import DatasetFacts, Feature
 
 FILE_NAME = "README.md"

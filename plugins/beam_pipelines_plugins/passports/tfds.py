@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest import ManifestShard
-from beam_pipelines.core.shard_formats import TFRECORD
+from beam_pipelines.core.layout.manifest import ManifestShard
+from beam_pipelines.core.layout.shard_formats import TFRECORD
 from beam_pipelines_plugins.passports.dataset_facts import DatasetFacts, Feature
 
 _FEATURES = "tensorflow_datasets.core.features"

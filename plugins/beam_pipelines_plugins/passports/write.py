@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import RecipeError, mask
+from beam_pipelines.core.process import plugins
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.storage import files
 from beam_pipelines_plugins.passports.about import About

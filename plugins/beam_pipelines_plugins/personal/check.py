@@ -14,8 +14,8 @@ from beam_pipelines.core.formatting import show_share
 from beam_pipelines.core.places import Place
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.text.yaml import Scalar
 from beam_pipelines.recipe.values import Reader, Value, read_choice, read_texts
-from beam_pipelines.recipe.yaml import Scalar
 from beam_pipelines_plugins.personal.scan import Seen, kind_of, least_of, scan_batch
 
 _SHOWN_KIND = {

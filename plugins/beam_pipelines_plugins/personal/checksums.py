@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core.binary_arrays import offsets_of
+from beam_pipelines.core.arrow.binary_arrays import offsets_of
 
 Mask = npt.NDArray[np.bool_]
 Digits = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.binary_arrays import byte_lengths
+from beam_pipelines.core.arrow.binary_arrays import byte_lengths
 
 Counts = npt.NDArray[np.int64]
 

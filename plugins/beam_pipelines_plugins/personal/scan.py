@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.binary_arrays import is_valid, offsets_of
+from beam_pipelines.core.arrow.binary_arrays import is_valid, offsets_of
 from beam_pipelines_plugins.personal.names import (
     GIVEN_NAMES,
     names_persons,

@@ -13,7 +13,7 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
-from beam_pipelines.recipe.yaml import parse_yaml
+from beam_pipelines.recipe.text.yaml import parse_yaml
 from beam_pipelines_plugins.first_recipe import Proposal
 from beam_pipelines_plugins.first_recipe.draft_sources import (
     best_of,

@@ -20,7 +20,7 @@ from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml import Scalar, parse_yaml
+from beam_pipelines.recipe.text.yaml import Scalar, parse_yaml
 from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines_plugins.first_recipe import Side, profile_columns

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from isal import isal_zlib
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.binary_arrays import data_of
-from beam_pipelines.core.compression import Compression
+from beam_pipelines.core.arrow.binary_arrays import data_of
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.layout.compression import Compression
 from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, make_index
 from beam_pipelines.tfrecord.parts import after_bits, inflate_part
 from beam_pipelines_plugins.foreign_index import restart_points, scan

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from beam_pipelines.core.binary_arrays import is_valid
+from beam_pipelines.core.arrow.binary_arrays import is_valid
 from beam_pipelines.encodings import Feature
 from beam_pipelines_plugins.onnx.faces import to_onnx
 from beam_pipelines_plugins.onnx.onnx_graph import Builder, InexpressibleError, OnnxColumn

@@ -22,7 +22,7 @@ from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.view import view_of
-from beam_pipelines.core.schema_features import feature_lists_of
+from beam_pipelines.core.layout.schema_features import feature_lists_of
 from tests.analysis.statistics.support import three_ways
 
 STEPS = pa.list_(pa.list_(pa.int64()))

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.core.dataset_layout import MANIFEST
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.dataset import info as info_module
 from beam_pipelines.dataset import inspect, loader, manifest, verify
 from tests.fuzz import mutations, scratch

@@ -21,9 +21,9 @@ from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
+from beam_pipelines.recipe.text.lines import explain
 from beam_pipelines.sources import FORMATS
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require

@@ -19,7 +19,7 @@ from beam_pipelines.analysis.statistics.composites import composites_in
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.core.schema_features import features_by_path
+from beam_pipelines.core.layout.schema_features import features_by_path
 from tests.analysis.statistics.tfdv import flat
 from tests.integrations.tfx.support import need_tfx
 

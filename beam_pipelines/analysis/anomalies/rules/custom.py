@@ -19,7 +19,7 @@ from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.core.schema_features import name_of
+from beam_pipelines.core.layout.schema_features import name_of
 from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
 

@@ -20,7 +20,7 @@ from beam_pipelines.analysis.anomalies.rules.reason import (
     number_text,
 )
 from beam_pipelines.analysis.statistics.view import FeatureView, Texts
-from beam_pipelines.core.schema_features import Domains
+from beam_pipelines.core.layout.schema_features import Domains
 
 # A reason names at most so many unexpected texts, the most frequent; TFDV names all.
 _NAMED_VALUES = 20

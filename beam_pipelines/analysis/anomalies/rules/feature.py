@@ -13,7 +13,7 @@ from beam_pipelines.analysis.anomalies.rules import presence
 from beam_pipelines.analysis.anomalies.rules.domains import domain_findings
 from beam_pipelines.analysis.anomalies.rules.reason import Finding
 from beam_pipelines.analysis.statistics.view import FeatureView
-from beam_pipelines.core.schema_features import Domains
+from beam_pipelines.core.layout.schema_features import Domains
 
 RETIRED_STAGES = (
     schema_pb2.PLANNED,

@@ -15,8 +15,8 @@ from beam_pipelines.analysis.anomalies.rules.domains import domain_values, in_do
 from beam_pipelines.analysis.anomalies.rules.reason import Info
 from beam_pipelines.analysis.anomalies.rules.texts import Mask, are_floats, are_integers, floats
 from beam_pipelines.analysis.statistics.column import as_numbers, is_text
-from beam_pipelines.core.columns import has_lists_as_steps
-from beam_pipelines.core.schema_features import Domains
+from beam_pipelines.core.arrow.columns import has_lists_as_steps
+from beam_pipelines.core.layout.schema_features import Domains
 
 _MISSING = (Info.FEATURE_TYPE_LOW_FRACTION_PRESENT, Info.FEATURE_TYPE_LOW_NUMBER_PRESENT)
 

@@ -10,7 +10,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from beam_pipelines.analysis.anomalies.rules.reason import Finding, Info, Reason, deprecate
 from beam_pipelines.analysis.statistics.view import FeatureView, Level
-from beam_pipelines.core.schema_features import (
+from beam_pipelines.core.layout.schema_features import (
     TYPE_FOR_STATISTICS_TYPE,
     Domains,
 )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
-from beam_pipelines.core.schema_features import Domains
+from beam_pipelines.core.layout.schema_features import Domains
 
 Info = anomalies_pb2.AnomalyInfo
 

@@ -17,7 +17,7 @@ from beam_pipelines.analysis.anomalies.rules.reason import (
     clear_domain,
     deprecate,
 )
-from beam_pipelines.core.schema_features import Domains
+from beam_pipelines.core.layout.schema_features import Domains
 
 _INVALID = Info.INVALID_SCHEMA_SPECIFICATION
 _ALL_TYPES = (schema_pb2.INT, schema_pb2.FLOAT, schema_pb2.BYTES, schema_pb2.STRUCT)

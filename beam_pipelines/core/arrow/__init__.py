@@ -1,0 +1,1 @@
+"""Arrow arrays and what they hold: types, sizes, bytes, hashes."""

@@ -1,0 +1,1 @@
+"""The files of a dataset: names, manifest, schema, stripes."""

@@ -1,0 +1,44 @@
+"""Formats of shards: their names, suffixes and folders in a dataset.
+
+``sinks/`` has a folder of this name for each, which writes it. A format's shards are in a folder of
+its own, because TFX reads every file in ``examples``.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from beam_pipelines.core.layout.compression import SUFFIX_FOR_COMPRESSION, Compression
+from beam_pipelines.core.layout.dataset_layout import EXAMPLES
+
+TFRECORD = "tfrecord"
+PARQUET = "parquet"
+# Formats that readers read: the shards of a dataset have one of them.
+ShardFormat = Literal["tfrecord", "parquet"]
+# Formats that the same rows are written in as well -> suffix of the files.
+SUFFIX_FOR_FORMAT = {PARQUET: ".parquet"}
+# Folders of shards in a dataset.
+SHARD_FOLDERS = (EXAMPLES, *SUFFIX_FOR_FORMAT)
+
+
+def folder_of(format_: str) -> str:
+    """Returns the folder of a format's shards within a dataset."""
+    return EXAMPLES if format_ == TFRECORD else format_
+
+
+def suffix_of(format_: str, compression: Compression) -> str:
+    """Returns the suffix of a format's shards; TFRecords name their compression."""
+    return (
+        SUFFIX_FOR_COMPRESSION[compression] if format_ == TFRECORD else SUFFIX_FOR_FORMAT[format_]
+    )
+
+
+def without_suffix(name: str) -> str | None:
+    """Returns a shard file's name without its suffix, or ``None``."""
+    suffixes = (*SUFFIX_FOR_COMPRESSION.values(), *SUFFIX_FOR_FORMAT.values())
+    return next((name.removesuffix(one) for one in suffixes if name.endswith(one)), None)
+
+
+def is_whole_name(name: str | None) -> bool:
+    """Whether a name ends in the suffix of a shard file."""
+    return name is not None and without_suffix(name) is not None

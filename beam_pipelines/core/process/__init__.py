@@ -1,0 +1,1 @@
+"""The process: interpreters, locks, signals, pickles, plugins."""

@@ -1,0 +1,1 @@
+"""The text of a recipe: YAML, its lines, its variables."""

@@ -1,0 +1,82 @@
+"""The JSON Schema of a recipe, for editors.
+
+It follows from the keys that model.py declares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.process import plugins
+from beam_pipelines.recipe.keys import Formats, json_schema, keys_of
+from beam_pipelines.recipe.model import Join, Recipe, Source
+from beam_pipelines.recipe.read_split import READ_BUCKETS, READ_PART
+from beam_pipelines.recipe.splits import Split, TimeSplit
+from beam_pipelines.recipe.unions import Union
+from beam_pipelines.recipe.values import TEXT, read_texts
+
+
+def recipe_schema(formats: Formats, kinds: Iterable[str]) -> dict[str, Any]:
+    """Returns the JSON Schema (draft 2020-12) of a recipe.
+
+    It is looser than the reader: it does not know which keys contradict each other.
+
+    Args:
+      formats: of sources.
+      kinds: of encodings.
+    """
+    source = json_schema(Source, {"format": {"enum": list(formats)}})
+    for key in formats.option_names:
+        source["properties"].setdefault(key, {})
+        with contextlib.suppress(DataError):  # the format is not installed
+            source["properties"] |= json_schema(formats.declaring(key))["properties"]
+    kind = {"enum": list(kinds)}
+    step = {"type": "object", "propertyNames": kind, "minProperties": 1, "maxProperties": 1}
+    chain = {"anyOf": [kind, step, {"type": "array", "items": {"anyOf": [kind, step]}}]}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "beam-pipelines recipe",
+        **json_schema(
+            Recipe,
+            {
+                "sources": _mapping(
+                    {"anyOf": [*read_texts.schema["anyOf"], source, json_schema(Union)]}
+                ),
+                "join": {"type": "array", "items": json_schema(Join)},
+                "encode": _mapping(chain),
+                "split": _split(),
+            },
+        ),
+    }
+    for name in (*plugins.OWN[plugins.CHECKS], *plugins.installed(plugins.CHECKS)):
+        check = plugins.load(plugins.CHECKS, name)
+        schema["properties"][name] = {"description": check.help, **check.reader.schema}
+    return schema
+
+
+def _mapping(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": items, "minProperties": 1}
+
+
+def _split() -> dict[str, Any]:
+    share = {**READ_PART.schema, "exclusiveMinimum": 0, "maximum": 1}
+    files = {
+        "type": "object",
+        "properties": {"files": TEXT},
+        "required": ["files"],
+        "additionalProperties": False,
+    }
+    buckets = {
+        "type": "object",
+        "properties": {"buckets": dict(READ_BUCKETS.schema)},
+        "required": ["buckets"],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {key.name: dict(key.read.schema) for key in keys_of(Split).values()},
+        "additionalProperties": {"anyOf": [share, json_schema(TimeSplit), files, buckets]},
+    }

@@ -1,0 +1,1 @@
+"""Rows, values and files that cannot be read, and their words."""

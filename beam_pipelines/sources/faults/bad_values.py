@@ -1,0 +1,165 @@
+"""Words for the values of tables that cannot be converted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core.arrow import columns
+from beam_pipelines.core.arrow.columns import is_list
+from beam_pipelines.core.arrow.python_values import python_value
+from beam_pipelines.core.formatting import shorten
+from beam_pipelines.recipe.text.yaml_text import yaml_text
+from beam_pipelines.sources.exact_cast import NULL_INSIDE, convert_array
+from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.nesting import list_nulls, nested, shapes, sparse_structs
+from beam_pipelines.sources.plan import SourcePlan
+
+SPARSE = "no sparse vector"
+# Types that may take a value which another one refuses.
+_OTHERS = ("text", "float64", "int64")
+
+
+class ColumnError(ValueError):
+    """A column's value that cannot be converted; has the column's name."""
+
+    def __init__(self, column: str, message: str) -> None:
+        super().__init__(column, message)
+        self.column = column
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[str, str]:
+    """Returns the column and the error of a row that was refused."""
+    if not isinstance(error, ColumnError):
+        return "", str(error)
+    found = nested.flat_arrays(row)[error.column]
+    field = plan.read_schema.field(error.column)
+    type_, shape = field.type, columns.shape_of(field)
+    if known := _known_problem(found, error, plan):
+        return error.column, known
+    if shape is not None:
+        return error.column, (
+            f"found {shorten(repr(_value(found)), 100)} ({error.message}), expected "
+            f"{' × '.join(map(str, shape))} values as in the "
+            f"sample. Mend it, or {declare_arrays(field, _are_arrays(found))}."
+        )
+    if columns.array_type(plan.source.types.get(error.column)):
+        shown = shorten(repr(_value(found)), 100)
+        return (
+            error.column,
+            (
+                f"found {shown} ({error.message}), expected an array. Mend it, or leave the "
+                "column out."
+            ),
+        )
+    cure = _other_types(found, error.column, plan)
+    expected, leaf = bad_rows.expected(type_), shapes.leaf(type_)
+    if pa.types.is_floating(leaf) and pa.types.is_integer(shapes.leaf(found.type)):
+        each = "a list, each item " if is_list(type_) else ""
+        expected = f"{each}{_exact_integers(leaf)}"
+    elif pa.types.is_floating(type_):
+        cure = f"{cure} ({error.message})"
+    return error.column, bad_rows.wrong_value(_value(found), expected, cure)
+
+
+def _other_types(found: pa.Array, name: str, plan: SourcePlan) -> str:
+    """Returns the lines of a recipe that read a refused value."""
+    names = other_types(lambda type_: convert_array(found, type_), found.type)
+    known = columns.type_name(plan.read_schema.field(name).type)
+    lines = [f"'types: {{{yaml_text(name)}: {type_}}}'" for type_ in names if type_ != known]
+    leave = "eave the column out with 'columns'."
+    return f"Declare {' or '.join(lines)}, or l{leave}" if lines else f"L{leave}"
+
+
+def other_types(convert: Callable[[pa.DataType], object], found: pa.DataType) -> list[str]:
+    """Returns the names of types that a value can become.
+
+    Args:
+      convert: tries a type.
+      found: the type of the value.
+    """
+    names = []
+    stamps = (
+        ("timestamptz", "timestamp") if pa.types.is_timestamp(columns.value_type(found)) else ()
+    )
+    for name in (*stamps, *_OTHERS):
+        type_ = columns.parse_type(name)
+        type_ = pa.list_(type_) if is_list(found) else type_
+        with contextlib.suppress(*bad_rows.ERRORS, TypeError):
+            convert(type_)
+            names.append(columns.type_name(type_))
+    return names
+
+
+def _known_problem(found: pa.Array, error: ColumnError, plan: SourcePlan) -> str:
+    """Returns the message of an error of any type, or ``""``.
+
+    Args:
+      found: the row's value.
+      error: of the value.
+      plan: of the source.
+    """
+    if error.message == SPARSE:
+        return bad_rows.wrong_value(_value(found), sparse_structs.EXPECTED, sparse_structs.CURE)
+    if is_list(found.type) and error.message == NULL_INSIDE:
+        is_value = pc.list_flatten(found, recursive=True).null_count > 0
+        cure = null_cure(plan, error.column) if is_value else "Leave the column out with 'columns'."
+        return f"found {NULL_INSIDE}, expected values only. {cure}"
+    if shapes.is_permuted(found.type):
+        return (
+            "found a tensor with permuted dimensions, expected one whose values are in row-major "
+            "order. Write it without 'permutation', or leave the column out with 'columns'."
+        )
+    return ""
+
+
+def _are_arrays(found: pa.Array) -> bool:
+    try:
+        return shapes.are_rectangular(shapes.stored_array(found))
+    except pa.ArrowInvalid:
+        return False
+
+
+def declare_arrays(field: pa.Field, are_arrays: bool) -> str:
+    """Returns the type that reads lists of lists of another shape.
+
+    Args:
+      field: of the column.
+      are_arrays: whether each row's lists of one depth have one length.
+    """
+    if are_arrays:
+        return f"declare 'types: {{{yaml_text(field.name)}: tensor}}' to keep each row's own shape"
+    flat = columns.type_name(pa.list_(columns.value_type(field.type)))
+    return f"declare 'types: {{{yaml_text(field.name)}: {flat}}}' for the values alone"
+
+
+def null_cure(plan: SourcePlan, name: str) -> str:
+    """Returns the remedy for a null inside a column's lists."""
+    if columns.array_type(plan.source.types.get(name)):
+        return "Leave the column out with 'columns'."
+    column = plan.schema.field(name)
+    can_drop = list_nulls.can_drop(name, column, plan.file_schema)
+    return list_nulls.cure(name, columns.value_type(column.type), can_drop)
+
+
+def _exact_integers(type_: pa.DataType) -> str:
+    return f"an integer that a {columns.type_name(type_)} equals"
+
+
+def _value(array: pa.Array) -> object:
+    """Returns an array's only value, as text where Python has no equal."""
+    if array.type == pa.time64("ns"):  # Python's times end at microseconds
+        return str(array.cast(pa.string())[0])
+    try:
+        return python_value(array, 0)
+    except UnicodeDecodeError:
+        return bad_rows.as_bytes(array)[0].as_py()
+    except ValueError:  # a time below 0, or nanoseconds in a timestamp
+        return str(array.cast(pa.string())[0])

@@ -1,0 +1,1 @@
+"""Nested values made flat: lists, structs, arrays, tensors."""

@@ -1,0 +1,1 @@
+"""Formats that change the columns of another format."""
