@@ -25,7 +25,7 @@ import criteo_like
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import byte_lengths, data_of
 from beam_pipelines.core.layout.dataset_layout import file_index_path
-from beam_pipelines.sinks.tfrecord.deflate import Stream, compress_parts
+from beam_pipelines.sinks.tfrecord.deflate import DeflateStream, compress_parts
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
     PartColumns,
@@ -81,7 +81,7 @@ def write_shard(folder: pathlib.Path, size: int) -> pathlib.Path:
     (table,) = criteo_like.chunks(24_000, 1)
     records = framed_records(table.combine_chunks().to_batches()[0], None, None)
     batch = compress_parts("gzip", 1, records, PART_BYTES)
-    data, stream = data_of(batch.column("data")), Stream("gzip")
+    data, stream = data_of(batch.column("data")), DeflateStream("gzip")
     times = max(1, size // data.size)
     path = folder / "large.tfrecord.gz"
     with open(path, "wb") as file:

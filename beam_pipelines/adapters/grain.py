@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_pipelines.adapters.packages import import_package
-from beam_pipelines.adapters.source import Batches, Portion, Rows
+from beam_pipelines.adapters.source import Portion, RankSource, RowSource
 from beam_pipelines.reader.frameworks import Batch
 
 grain = import_package("grain")
 
 
-class GrainBatches(Batches, grain.IterDataset):  # type: ignore[name-defined]
+class GrainBatches(RankSource, grain.IterDataset):  # type: ignore[name-defined]
     """Batches of one pass, as an ``IterDataset`` whose iterator has a state.
 
     In ``mp_prefetch``, worker w of n gives the batches w, w + n, …: the order does not depend on n.
@@ -57,7 +57,7 @@ class GrainIterator(grain.DatasetIterator):  # type: ignore[name-defined]
         self._portion.close()
 
 
-class GrainRows(Rows):
+class GrainRows(RowSource):
     """Rows by their numbers: a ``RandomAccessDataSource``."""
 
     def _getitems(self, rows: Sequence[int]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_pipelines.adapters.packages import import_package
-from beam_pipelines.adapters.source import Source
+from beam_pipelines.adapters.source import ReaderSource
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.opening.together import Folders
 from beam_pipelines.reader.reader import Reader
@@ -40,7 +40,7 @@ def iterable(
     Raises:
       DataError, ValueError: as ``Dataset.batches``.
     """
-    source = Source(dataset, split, {**options, "as_": "arrow", "batch_size": batch_size})
+    source = ReaderSource(dataset, split, {**options, "as_": "arrow", "batch_size": batch_size})
     # Shards are runs of batches. A resumed one is read from its beginning.
     size = -(-source.batches // _MOST_SHARDS)
     runs = [(at, min(source.batches, at + size)) for at in range(0, source.batches, size)]
@@ -49,7 +49,7 @@ def iterable(
     return datasets.IterableDataset(examples, info=info)
 
 
-def features_of(source: Source) -> Any:
+def features_of(source: ReaderSource) -> Any:
     """Returns the ``datasets.Features`` of a source of Arrow arrays."""
     with source.reader() as reader:
         return datasets.Features.from_arrow_schema(pa.table(reader.take([])).schema)
@@ -61,7 +61,7 @@ class _Tables:
     The reader of a run goes on with the run behind it, if that one comes next.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ReaderSource) -> None:
         self._source = source
         self._left: tuple[Reader, int] | None = None
 

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from beam_pipelines.adapters.packages import import_package
-from beam_pipelines.adapters.source import Batches
+from beam_pipelines.adapters.source import RankSource
 from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.opening.together import Folders
@@ -16,7 +16,7 @@ from beam_pipelines.reader.reader import Reader
 keras = import_package("keras")
 
 
-class KerasBatches(Batches, keras.utils.PyDataset):  # type: ignore[name-defined]
+class KerasBatches(RankSource, keras.utils.PyDataset):  # type: ignore[name-defined]
     """Pairs of features and label for ``fit(…, shuffle=False)``.
 
     The batches have a random order already.
@@ -33,7 +33,7 @@ class KerasBatches(Batches, keras.utils.PyDataset):  # type: ignore[name-defined
         batch_size: int = 512,
         **options: Any,
     ) -> None:
-        """Checks the arguments, as ``Batches``; ``epochs`` is an argument of ``fit``."""
+        """Checks the arguments, as ``RankSource``; ``epochs`` is an argument of ``fit``."""
         if options.get("epochs", 1) != 1:
             raise ValueError("epochs: found it among the arguments of a dataset. Give it to fit().")
         super().__init__(dataset, split, batch_size, **options)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from beam_pipelines.adapters.packages import import_package
-from beam_pipelines.adapters.source import Batches, Portion, Rows
+from beam_pipelines.adapters.source import Portion, RankSource, RowSource
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.opening.together import Folders
 from beam_pipelines.reader.frameworks import Batch
@@ -20,7 +20,7 @@ data = import_package("torch.utils.data")
 MOST_WORKERS = 1024
 
 
-class TorchBatches(Batches, data.IterableDataset):  # type: ignore[name-defined]
+class TorchBatches(RankSource, data.IterableDataset):  # type: ignore[name-defined]
     """Batches for ``DataLoader(…, batch_size=None)``, with any number of workers.
 
     Worker w of n gives the batches w, w + n, … of a rank, so their order does not depend on n. Each
@@ -114,7 +114,7 @@ class _Loop(Iterator[Batch]):
         self._is_new = False
 
 
-class TorchRows(Rows, data.Dataset):  # type: ignore[name-defined]
+class TorchRows(RowSource, data.Dataset):  # type: ignore[name-defined]
     """Rows by their numbers: a map-style dataset.
 
     ``rows[5]`` is a row, ``rows[[5, 7]]`` a batch. So ``DataLoader(rows, sampler=BatchSampler(…),

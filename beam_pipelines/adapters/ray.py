@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_pipelines.adapters.packages import import_package
-from beam_pipelines.adapters.source import Source
+from beam_pipelines.adapters.source import ReaderSource
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.opening.together import Folders
 
@@ -46,7 +46,7 @@ class RayDatasource(data.Datasource):  # type: ignore[name-defined]
         """
         super().__init__()
         more = {"rank": 0, "world_size": 1, **options, "as_": "arrow", "batch_size": batch_size}
-        self._source, self._batch_size = Source(dataset, split, more), batch_size
+        self._source, self._batch_size = ReaderSource(dataset, split, more), batch_size
 
     def get_name(self) -> str:
         """Returns the name of read tasks."""
@@ -75,7 +75,7 @@ class RayDatasource(data.Datasource):  # type: ignore[name-defined]
         return tasks
 
 
-def _read(source: Source, first: int, last: int) -> Iterator[pa.Table]:
+def _read(source: ReaderSource, first: int, last: int) -> Iterator[pa.Table]:
     """Yields batches as tables."""
     with source.reader(first) as reader:
         reader.select(0, last - first)

@@ -16,7 +16,7 @@ from beam_pipelines.reader.ranks import find_rank
 from beam_pipelines.reader.reader import Reader
 
 
-class Source:
+class ReaderSource:
     """Makes readers of a split, all with the same arguments.
 
     Attributes:
@@ -84,7 +84,7 @@ class Source:
 class Portion(Iterator[Batch]):
     """A worker's batches of one pass, as an iterator with a state."""
 
-    def __init__(self, source: Source, first: int, worker: int = 0, workers: int = 1) -> None:
+    def __init__(self, source: ReaderSource, first: int, worker: int = 0, workers: int = 1) -> None:
         """Begins a pass.
 
         Args:
@@ -139,7 +139,7 @@ class Portion(Iterator[Batch]):
         self._is_over = int(state["epoch"]) >= (number + 1) * self._source.epochs
 
 
-class Batches:
+class RankSource:
     """Base of classes that give the batches of a rank."""
 
     _defaults: ClassVar[Mapping[str, Any]] = {}  # arguments of ``Dataset.batches``
@@ -164,14 +164,14 @@ class Batches:
         """
         super().__init__()
         options = {**self._defaults, **options, "batch_size": batch_size}
-        self._source = Source(dataset, split, options)
+        self._source = ReaderSource(dataset, split, options)
 
     def __len__(self) -> int:
         """Returns the number of a rank's batches in a pass."""
         return self._source.batches
 
 
-class Rows:
+class RowSource:
     """Rows of a split by numbers, in the shards' order.
 
     Threads may share it, and processes get copies. Each row reads its part of about 256 KiB, unless
@@ -197,7 +197,7 @@ class Rows:
           DataError, ValueError: as ``Dataset.batches``.
         """
         options = {**self._defaults, **options, "rank": 0, "world_size": 1}
-        self._source = Source(dataset, split, options)
+        self._source = ReaderSource(dataset, split, options)
         self._reader: Reader | None = self._source.reader()
 
     def __len__(self) -> int:

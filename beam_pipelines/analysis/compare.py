@@ -39,7 +39,7 @@ _NAMED = 3
 BASELINE = "baseline"
 
 
-class Values(NamedTuple):
+class TextsOfOneSide(NamedTuple):
     """Texts that only one side has.
 
     Attributes:
@@ -53,7 +53,7 @@ class Values(NamedTuple):
     most: tuple[tuple[str, int], ...]
 
 
-class Finding(NamedTuple):
+class LargeDifference(NamedTuple):
     """A difference that is large, and that chance does not explain.
 
     Attributes:
@@ -105,10 +105,10 @@ class ColumnComparison:
     ranges: tuple[str, str] = ("", "")
     drift: float | None = None
     p_value: float | None = None
-    new: Values | None = None
-    vanished: Values | None = None
+    new: TextsOfOneSide | None = None
+    vanished: TextsOfOneSide | None = None
     note: str = ""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[LargeDifference, ...] = ()
 
     @property
     def shown_missing(self) -> str:
@@ -241,12 +241,14 @@ def _compare_column(
         (first[2], second[2]),
     )
     if base is None:
-        return dataclasses.replace(found, findings=(Finding("new", "a new column"),))
+        return dataclasses.replace(found, findings=(LargeDifference("new", "a new column"),))
     if test is None:
-        return dataclasses.replace(found, findings=(Finding("vanished", "the column vanished"),))
+        return dataclasses.replace(
+            found, findings=(LargeDifference("vanished", "the column vanished"),)
+        )
     findings = []
     if base.type != test.type:
-        findings.append(Finding("type", f"the type was {base.type} and is {test.type}"))
+        findings.append(LargeDifference("type", f"the type was {base.type} and is {test.type}"))
     views = base.view, test.view
     rows = [(view.rows, _missing(view)) for view in views]
     findings += compare_shares("missing", "of the rows lacked it", rows, max_drift, chance)
@@ -280,7 +282,7 @@ def _with_drift(
     text = f"its values drifted by {bits:.3f} bits, at most {max_drift:g}"
     if column.ranges[0] != column.ranges[1]:
         text += f"; they were {column.ranges[0]} and are {column.ranges[1]}"
-    return dataclasses.replace(column, findings=(*column.findings, Finding("drift", text)))
+    return dataclasses.replace(column, findings=(*column.findings, LargeDifference("drift", text)))
 
 
 def compare_shares(
@@ -289,7 +291,7 @@ def compare_shares(
     sides: Sequence[tuple[float, float]],
     max_drift: float,
     chance: float,
-) -> Iterator[Finding]:
+) -> Iterator[LargeDifference]:
     """Yields a finding if two shares differ by more than chance.
 
     Args:
@@ -301,7 +303,7 @@ def compare_shares(
     base, test = (some / number if number else 0.0 for number, some in sides)
     found = divergence_of_rows(*((number - some, some) for number, some in sides))
     if abs(test - base) > max_drift and found is not None and found.p_value < chance:
-        yield Finding(kind, f"{show_share(base, 1.0)} {what}, now {show_share(test, 1.0)}")
+        yield LargeDifference(kind, f"{show_share(base, 1.0)} {what}, now {show_share(test, 1.0)}")
 
 
 def _numbers(view: FeatureView) -> float:
@@ -318,7 +320,7 @@ def _missing(view: FeatureView) -> int:
 
 def _only_one_side(
     views: tuple[FeatureView, FeatureView],
-) -> tuple[Values | None, Values | None]:
+) -> tuple[TextsOfOneSide | None, TextsOfOneSide | None]:
     """Returns the new and the vanished texts; ``None`` of numbers."""
     base, test = (view.strings for view in views)
     if base is None or test is None:
@@ -326,7 +328,7 @@ def _only_one_side(
     return _missing_from(base, test), _missing_from(test, base)
 
 
-def _missing_from(base: Texts, test: Texts) -> Values | None:
+def _missing_from(base: Texts, test: Texts) -> TextsOfOneSide | None:
     """Returns the texts that ``base`` has not; ``None`` if not known."""
     if not base.exact:
         return None  # the most frequent ones are kept only
@@ -334,7 +336,7 @@ def _missing_from(base: Texts, test: Texts) -> Values | None:
     most = np.argsort(-only.counts, kind="stable")[:_NAMED]
     named = zip(only.values.take(pa.array(most)).to_pylist(), only.counts[most], strict=True)
     shown = tuple((str(text), int(count)) for text, count in named)
-    return Values(len(only.values), int(only.counts.sum()), shown)
+    return TextsOfOneSide(len(only.values), int(only.counts.sum()), shown)
 
 
 def measure_drift(

@@ -18,7 +18,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import Problem, missing_column
 from beam_pipelines.core.places import Pair, Place, Repeats
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.recipe.values import Reader
+from beam_pipelines.recipe.values import ValueReader
 from beam_pipelines.sql.expressions import Expression, NoValueError, find_row
 
 
@@ -69,7 +69,7 @@ class FoundRow(Protocol):
         """The values that were asked for."""
 
 
-class Rows(Protocol):
+class RowsAgain(Protocol):
     """Reads rows again by their places."""
 
     @property
@@ -91,7 +91,7 @@ class Rows(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Sample:
+class SampledSplits:
     """Sampled rows of all splits, without private columns.
 
     Attributes:
@@ -128,7 +128,7 @@ class Facts(NamedTuple):
     met: Mapping[str, Mapping[tuple[int, int], Repeats]]
     pieces: Sequence[tuple[tuple[int, int], Any]] = ()
     of_splits: Sequence[Any] = ()
-    sampled: Sample | None = None
+    sampled: SampledSplits | None = None
     encode: Any = None
 
     def repeats(self, meet: str) -> Repeats:
@@ -148,7 +148,7 @@ class Check(abc.ABC):
     """
 
     name: ClassVar[str]
-    reader: ClassVar[Reader[Any]]
+    reader: ClassVar[ValueReader[Any]]
     help: ClassVar[str] = ""
     changes_rows: ClassVar[bool] = False
     finds_equal_rows: ClassVar[bool] = False
@@ -207,5 +207,5 @@ class Check(abc.ABC):
         yield from ()
 
     @abc.abstractmethod
-    def judge(self, facts: Facts, rows: Rows) -> Iterable[Finding]:
+    def judge(self, facts: Facts, rows: RowsAgain) -> Iterable[Finding]:
         """Yields the findings."""

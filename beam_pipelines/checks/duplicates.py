@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from beam_pipelines.checks.check import Check, Facts, Rows, SelectedColumns
+from beam_pipelines.checks.check import Check, Facts, RowsAgain, SelectedColumns
 from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
 from beam_pipelines.checks.meet import Drop, Meet, Way, repeats
-from beam_pipelines.checks.near import Near, plan_near, read_near
+from beam_pipelines.checks.near import NearColumn, plan_near, read_near
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Recipe
@@ -42,7 +42,7 @@ class Duplicates:
     by: tuple[str, ...] = recipe_key(
         _read_by, (), "`rows`", "Whole rows, or the columns whose values are compared."
     )
-    near: Near | None = recipe_key(
+    near: NearColumn | None = recipe_key(
         read_near, None, "none", "A column whose similar values are duplicates, not equal rows."
     )
     action: Literal["warn", "drop", "error"] = recipe_key(
@@ -106,7 +106,7 @@ class FindDuplicates(Check):
     def sees(self) -> tuple[str, ...]:
         return self.columns
 
-    def judge(self, facts: Facts, rows: Rows) -> Iterator[Finding]:
+    def judge(self, facts: Facts, rows: RowsAgain) -> Iterator[Finding]:
         rule, near, found = self.rule, self.rule.near, facts.repeats(EQUAL)
         pairs = rows.pairs_of(found.pairs)
         compared: dict[str, Any] = {"by": list(rule.by) or ROWS}

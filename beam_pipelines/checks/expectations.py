@@ -72,6 +72,6 @@ def _read_one(value: values.Value) -> Expectation:
     return Expectation(**{"name": "", **found})
 
 
-read_expectations: values.Reader[tuple[Expectation, ...]] = values.Reader(
+read_expectations: values.ValueReader[tuple[Expectation, ...]] = values.ValueReader(
     _read, {"type": "array", "items": json_schema(Expectation)}
 )

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.checks.check import Check, Facts, Rows, SelectedColumns
+from beam_pipelines.checks.check import Check, Facts, RowsAgain, SelectedColumns
 from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
 from beam_pipelines.checks.meet import Meet, Way, later_splits
-from beam_pipelines.checks.near import Near, plan_near, read_near
+from beam_pipelines.checks.near import NearColumn, plan_near, read_near
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.arrow.python_values import python_values
 from beam_pipelines.core.chunks import PLACE, Chunk
@@ -145,7 +145,7 @@ class Leaks:
     entity: tuple[str, ...] = recipe_key(
         values.read_texts, (), "none", "Columns whose combined value may be in one split only."
     )
-    near: Near | None = recipe_key(
+    near: NearColumn | None = recipe_key(
         read_near, None, "none", "A column whose similar values may be in one split only."
     )
     time: str | None = recipe_key(
@@ -166,7 +166,7 @@ def _read(value: values.Value) -> Leaks | None:
     return _read_mapping(value)
 
 
-read_leaks: values.Reader[Leaks] = values.Reader(
+read_leaks: values.ValueReader[Leaks] = values.ValueReader(
     _read, {"anyOf": [_read_action.schema, _read_mapping.schema]}
 )
 
@@ -241,7 +241,7 @@ class FindLeaks(Check):
             )
             yield Problem((self.name, "time"), message)
 
-    def judge(self, facts: Facts, rows: Rows) -> Iterator[Finding]:
+    def judge(self, facts: Facts, rows: RowsAgain) -> Iterator[Finding]:
         yield from self._of_rows(facts, rows)
         yield from self._of_times(facts, rows)
         yield from self._of_features(facts)
@@ -257,7 +257,7 @@ class FindLeaks(Check):
         hint = f"{_HINTS[kind]}, or take 'leaks: warn'."
         return Finding(self.rule.action, line, hint, {"what": kind, **data}, listed)
 
-    def _of_rows(self, facts: Facts, rows: Rows) -> Iterator[Finding]:
+    def _of_rows(self, facts: Facts, rows: RowsAgain) -> Iterator[Finding]:
         """Yields equal rows and entities of several splits."""
         names, near, entity = tuple(facts.splits), self.rule.near, ", ".join(self.rule.entity)
         has, like, data = "are also", "the values of", dict[str, Any]()
@@ -283,7 +283,7 @@ class FindLeaks(Check):
                 listed = listed_pairs(rows.source, pairs, reasons, split=own)
                 yield self._finding(ROWS if kind == _ENTITY else kind, line, entry, listed)
 
-    def _of_times(self, facts: Facts, rows: Rows) -> Iterator[Finding]:
+    def _of_times(self, facts: Facts, rows: RowsAgain) -> Iterator[Finding]:
         """Yields splits with rows later than one below them."""
         names, times = tuple(facts.splits), merge_times(facts.of_splits)
         for split, later in itertools.combinations(range(len(names)), 2):

@@ -8,7 +8,7 @@ from beam_pipelines.checks.check import SelectedColumns
 from beam_pipelines.checks.meet import Way
 from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.keys import json_schema, needed_key, read_keys, recipe_key
-from beam_pipelines.recipe.values import Reader, Value, read_share, read_text
+from beam_pipelines.recipe.values import Value, ValueReader, read_share, read_text
 
 _read_similarity = read_share(
     "a similarity from 0.5 to 1, as 0.8", lambda similarity: 0.5 <= similarity <= 1
@@ -16,7 +16,7 @@ _read_similarity = read_share(
 
 
 @dataclasses.dataclass(frozen=True)
-class Near:
+class NearColumn:
     """A column whose similar values are looked for."""
 
     column: str = needed_key(read_text, "Column of texts or images.", "text")
@@ -28,15 +28,15 @@ class Near:
     )
 
 
-def _read(value: Value) -> Near | None:
-    found = read_keys(Near, value, "a mapping such as {column: text, similarity: 0.8}")
-    return Near(**found) if "column" in found else None
+def _read(value: Value) -> NearColumn | None:
+    found = read_keys(NearColumn, value, "a mapping such as {column: text, similarity: 0.8}")
+    return NearColumn(**found) if "column" in found else None
 
 
-read_near: Reader[Near] = Reader(_read, json_schema(Near))
+read_near: ValueReader[NearColumn] = ValueReader(_read, json_schema(NearColumn))
 
 
-def plan_near(near: Near, known: SelectedColumns, check: str) -> Way:
+def plan_near(near: NearColumn, known: SelectedColumns, check: str) -> Way:
     """Returns the way in which similar values meet; notes what is wrong.
 
     Raises:

@@ -14,7 +14,7 @@ from beam_pipelines.core.formatting import shorten, show_bytes, show_change, sho
 from beam_pipelines.core.visible_text import visible
 
 if TYPE_CHECKING:
-    from beam_pipelines.analysis.compare import ColumnComparison, SplitComparison, Values
+    from beam_pipelines.analysis.compare import ColumnComparison, SplitComparison, TextsOfOneSide
     from beam_pipelines.pipeline.compare_data import DataComparison
 
 _COLUMNS = ("feature", "type", "missing", "drift", "p", "new", "vanished")
@@ -134,7 +134,7 @@ def _cells(column: ColumnComparison) -> Iterator[str]:
     yield _shown(column.vanished)
 
 
-def _shown(values: Values | None) -> str:
+def _shown(values: TextsOfOneSide | None) -> str:
     if values is None or not values.number:
         return ""
     named = ", ".join(f"{text} ({count:,})" for text, count in values.most)

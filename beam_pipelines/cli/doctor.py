@@ -29,7 +29,7 @@ EXTRAS = {
 }
 
 
-class Finding(NamedTuple):
+class Fact(NamedTuple):
     """One fact: its name, its text, and whether it is a problem."""
 
     name: str
@@ -60,35 +60,35 @@ def doctor(context: click.Context, paths: tuple[str, ...], form: str) -> int:
     return int(any(found.is_problem for found in findings))
 
 
-def _findings(paths: tuple[str, ...], options: list[str]) -> Iterator[Finding]:
+def _findings(paths: tuple[str, ...], options: list[str]) -> Iterator[Fact]:
     from beam_pipelines.core import _native
     from beam_pipelines.core.formatting import show_bytes
     from beam_pipelines.storage.cloud_access import ACCESS_FOR_SCHEME
 
-    yield Finding("beam-pipelines", f"{__version__} on Python {platform.python_version()}")
+    yield Fact("beam-pipelines", f"{__version__} on Python {platform.python_version()}")
     for name in ("apache-beam", "pyarrow", "duckdb", "tensorflow"):
         version = _version(name)
-        yield Finding(name, version or "not installed", not version)
+        yield Fact(name, version or "not installed", not version)
     has_kernels = _native.KERNELS_AVAILABLE
     text = "built" if has_kernels else "not built: install a C++ compiler, and this package again"
-    yield Finding("C++ kernels", text, not has_kernels)
+    yield Fact("C++ kernels", text, not has_kernels)
     text = _version("beam-pipelines-plugins") or "not installed; in a clone: pip install ./plugins"
-    yield Finding("beam-pipelines-plugins", text)
+    yield Fact("beam-pipelines-plugins", text)
     for extra, names in EXTRAS.items():
         missing = [name for name in names if not _version(name)]
         lacks = f"installed but for {', '.join(missing)}" if missing else "installed"
         text = "not installed" if len(missing) == len(names) else lacks
-        yield Finding(f"extra [{extra}]", text)
+        yield Fact(f"extra [{extra}]", text)
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
-    yield Finding("temporary files", f"{folder}, {show_bytes(free)} free", free < 1 << 30)
-    yield Finding("cores", str(os.cpu_count()))
+    yield Fact("temporary files", f"{folder}, {show_bytes(free)} free", free < 1 << 30)
+    yield Fact("cores", str(os.cpu_count()))
     closed: tuple[str, ...] = ()
     for scheme, access in ACCESS_FOR_SCHEME.items():
         found, start = access(options), f"{scheme}://"
         # Missing access matters only to a path that needs it.
         is_needed = any(path.startswith(start) for path in paths)
-        yield Finding(start, found.found or found.problem, bool(found.problem and is_needed))
+        yield Fact(start, found.found or found.problem, bool(found.problem and is_needed))
         closed += (start,) if found.problem else ()
     # The libraries would try for minutes to open those.
     yield from (_path(path) for path in paths if not path.startswith(closed))
@@ -102,12 +102,12 @@ def _version(name: str) -> str:
         return ""
 
 
-def _path(path: str) -> Finding:
+def _path(path: str) -> Fact:
     from beam_pipelines.core.errors import PipelineError, mask
     from beam_pipelines.storage import files
 
     try:
         there: Any = files.exists(path)
     except PipelineError as error:
-        return Finding(mask(path), str(error), is_problem=True)
-    return Finding(mask(path), "is there" if there else "is not there", not there)
+        return Fact(mask(path), str(error), is_problem=True)
+    return Fact(mask(path), "is there" if there else "is not there", not there)

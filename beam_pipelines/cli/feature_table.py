@@ -37,7 +37,7 @@ _TYPE_FOR_PROTO = {
 
 
 @dataclasses.dataclass(frozen=True)
-class FeatureRow:
+class ColumnRow:
     """Statistics of one column.
 
     Attributes:
@@ -59,7 +59,7 @@ class FeatureRow:
 
 
 @dataclasses.dataclass(frozen=True)
-class Described:
+class DescribedSplit:
     """A split's statistics.
 
     Attributes:
@@ -70,10 +70,10 @@ class Described:
 
     split: str
     rows: int
-    features: tuple[FeatureRow, ...]
+    features: tuple[ColumnRow, ...]
 
 
-def described(folder: str) -> list[Described]:
+def described(folder: str) -> list[DescribedSplit]:
     """Returns the splits of a dataset, a description, or statistics.
 
     Raises:
@@ -92,7 +92,7 @@ def describe_split(
     statistics: Statistics,
     columns: Mapping[str, str],
     labels: Mapping[str, Sequence[str]],
-) -> Described:
+) -> DescribedSplit:
     """Returns the rows of a split's table.
 
     Args:
@@ -108,14 +108,14 @@ def describe_split(
         # The columns in a struct follow it; a feature without statistics is none, as in TFDV.
         if feature.type != _PROTO.STRUCT and feature.WhichOneof("stats")
     )
-    return Described(split, proto.num_examples, rows)
+    return DescribedSplit(split, proto.num_examples, rows)
 
 
 def _row(
     feature: statistics_pb2.FeatureNameStatistics,
     columns: Mapping[str, str],
     labels: Mapping[str, Sequence[str]],
-) -> FeatureRow:
+) -> ColumnRow:
     name = feature_name(feature)
     kind = columns.get(name) or _TYPE_FOR_PROTO.get(feature.type, _PROTO.Type.Name(feature.type))
     missing = getattr(feature, feature.WhichOneof("stats")).common_stats.num_missing
@@ -126,12 +126,12 @@ def _row(
         texts = labels.get(name, ())
         if texts:
             mean, least, most = None, *(_with_text(value, texts) for value in (least, most))
-        return FeatureRow(name, kind, missing, None, mean, least, most)
+        return ColumnRow(name, kind, missing, None, mean, least, most)
     if feature.HasField("bytes_stats"):
-        return FeatureRow(name, kind, missing, feature.bytes_stats.unique)
+        return ColumnRow(name, kind, missing, feature.bytes_stats.unique)
     strings = feature.string_stats
     top = strings.top_values[0].value if strings.top_values else None
-    return FeatureRow(name, kind, missing, strings.unique, most=top)
+    return ColumnRow(name, kind, missing, strings.unique, most=top)
 
 
 def _shown(value: float, kind: str) -> Any:
@@ -152,7 +152,7 @@ def _with_text(value: Any, texts: Any) -> Any:
     return f"{value} ({texts[value]})" if is_id else value
 
 
-def cells_of(row: FeatureRow, longest: int = LONGEST_TEXT) -> Iterator[str]:
+def cells_of(row: ColumnRow, longest: int = LONGEST_TEXT) -> Iterator[str]:
     """Yields the cells of a row, in the order of ``_HEADS``.
 
     Args:
@@ -180,7 +180,7 @@ def _whole(*values: Any) -> tuple[int | None, ...]:
     return tuple(value if isinstance(value, int) else None for value in values)
 
 
-def table_lines(split: Described, width: int) -> Iterator[str]:
+def table_lines(split: DescribedSplit, width: int) -> Iterator[str]:
     """Yields the lines of a split's table, none wider than ``width`` characters.
 
     A narrow table leaves out the mean and the distinct values, shortens texts, leaves out the type,
@@ -210,7 +210,7 @@ def _without_middle(name: str, limit: int) -> str:
     return name if len(name) <= limit else f"{name[: limit - 1 - end]}…{name[-end:]}"
 
 
-def to_json(splits: list[Described]) -> dict[str, Any]:
+def to_json(splits: list[DescribedSplit]) -> dict[str, Any]:
     """Returns splits as JSON data."""
     return {
         split.split: {"rows": split.rows, "features": [vars(row) for row in split.features]}

@@ -17,7 +17,7 @@ from beam_pipelines.analysis import alerts, class_shares
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.table import recorded_anomalies
 from beam_pipelines.analysis.joins import joins_of
-from beam_pipelines.cli.feature_table import Described, described, table_lines, to_json
+from beam_pipelines.cli.feature_table import DescribedSplit, described, table_lines, to_json
 from beam_pipelines.cli.output import json_text, table
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import mask
@@ -318,7 +318,7 @@ def description_json(manifest: Manifest, folder: str, policy: ValidationPolicy) 
     return json_text(document)
 
 
-def _print_features(splits: Sequence[Described], stream: IO[str]) -> None:
+def _print_features(splits: Sequence[DescribedSplit], stream: IO[str]) -> None:
     for split in splits:
         for line in table_lines(split, _width(stream)):
             print(line, file=stream)

@@ -32,7 +32,7 @@ class Shard:
 
 
 @dataclasses.dataclass(frozen=True)
-class Split:
+class SplitInfo:
     """A split: rows, uncompressed bytes of records, and shards in order."""
 
     rows: int
@@ -60,7 +60,7 @@ class Info:
     """
 
     folder: str
-    splits: Mapping[str, Split]
+    splits: Mapping[str, SplitInfo]
     label: str | None
     compression: str
     schema_path: str
@@ -71,7 +71,7 @@ class Info:
     columns: Mapping[str, str]
     _opened: Opened = dataclasses.field(repr=False, compare=False)
 
-    def split(self, name: str | None = None) -> Split:
+    def split(self, name: str | None = None) -> SplitInfo:
         """Returns a split; without a name, the first.
 
         Raises:
@@ -169,14 +169,14 @@ def info(folder: Folders) -> Info:
       ValueError: several datasets do not go together.
     """
     opened = open_all(folder)
-    splits: dict[str, Split] = {}
+    splits: dict[str, SplitInfo] = {}
     for one in opened:
         for name, split in one.fields.splits.items():
-            known = splits.get(name, Split(0, 0, ()))
+            known = splits.get(name, SplitInfo(0, 0, ()))
             shards = [
                 Shard(one.files.join(shard.path), shard.rows, shard.bytes) for shard in split.shards
             ]
-            splits[name] = Split(
+            splits[name] = SplitInfo(
                 known.rows + split.rows,
                 known.framed_bytes + split.framed_bytes,
                 (*known.shards, *shards),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.dataset import decode
-from beam_pipelines.dataset.info import Info, Shard, Split, info, spec_of
+from beam_pipelines.dataset.info import spec_of
 from beam_pipelines.dataset.tensorflow_batches import as_tensorflow
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.opening.together import Folders
@@ -21,8 +21,6 @@ from beam_pipelines.reader.parse import RECORD
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-__all__ = ["Folders", "Info", "Shard", "Split", "info", "load"]
 
 _SEEDS = 1 << 32
 

@@ -184,7 +184,7 @@ def _split(rows: int, shards: Sequence[write.ShardInfo]) -> ManifestSplit:
     )
 
 
-def _file(file: write.ShardInfo | write.AlsoFile) -> AlsoFile:
+def _file(file: write.ShardInfo | write.WrittenAlso) -> AlsoFile:
     return AlsoFile(
         path=InnerPath(file.path), rows=file.rows, bytes=file.bytes, crc32c=f"{file.crc32c:08x}"
     )

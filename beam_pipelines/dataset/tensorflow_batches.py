@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from beam_pipelines.reader.features import Feature
+from beam_pipelines.reader.features import ReadFeature
 from beam_pipelines.reader.parse import RECORD
 from beam_pipelines.reader.reader import Reader
 
@@ -51,7 +51,7 @@ def check_tensorflow() -> None:
 
 def as_tensorflow(
     make_reader: Callable[[], Reader],
-    features: Sequence[Feature],
+    features: Sequence[ReadFeature],
     spec: Mapping[str, Any],
     batch_size: int | None,
     epochs: int,
@@ -152,7 +152,7 @@ class _Crossing:
         return [found[number] for number in range(len(self._parts))]
 
 
-def _form(feature: Feature, spec: Mapping[str, Any], batch_size: int | None) -> _Form:
+def _form(feature: ReadFeature, spec: Mapping[str, Any], batch_size: int | None) -> _Form:
     """Returns the form of a feature; its tensor is that of ``tf.io.parse_example``."""
     import tensorflow as tf
 

@@ -73,7 +73,7 @@ class Feature:
 
 
 def _unit(column_type: pa.DataType) -> str:
-    """Returns the unit of the int64 values of dates and timestamps (``core/arrow/columns.py``)."""
+    """Returns the unit of dates and times as int64 (``core/arrow/columns.py``)."""
     if pa.types.is_timestamp(column_type):
         return "microseconds"
     return "days" if pa.types.is_date(column_type) else ""

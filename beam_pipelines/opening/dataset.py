@@ -20,7 +20,7 @@ from beam_pipelines.opening.opened import Opened
 from beam_pipelines.opening.report_page import ReportPath
 from beam_pipelines.opening.together import Folders, in_threads, open_all
 from beam_pipelines.reader.features import (
-    Feature,
+    ReadFeature,
     Wishes,
     names_of_lists_of_lists,
     wanted_features,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from beam_pipelines.opening.encoder import Encoder, FittedPlan
     from beam_pipelines.opening.feature_info import FeatureInfo
     from beam_pipelines.reader.images import Image
-    from beam_pipelines.reader.parts import Split
+    from beam_pipelines.reader.parts import ReadSplit
 
 _SHOWN_ROWS = 5
 
@@ -351,7 +351,7 @@ class Dataset:
             )
         return self._first
 
-    def _indexed(self, split: str) -> Split:
+    def _indexed(self, split: str) -> ReadSplit:
         """Returns the shards of a split with the parts of their indexes."""
         found = in_threads(lambda one: one.indexes_of(split), self._all)
         indexed = [one for several in found for one in several]
@@ -362,7 +362,7 @@ class Dataset:
             )
         return make_split(split, indexed)
 
-    def _to_read(self, wishes: Wishes, as_: str) -> list[Feature]:
+    def _to_read(self, wishes: Wishes, as_: str) -> list[ReadFeature]:
         """Returns the features of batches; of serialized records none."""
         if as_ == "records":
             for argument, given in wishes._asdict().items():
@@ -426,7 +426,7 @@ class Dataset:
         model: ModelProto = make_model(fitted, features, self.folder, self._first.fields.name)
         return model
 
-    def _features(self, reader: str, columns: Iterable[str] | None) -> list[Feature]:
+    def _features(self, reader: str, columns: Iterable[str] | None) -> list[ReadFeature]:
         """Returns some features of the schema; default: all but the label.
 
         Raises:

@@ -31,7 +31,7 @@ from beam_pipelines.encodings.stored import FILE_NAME, decode_encodings
 from beam_pipelines.opening.raw_rows import to_batch
 from beam_pipelines.opening.request import Request, plan_request
 from beam_pipelines.reader.columns import Ragged
-from beam_pipelines.reader.features import Feature
+from beam_pipelines.reader.features import ReadFeature
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import from_normalised
 
@@ -88,7 +88,7 @@ class Encoder:
     def __init__(
         self,
         fitted: FittedPlan,
-        features: Sequence[Feature],
+        features: Sequence[ReadFeature],
     ) -> None:
         """Takes the encodings, and the features as the dataset's schema has them."""
         self._fitted, self._features = fitted, features
@@ -144,7 +144,7 @@ class Encoder:
         return type(self), (self._fitted, self._features)
 
 
-def _from_arrow(array: pa.Array, feature: Feature) -> Any:
+def _from_arrow(array: pa.Array, feature: ReadFeature) -> Any:
     """Returns the values of a feature of n rows.
 
     Raises:

@@ -132,7 +132,7 @@ def _encodings(read: _Read, folder: str, manifest: Manifest) -> EncodePlan | Non
     return fitted_encodings(read, folder, manifest, recipe, raw_schema)
 
 
-def _kind(feature: reader_features.Feature, proto: schema_pb2.Feature, is_text: bool) -> Kind:
+def _kind(feature: reader_features.ReadFeature, proto: schema_pb2.Feature, is_text: bool) -> Kind:
     is_one = has_one_value(proto)
     if feature.steps is not None or not (is_one or proto.HasField("shape")):
         return "ragged"

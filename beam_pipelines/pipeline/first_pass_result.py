@@ -17,7 +17,7 @@ from beam_pipelines.analysis.schema import infer_schema, read_schema, with_shape
 from beam_pipelines.analysis.schema.sparse import add_sparse_features
 from beam_pipelines.analysis.schema.update import update_schema
 from beam_pipelines.analysis.statistics import TableStatistics
-from beam_pipelines.checks.check import Facts, Sample
+from beam_pipelines.checks.check import Facts, SampledSplits
 from beam_pipelines.core.arrow.columns import has_lists_as_steps, value_type
 from beam_pipelines.core.arrow.memory import give_back_memory
 from beam_pipelines.core.chunks import Chunk, ChunkCounts
@@ -183,7 +183,7 @@ def make_result(
 
 def _described(
     plan: Plan, fitting: FittedFolders, samples: Sequence[Chunk], encoded: Sequence[Chunk]
-) -> tuple[report.SampledRows, Sample | None]:
+) -> tuple[report.SampledRows, SampledSplits | None]:
     name = plan.recipe.label
     label = LabelColumn(name, plan.labels.get(name or "", ()), plan.statistics.weight)
     encode = load_fitted(plan.encode, fitting.fitted)

@@ -37,7 +37,7 @@ from beam_pipelines.transforms.write import Note, ShardInfo, Target, WriteShardF
 from beam_pipelines.transforms.write_dealt import WriteDealtShards
 
 
-class Encoder(NamedTuple):
+class FittedEncoder(NamedTuple):
     """The fitted encodings and the analyzed user function.
 
     Attributes:
@@ -63,7 +63,7 @@ class EncodeAndPreprocess(beam.PTransform):
 
     plan: Plan
     folders: RunFolders
-    encoder: Encoder
+    encoder: FittedEncoder
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
         chunks = chunks | "EncodeChunks" >> EncodeChunks(self.plan.encode, self.encoder.fitted)
@@ -86,7 +86,7 @@ class FirstPassOutputs(NamedTuple):
 
     result: beam.PCollection[FirstPassResult]
     spilled: beam.PCollection[spill.SpilledChunk] | None
-    encoder: Encoder
+    encoder: FittedEncoder
 
 
 @dataclasses.dataclass
@@ -237,22 +237,22 @@ class FirstPass(beam.PTransform):
         fitted: str,
         done: tuple[beam.PCollection[str], ...],
         spilled: beam.PCollection[spill.SpilledChunk] | None,
-    ) -> Encoder:
+    ) -> FittedEncoder:
         """Analyzes the recipe's ``preprocessing_fn``, if there is one, on the spilled chunks."""
         plan, function = self.plan, self.plan.preprocessing
         if function is None:
-            return Encoder(fitted, None, "", done)
+            return FittedEncoder(fitted, None, "", done)
         if plan.transform_graph:
             analyzed = files.join(plan.transform_graph, files.name_of(ENCODINGS), steps.ANALYZED)
             transform_fn = begin | "ReadPreprocessing" >> steps.ReadPreprocessing(analyzed)
-            return Encoder(fitted, transform_fn, analyzed, done)
+            return FittedEncoder(fitted, transform_fn, analyzed, done)
         chunks = spilled | "LoadToAnalyze" >> spill.LoadChunks(done)
         encoded = chunks | "EncodeToAnalyze" >> EncodeChunks(plan.encode, fitted)
         analyzed = files.join(self.folders.encodings, steps.ANALYZED)
         transform_fn, written = encoded | "Analyze" >> steps.AnalyzePreprocessing(
             function, plan.encode.fit.splits, self.folders.preprocessing, analyzed
         )
-        return Encoder(fitted, transform_fn, analyzed, (*done, written))
+        return FittedEncoder(fitted, transform_fn, analyzed, (*done, written))
 
 
 @dataclasses.dataclass
@@ -274,7 +274,7 @@ class WriteSpilled(beam.PTransform):
 
     plan: Plan
     folders: RunFolders
-    encoder: Encoder
+    encoder: FittedEncoder
     planned: beam.PCollection[str]
     note: Note | None = None
 

@@ -23,7 +23,7 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.storage import file_changes, file_checksums, files
 from beam_pipelines.transforms.shards import read_own_index
-from beam_pipelines.transforms.write import AlsoFile, ShardInfo
+from beam_pipelines.transforms.write import ShardInfo, WrittenAlso
 
 # Names in the temporary folder: the notes, and also their shards with the indexes of these.
 FINISHED = "finished"
@@ -76,7 +76,7 @@ def find_finished(key: str, temporary: str) -> Iterator[ShardInfo]:
     for listed in files.list_files(files.join(temporary, FINISHED, "*.json")):
         try:
             note = json.loads(files.read_bytes(listed.path))
-            also = tuple(AlsoFile(*file) for file in note.get("also", ()))
+            also = tuple(WrittenAlso(*file) for file in note.get("also", ()))
             own = {name: note[name] for name in ShardInfo._fields if name != "also"}
             shard, found = ShardInfo(**own, also=also), note["key"]
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -97,7 +97,7 @@ def check_finished(shard: ShardInfo, temporary: str) -> Iterator[ShardInfo]:
         yield shard
 
 
-def _is_whole(file: ShardInfo | AlsoFile, temporary: str) -> bool:
+def _is_whole(file: ShardInfo | WrittenAlso, temporary: str) -> bool:
     path = files.within(temporary, file.path)
     return files.exists(path) and file_checksums.size_and_crc32c(path) == (file.bytes, file.crc32c)
 

@@ -25,7 +25,7 @@ from beam_pipelines.analysis.report.sampled import (
 )
 from beam_pipelines.analysis.rounding import find_merged, find_null_texts, find_whole
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
-from beam_pipelines.checks.check import Sample
+from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.columns import concat_batches, take_rows
 from beam_pipelines.core.arrow.hashing import Hashes
@@ -76,7 +76,7 @@ def describe_sample(
     encoded: Sequence[Chunk],
     label: LabelColumn = _NO_LABEL,
     origins: Mapping[str, tuple[str, Source]] = MappingProxyType({}),
-) -> tuple[SampledRows, Sample | None]:
+) -> tuple[SampledRows, SampledSplits | None]:
     """Describes sampled rows, and returns them for checks.
 
     Args:
@@ -103,7 +103,7 @@ def describe_sample(
     )
     merged = _merged(plan, raw_rows, encoded_rows)
     alerts = *merged, *_unknown(plan, sample), *_odd_numbers(raw_rows, origins)
-    rows = Sample(raw_rows, encoded_rows, plan, *label)
+    rows = SampledSplits(raw_rows, encoded_rows, plan, *label)
     own = (plugins.load(plugins.DESCRIPTIONS, name)(rows) for name in _descriptions(label.name))
     described = tuple(one for one in own if one is not None)
     return dataclasses.replace(found, alerts=alerts, described=described), rows

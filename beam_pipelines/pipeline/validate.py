@@ -14,7 +14,7 @@ from beam_pipelines.analysis.anomalies import Row, SplitAnomalies, describe, fin
 from beam_pipelines.analysis.anomalies.find import DATASET, with_severities
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
-from beam_pipelines.analysis.compare import Finding, compare_split
+from beam_pipelines.analysis.compare import LargeDifference, compare_split
 from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics, view_of
 from beam_pipelines.core.errors import FindingsError, RecipeError
@@ -99,7 +99,7 @@ def with_baseline(
     return found
 
 
-def _reason(finding: Finding) -> Reason:
+def _reason(finding: LargeDifference) -> Reason:
     type_, short = _TYPES[finding.kind]
     return Reason(type_, short, f"{short}: {finding.text}.", _EXPECTED, finding.text)
 

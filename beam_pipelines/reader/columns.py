@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.reader import arrays
-from beam_pipelines.reader.features import Feature
+from beam_pipelines.reader.features import ReadFeature
 
 Offsets = npt.NDArray[np.int64]
 
@@ -36,14 +36,14 @@ class Ragged(NamedTuple):
     is_present: Any
 
 
-class Column(Protocol):
+class FeatureValues(Protocol):
     """A feature's values in some rows."""
 
     def cut(self, start: int, end: int) -> Any:
         """Returns the values of neighbouring rows."""
 
 
-def make_column(lists: pa.LargeListArray, feature: Feature, as_: str) -> Column:
+def make_column(lists: pa.LargeListArray, feature: ReadFeature, as_: str) -> FeatureValues:
     """Returns the values of a feature, ready to be cut into batches.
 
     Args:
@@ -93,14 +93,16 @@ def ragged_column(
     offsets: Offsets,
     is_present: npt.NDArray[np.bool_],
     padding: Any = None,
-) -> Column:
+) -> FeatureValues:
     """Returns a column of a ``Ragged``, or of arrays that are padded."""
     if padding is None:
         return RaggedColumn(DenseColumn(values), offsets, is_present)
     return PaddedColumn(values, offsets, padding)
 
 
-def _filled(values: pa.Array, feature: Feature, size: int, offsets: Offsets) -> npt.NDArray[Any]:
+def _filled(
+    values: pa.Array, feature: ReadFeature, size: int, offsets: Offsets
+) -> npt.NDArray[Any]:
     """Returns [rows, size] values, with the fill value in rows without any."""
     lengths = np.diff(offsets)
     is_full = lengths == size
@@ -118,7 +120,7 @@ def _filled(values: pa.Array, feature: Feature, size: int, offsets: Offsets) -> 
     return array
 
 
-def _wrong_row(feature: Feature, lists: pa.LargeListArray, size: int) -> arrays.WrongRowError:
+def _wrong_row(feature: ReadFeature, lists: pa.LargeListArray, size: int) -> arrays.WrongRowError:
     row = int(np.argmin((np.diff(arrays.offsets_of(lists)) == size) & arrays.validity_of(lists)))
     found = lists[row].as_py()
     what = "nothing" if found is None else f"{len(found):,} values"
@@ -129,7 +131,7 @@ def _wrong_row(feature: Feature, lists: pa.LargeListArray, size: int) -> arrays.
     return arrays.WrongRowError(row, f"feature '{feature.name}': found {what}, expected {expected}")
 
 
-def arrow_lists(lists: pa.Array, feature: Feature, offsets: Offsets) -> pa.Array:
+def arrow_lists(lists: pa.Array, feature: ReadFeature, offsets: Offsets) -> pa.Array:
     """Returns lists whose numbers have the feature's type.
 
     Args:
@@ -174,7 +176,9 @@ class RaggedColumn:
     A row's values are neighbours in a column, which may itself be ragged.
     """
 
-    def __init__(self, values: Column, offsets: Offsets, is_present: npt.NDArray[np.bool_]) -> None:
+    def __init__(
+        self, values: FeatureValues, offsets: Offsets, is_present: npt.NDArray[np.bool_]
+    ) -> None:
         self._values, self._offsets, self._is_present = values, offsets, is_present
 
     def cut(self, start: int, end: int) -> Ragged:

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beam_pipelines.reader.frameworks import Batch, mapped
-from beam_pipelines.reader.packing import Packed, PackedGroup
+from beam_pipelines.reader.packing import PackedArray, PackedGroup
 from beam_pipelines.reader.pipeline import Reading
 from beam_pipelines.reader.process import Filled, ReadingProcess
-from beam_pipelines.reader.sequence import Place
+from beam_pipelines.reader.sequence import StreamPlace
 
 
 def check_devices(as_: str) -> None:
@@ -62,7 +62,7 @@ class Device:
         self._pinned: dict[int, _Pinned] = {}
         self._stream: Any = None
 
-    def read(self, reading: Reading) -> Generator[tuple[Place, Batch], None, None]:
+    def read(self, reading: Reading) -> Generator[tuple[StreamPlace, Batch], None, None]:
         """Yields the batches of a pass, with the places behind them.
 
         Raises:
@@ -101,7 +101,7 @@ class Device:
             pinned.close()
         self._process, self._pinned = None, {}
 
-    def _batches(self, process: ReadingProcess) -> Generator[tuple[Place, Batch], None, None]:
+    def _batches(self, process: ReadingProcess) -> Generator[tuple[StreamPlace, Batch], None, None]:
         import torch
 
         waiting: collections.deque[_Copied] = collections.deque()
@@ -143,7 +143,7 @@ class Device:
             memory.copy_(block, non_blocking=True)
             event = self._stream.record_event()
 
-        def view(packed: Packed) -> Any:
+        def view(packed: PackedArray) -> Any:
             dtype = torch.from_numpy(np.empty(0, packed.dtype)).dtype
             return memory[packed.start : packed.end].view(dtype).view(packed.shape)
 

@@ -51,7 +51,7 @@ class Wishes(NamedTuple):
     images: Mapping[str, Image] | None = None
 
 
-class Feature(NamedTuple):
+class ReadFeature(NamedTuple):
     """A feature to read.
 
     Attributes:
@@ -90,7 +90,7 @@ def wanted_features(
     lists_of_lists: Iterable[str],
     wishes: Wishes,
     as_: str,
-) -> list[Feature]:
+) -> list[ReadFeature]:
     """Returns the features to read, in the order of ``columns``.
 
     Args:
@@ -149,8 +149,8 @@ def _names(folder: str, known: Collection[str], wishes: Wishes) -> list[str]:
 
 
 def _feature(
-    folder: str, feature: schema_pb2.Feature, is_list: bool, is_several: bool, wishes: Wishes
-) -> Feature:
+    folder: str, feature: schema_pb2.ReadFeature, is_list: bool, is_several: bool, wishes: Wishes
+) -> ReadFeature:
     name = feature.name
     if feature.type not in _TYPES:
         raise DataError(
@@ -160,7 +160,7 @@ def _feature(
         )
     type_ = _TYPES[feature.type]
     image, fill = (wishes.images or {}).get(name), (wishes.fill or {}).get(name)
-    found = Feature(name, type_, _dtype(name, type_, wishes.types or {}), None)
+    found = ReadFeature(name, type_, _dtype(name, type_, wishes.types or {}), None)
     if is_list:
         if fill is not None or image is not None:
             raise ValueError(
@@ -201,7 +201,7 @@ def _dtype(name: str, type_: pa.DataType, types: Mapping[str, str]) -> np.dtype[
     return np.dtype(types[name])
 
 
-def _padding(feature: Feature, padding: float | None) -> Any:
+def _padding(feature: ReadFeature, padding: float | None) -> Any:
     if padding is None:
         return None
     if feature.type == pa.large_binary():
@@ -214,7 +214,7 @@ def _padding(feature: Feature, padding: float | None) -> Any:
     return padding
 
 
-def _fill_value(feature: Feature, fill: Any) -> Any:
+def _fill_value(feature: ReadFeature, fill: Any) -> Any:
     if not _holds(feature, fill):
         wanted = {pa.int64(): "an integer", pa.float32(): "a number"}.get(feature.type, "bytes")
         holds = "" if feature.type == pa.large_binary() else f" that {feature.dtype} holds"
@@ -224,7 +224,7 @@ def _fill_value(feature: Feature, fill: Any) -> Any:
     return fill
 
 
-def _holds(feature: Feature, value: Any) -> bool:
+def _holds(feature: ReadFeature, value: Any) -> bool:
     """Whether the values of a feature may be a value."""
     if isinstance(value, bool) or not isinstance(value, _KINDS[feature.type]):
         return False

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_pipelines.reader.features import Feature
+from beam_pipelines.reader.features import ReadFeature
 
 Batch = dict[str, Any]
 Handover = Callable[[Batch], Batch]
@@ -88,7 +88,7 @@ def _to_jax(batch: Batch, sharding: Any) -> Batch:
     return {name: mapped(convert, value) for name, value in batch.items()}
 
 
-def without_int64(features: Sequence[Feature], types: Iterable[str]) -> list[Feature]:
+def without_int64(features: Sequence[ReadFeature], types: Iterable[str]) -> list[ReadFeature]:
     """Returns features for JAX, with int32 unless it has int64.
 
     Args:
@@ -117,7 +117,7 @@ def without_int64(features: Sequence[Feature], types: Iterable[str]) -> list[Fea
 
 
 def check_sharding(
-    as_: str, sharding: Any, features: Sequence[Feature], batch_sizes: Iterable[int]
+    as_: str, sharding: Any, features: Sequence[ReadFeature], batch_sizes: Iterable[int]
 ) -> None:
     """Checks that global batches can be divided among devices.
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from beam_pipelines.reader.columns import DenseColumn
 from beam_pipelines.reader.frameworks import Batch, mapped
 from beam_pipelines.reader.pipeline import Group
-from beam_pipelines.reader.sequence import Place
+from beam_pipelines.reader.sequence import StreamPlace
 
 # Packed arrays begin at multiples of it, so no cache line has two.
 _ALIGNMENT = 64
@@ -27,7 +27,7 @@ Contents = list[tuple[int, npt.NDArray[Any]]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Packed:
+class PackedArray:
     """An array in a block.
 
     Attributes:
@@ -54,24 +54,24 @@ class PackedGroup(NamedTuple):
       behind: the place behind each batch.
       edges: the edges of the batches in the rows of the group.
       stacks: features of one type and shape, and an array [features, rows, ...], which is
-        ``Packed``, or of bytes objects.
+        ``PackedArray``, or of bytes objects.
       others: other features -> a list with the values of each batch: arrays or ``Ragged``. Arrays
-        of numbers are ``Packed``.
+        of numbers are ``PackedArray``.
       bytes: size of the block, a multiple of the sizes of all numbers.
     """
 
     features: list[str]
-    behind: tuple[Place, ...]
+    behind: tuple[StreamPlace, ...]
     edges: list[int]
     stacks: list[tuple[list[str], Any]]
     others: dict[str, list[Any]]
     bytes: int
 
-    def unpacked(self, view: Callable[[Packed], Any]) -> PackedGroup:
-        """Returns the same with arrays instead of each ``Packed``."""
+    def unpacked(self, view: Callable[[PackedArray], Any]) -> PackedGroup:
+        """Returns the same with arrays instead of each ``PackedArray``."""
 
         def array(found: Any) -> Any:
-            return view(found) if isinstance(found, Packed) else found
+            return view(found) if isinstance(found, PackedArray) else found
 
         return self._replace(
             stacks=[(names, array(stack)) for names, stack in self.stacks],
@@ -95,10 +95,10 @@ def pack(group: Group) -> tuple[PackedGroup, Contents]:
     contents: Contents = []
     end = 0
 
-    def place(arrays: Sequence[npt.NDArray[Any]], shape: tuple[int, ...]) -> Packed:
+    def place(arrays: Sequence[npt.NDArray[Any]], shape: tuple[int, ...]) -> PackedArray:
         """Plans arrays of one type and shape, one behind the other."""
         nonlocal end
-        packed = Packed(end, arrays[0].dtype, shape)
+        packed = PackedArray(end, arrays[0].dtype, shape)
         for number, array in enumerate(arrays):
             contents.append((end + number * array.nbytes, array))
         end = -(-packed.end // _ALIGNMENT) * _ALIGNMENT

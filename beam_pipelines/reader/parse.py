@@ -14,7 +14,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.core._native.shared import FOOTER_BYTES, HEADER_BYTES
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import arrays, columns
-from beam_pipelines.reader.features import Feature
+from beam_pipelines.reader.features import ReadFeature
 from beam_pipelines.reader.images import decode_images
 from beam_pipelines.reader.order import Int64s
 from beam_pipelines.reader.parts import Block
@@ -26,7 +26,7 @@ RECORD = "record"
 _NO_EXAMPLE = "the record is damaged, or no tf.Example"
 
 
-def make_steps(lists: pa.LargeListArray, feature: Feature, as_: str) -> columns.Column:
+def make_steps(lists: pa.LargeListArray, feature: ReadFeature, as_: str) -> columns.FeatureValues:
     """Returns a feature list's steps, ready to be cut into batches.
 
     Steps that the schema gives one value each are the values of a ``Ragged``. Other steps are a
@@ -84,7 +84,7 @@ class _PaddedSteps:
 
 
 def _check_steps(
-    feature: Feature, rows: columns.Offsets, places: columns.Offsets, least: int
+    feature: ReadFeature, rows: columns.Offsets, places: columns.Offsets, least: int
 ) -> None:
     """Checks that each step has ``least`` to one values."""
     lengths = np.diff(places)
@@ -101,7 +101,7 @@ def _check_steps(
     )
 
 
-class Rows(NamedTuple):
+class BlockRows(NamedTuple):
     """Rows of blocks, in the order of the batches.
 
     Attributes:
@@ -137,7 +137,7 @@ class Rows(NamedTuple):
         raise AssertionError
 
 
-def gather_rows(blocks: Sequence[Block], parts: Int64s, starts: Int64s, ends: Int64s) -> Rows:
+def gather_rows(blocks: Sequence[Block], parts: Int64s, starts: Int64s, ends: Int64s) -> BlockRows:
     """Finds rows in blocks.
 
     Args:
@@ -146,7 +146,7 @@ def gather_rows(blocks: Sequence[Block], parts: Int64s, starts: Int64s, ends: In
       starts, ends: int64[n], the rows of each, in the part's order.
     """
     if not len(parts):
-        return Rows([], np.zeros(0, np.int64))
+        return BlockRows([], np.zeros(0, np.int64))
     first = np.cumsum(np.concatenate([[0], *(block.rows_of_parts for block in blocks)]))
     records = np.cumsum([0, *(len(block.order) for block in blocks)])
     order = np.concatenate(
@@ -155,10 +155,12 @@ def gather_rows(blocks: Sequence[Block], parts: Int64s, starts: Int64s, ends: In
     counts = ends - starts
     behind = np.cumsum(counts)
     taken = np.arange(behind[-1]) + np.repeat(first[parts] + starts - behind + counts, counts)
-    return Rows(blocks, order[taken])
+    return BlockRows(blocks, order[taken])
 
 
-def parse_rows(rows: Rows, features: Sequence[Feature], as_: str) -> dict[str, columns.Column]:
+def parse_rows(
+    rows: BlockRows, features: Sequence[ReadFeature], as_: str
+) -> dict[str, columns.FeatureValues]:
     """Parses rows.
 
     Args:
@@ -189,7 +191,7 @@ def parse_rows(rows: Rows, features: Sequence[Feature], as_: str) -> dict[str, c
 
 
 def parse_lists(
-    rows: Rows, features: Sequence[Feature], sizes: Mapping[str, int]
+    rows: BlockRows, features: Sequence[ReadFeature], sizes: Mapping[str, int]
 ) -> dict[str, pa.Array]:
     """Parses rows to lists of values; null where a feature is missing.
 
@@ -223,7 +225,7 @@ def parse_lists(
 
 def _of_tables(
     tables: Sequence[pa.Table],
-    rows: Rows,
+    rows: BlockRows,
     context: Mapping[str, pa.DataType],
     lists: Mapping[str, pa.DataType],
 ) -> list[pa.Array]:
@@ -238,7 +240,9 @@ def _of_tables(
         raise DataError(f"{rows.place(0)}: {error}") from error
 
 
-def _column(lists: pa.Array, feature: Feature, as_: str, rows: Rows) -> columns.Column:
+def _column(
+    lists: pa.Array, feature: ReadFeature, as_: str, rows: BlockRows
+) -> columns.FeatureValues:
     if feature.steps is not None:
         return make_steps(lists, feature, as_)
     if feature.image is None:
@@ -248,13 +252,13 @@ def _column(lists: pa.Array, feature: Feature, as_: str, rows: Rows) -> columns.
     return columns.DenseColumn(pixels)
 
 
-def _by_protobuf(rows: Rows, layout: Layout) -> list[pa.Array]:
+def _by_protobuf(rows: BlockRows, layout: Layout) -> list[pa.Array]:
     """Parses records that the kernel declines."""
     context, lists = parse_sequences(_records(rows).tolist(), layout)
     return [*context, *lists]
 
 
-def _records(rows: Rows) -> npt.NDArray[np.object_]:
+def _records(rows: BlockRows) -> npt.NDArray[np.object_]:
     """Returns the serialized records of rows."""
     import pyarrow.compute as pc
 

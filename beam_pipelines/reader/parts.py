@@ -55,7 +55,7 @@ class Indexed(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Split:
+class ReadSplit:
     """A split to read, of one or several generations or datasets.
 
     Attributes:
@@ -95,7 +95,7 @@ class Split:
         number = bisect.bisect_right(self.first_parts, part) - 1
         return self.indexed[number], part - self.first_parts[number]
 
-    def with_columns(self, names: Sequence[str]) -> Split:
+    def with_columns(self, names: Sequence[str]) -> ReadSplit:
         """Returns the split with some columns of Parquet shards alone."""
         indexed = tuple(
             one
@@ -113,7 +113,7 @@ class Split:
         return f"{found.files[shard].path}, record {first + record}"
 
 
-def make_split(name: str, indexed: Sequence[Indexed]) -> Split:
+def make_split(name: str, indexed: Sequence[Indexed]) -> ReadSplit:
     """Returns a split of the shards of some indexes."""
     rows = [found.parts.columns.rows.astype(np.int64) for found in indexed]
     *firsts, count = itertools.accumulate((len(found.parts) for found in indexed), initial=0)
@@ -126,7 +126,7 @@ def make_split(name: str, indexed: Sequence[Indexed]) -> Split:
             )
             for own in pairs
         )
-    return Split(name, tuple(indexed), np.concatenate(rows), tuple(firsts), extents, runs)
+    return ReadSplit(name, tuple(indexed), np.concatenate(rows), tuple(firsts), extents, runs)
 
 
 def _extents_and_runs(found: Indexed) -> tuple[Int64s, Int64s]:
@@ -155,7 +155,7 @@ class Block(NamedTuple):
       rows_of_parts: int64[n], the number of records of each part.
     """
 
-    split: Split
+    split: ReadSplit
     parts: list[int]
     frames: list[pa.LargeBinaryArray] | list[pa.Table]
     order: Int64s
@@ -202,7 +202,7 @@ class Fetched(NamedTuple):
 
 
 def load(
-    split: Split,
+    split: ReadSplit,
     epoch: Epoch,
     places: Int64s,
     fetched: Sequence[Fetched | None] = (),

@@ -138,8 +138,8 @@ def serve(descriptors: list[int]) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training ends this process
     connection = Connection(descriptors[0])
-    blocks = [_Block(number, descriptor) for number, descriptor in enumerate(descriptors[1:])]
-    free: LifoQueue[_Block] = LifoQueue()  # few threads fill few blocks, again and again
+    blocks = [_SharedBlock(number, descriptor) for number, descriptor in enumerate(descriptors[1:])]
+    free: LifoQueue[_SharedBlock] = LifoQueue()  # few threads fill few blocks, again and again
     for block in reversed(blocks):
         free.put(block)
     readings: SimpleQueue[Reading] = SimpleQueue()
@@ -164,7 +164,9 @@ def serve(descriptors: list[int]) -> None:
                 os._exit(0)
 
 
-def _messages(reading: Reading, free: LifoQueue[_Block]) -> Iterator[Filled | Exception | None]:
+def _messages(
+    reading: Reading, free: LifoQueue[_SharedBlock]
+) -> Iterator[Filled | Exception | None]:
     """Yields the groups of a pass, then ``None`` or an error."""
     try:
         yield from read_groups(reading, partial(_fill, reading.most, free))
@@ -174,7 +176,7 @@ def _messages(reading: Reading, free: LifoQueue[_Block]) -> Iterator[Filled | Ex
         yield None
 
 
-def _fill(most: int, free: LifoQueue[_Block], group: Group) -> Filled:
+def _fill(most: int, free: LifoQueue[_SharedBlock], group: Group) -> Filled:
     """Copies a group to a free block."""
     packed, contents = pack(group)
     block = free.get()
@@ -184,7 +186,7 @@ def _fill(most: int, free: LifoQueue[_Block], group: Group) -> Filled:
     return Filled(block.number, block.bytes, packed)
 
 
-class _Block:
+class _SharedBlock:
     """A block of the shared memory.
 
     Attributes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.reader.features import Feature
+from beam_pipelines.reader.features import ReadFeature
 from beam_pipelines.reader.frameworks import Batch, check_installed, check_sharding, handover
 from beam_pipelines.reader.images import image_bytes
 from beam_pipelines.reader.order import ORDER_VERSION
@@ -18,7 +18,14 @@ from beam_pipelines.reader.parse import parse_rows
 from beam_pipelines.reader.parts import check_files
 from beam_pipelines.reader.pipeline import MOST_BATCHES, Group, Reading, read_groups
 from beam_pipelines.reader.rows import RowFinder
-from beam_pipelines.reader.sequence import REMAINDERS, Batches, Chosen, Place, Remainder, Stream
+from beam_pipelines.reader.sequence import (
+    REMAINDERS,
+    Chosen,
+    GlobalBatches,
+    Remainder,
+    Stream,
+    StreamPlace,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -61,7 +68,7 @@ class Reader(Iterator[Batch]):
         self,
         streams: Sequence[Stream],
         weights: Sequence[int],
-        features: Sequence[Feature],
+        features: Sequence[ReadFeature],
         options: ReadOptions,
     ) -> None:
         """Prepares to read; ``Dataset.batches`` and ``mix`` are the public calls.
@@ -75,11 +82,11 @@ class Reader(Iterator[Batch]):
             for found in stream.split.indexed:
                 check_files(found)
         size = options.batch_size * options.world_size
-        self._order = Batches(tuple(streams), tuple(weights), size, options.remainder)
+        self._order = GlobalBatches(tuple(streams), tuple(weights), size, options.remainder)
         self.features, self.options = features, options
-        self._place, self._chosen = Place(0, 0), Chosen()
+        self._place, self._chosen = StreamPlace(0, 0), Chosen()
         self._finder = RowFinder(streams[0].split)
-        self._batches: Generator[tuple[Place, Batch], None, None] | None = None
+        self._batches: Generator[tuple[StreamPlace, Batch], None, None] | None = None
         self._device: Device | None = None
         if options.pin_memory:  # the imports take as long as a first batch
             from beam_pipelines.reader import devices
@@ -227,7 +234,7 @@ class Reader(Iterator[Batch]):
                 raise ValueError(f"state: found {key} {value!r}, expected 0 to {most:,}.")
             found.append(value)
         self._stop()
-        self._place, self._chosen = Place(*found), Chosen()
+        self._place, self._chosen = StreamPlace(*found), Chosen()
 
     def close(self) -> None:
         """Ends threads and processes. A closed reader gives no more batches."""
@@ -250,7 +257,7 @@ class Reader(Iterator[Batch]):
             self._batches.close()
         self._batches = None
 
-    def _read(self) -> Generator[tuple[Place, Batch], None, None]:
+    def _read(self) -> Generator[tuple[StreamPlace, Batch], None, None]:
         """Yields the rest of a pass: batches with the places behind them."""
         options, place = self.options, self._place
         end = (place.epoch // options.epochs + 1) * options.epochs
@@ -268,11 +275,11 @@ class Reader(Iterator[Batch]):
         batches = self._device.read(reading) if self._device else self._on_host(reading)
         try:
             yield from batches
-            self._place = Place(end, 0)  # also if no batch was left
+            self._place = StreamPlace(end, 0)  # also if no batch was left
         finally:
             batches.close()
 
-    def _on_host(self, reading: Reading) -> Generator[tuple[Place, Batch], None, None]:
+    def _on_host(self, reading: Reading) -> Generator[tuple[StreamPlace, Batch], None, None]:
         hand_over = handover(self.options.as_, self.options.sharding)
 
         def keep(group: Group) -> Group:
@@ -295,7 +302,9 @@ class Reader(Iterator[Batch]):
         return min(rows, IMAGE_BYTES // pixels) if pixels else rows
 
 
-def _check(streams: Sequence[Stream], features: Sequence[Feature], options: ReadOptions) -> None:
+def _check(
+    streams: Sequence[Stream], features: Sequence[ReadFeature], options: ReadOptions
+) -> None:
     for name, value, least in (
         ("batch_size", options.batch_size, 1),
         ("world_size", options.world_size, 1),

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.reader.order import Int64s
-from beam_pipelines.reader.parse import Rows
-from beam_pipelines.reader.parts import Block, Split, read_part
+from beam_pipelines.reader.parse import BlockRows
+from beam_pipelines.reader.parts import Block, ReadSplit, read_part
 
 # Parts that are kept for later rows, of about 256 KiB each.
 HELD_PARTS = 64
@@ -22,13 +22,13 @@ class RowFinder:
     Threads may share it.
     """
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: ReadSplit) -> None:
         self._split = split
         self._firsts = np.cumsum(split.rows_of_parts) - split.rows_of_parts
         self._held: dict[int, pa.LargeBinaryArray | pa.Table] = {}
         self._lock = Lock()
 
-    def find(self, rows: Sequence[int]) -> Rows:
+    def find(self, rows: Sequence[int]) -> BlockRows:
         """Returns rows, in the order of their numbers in ``rows``.
 
         Raises:
@@ -42,13 +42,13 @@ class RowFinder:
                 f"row: found {numbers[is_wrong][0]:,}, expected 0 to {self._split.rows - 1:,}"
             )
         if not len(numbers):
-            return Rows([], numbers)
+            return BlockRows([], numbers)
         parts = np.searchsorted(self._firsts, numbers, side="right") - 1
         needed, which = np.unique(parts, return_inverse=True)
         frames = [self._frames(part) for part in needed.tolist()]
         counts = self._split.rows_of_parts[needed]
         records: Int64s = (np.cumsum(counts) - counts - self._firsts[needed])[which] + numbers
-        return Rows([Block(self._split, needed.tolist(), frames, records, counts)], records)
+        return BlockRows([Block(self._split, needed.tolist(), frames, records, counts)], records)
 
     def _frames(self, part: int) -> pa.LargeBinaryArray | pa.Table:
         with self._lock:

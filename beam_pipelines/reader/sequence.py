@@ -12,20 +12,20 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from beam_pipelines.reader import order
-from beam_pipelines.reader.parts import Split
+from beam_pipelines.reader.parts import ReadSplit
 
 Remainder = Literal["short", "drop", "pad"]
 REMAINDERS: tuple[Remainder, ...] = ("short", "drop", "pad")
 
 
-class Place(NamedTuple):
+class StreamPlace(NamedTuple):
     """An epoch, and the number of its rows read so far."""
 
     epoch: int
     row: int
 
 
-class Source(NamedTuple):
+class StreamEpoch(NamedTuple):
     """An epoch of a stream.
 
     Attributes:
@@ -35,7 +35,7 @@ class Source(NamedTuple):
     """
 
     key: tuple[int, int]
-    split: Split
+    split: ReadSplit
     epoch: order.Epoch
 
 
@@ -43,7 +43,7 @@ class Source(NamedTuple):
 class Stream:
     """The rows of a split, epoch after epoch."""
 
-    split: Split
+    split: ReadSplit
     seed: int
     is_shuffled: bool
 
@@ -86,7 +86,7 @@ class Stream:
         return digest.digest()
 
 
-class Plan(NamedTuple):
+class ReadPlan(NamedTuple):
     """Global batches to read next.
 
     Attributes:
@@ -96,10 +96,10 @@ class Plan(NamedTuple):
       behind: the place behind each batch.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[StreamEpoch, ...]
     taken: tuple[order.Entries, ...]
     sizes: order.Int64s
-    behind: tuple[Place, ...]
+    behind: tuple[StreamPlace, ...]
 
 
 class Chosen(NamedTuple):
@@ -124,7 +124,7 @@ class Chosen(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Batches:
+class GlobalBatches:
     """Global batches of streams.
 
     An epoch has as many rows as all streams have together.
@@ -176,12 +176,12 @@ class Batches:
         """Returns the number of batches of an epoch."""
         return self.rows // self.size if self.remainder == "drop" else -(-self.rows // self.size)
 
-    def start_of(self, batch: int) -> Place:
+    def start_of(self, batch: int) -> StreamPlace:
         """Returns the place of a batch, counted from epoch 0 on."""
         epoch, number = divmod(batch, len(self))
-        return Place(epoch, number * self.size)
+        return StreamPlace(epoch, number * self.size)
 
-    def plans(self, place: Place, end: int, most: int, chosen: Chosen) -> Iterator[Plan]:
+    def plans(self, place: StreamPlace, end: int, most: int, chosen: Chosen) -> Iterator[ReadPlan]:
         """Yields plans from a place on, until an epoch.
 
         Args:
@@ -207,9 +207,9 @@ class Batches:
                 at, count = at + count, min(most, 2 * count)
             row = 0
 
-    def _plan(self, number: int, starts: order.Int64s, ends: order.Int64s) -> Plan:
+    def _plan(self, number: int, starts: order.Int64s, ends: order.Int64s) -> ReadPlan:
         base = number * self.rows
-        sources: list[Source] = []
+        sources: list[StreamEpoch] = []
         taken: list[order.Entries] = []
         firsts, lasts = self._positions(base + starts), self._positions(base + ends)
         for stream_number, stream in enumerate(self.streams):
@@ -224,9 +224,9 @@ class Batches:
                 taken.append(
                     order.take(epoch, len(sources), batches, start[batches], stop[batches])
                 )
-                sources.append(Source((stream_number, epoch_number), stream.split, epoch))
+                sources.append(StreamEpoch((stream_number, epoch_number), stream.split, epoch))
         behind = tuple(self._behind(number, row) for row in ends.tolist())
-        return Plan(tuple(sources), tuple(taken), ends - starts, behind)
+        return ReadPlan(tuple(sources), tuple(taken), ends - starts, behind)
 
     def _positions(self, positions: order.Int64s) -> Sequence[order.Int64s]:
         """Returns the positions in each stream that belong to some positions."""
@@ -234,8 +234,8 @@ class Batches:
             return [positions]
         return list(order.weighted_shares(self.weights, self.seed, positions).T)
 
-    def _behind(self, epoch: int, row: int) -> Place:
+    def _behind(self, epoch: int, row: int) -> StreamPlace:
         """Returns the place behind a batch, perhaps the next epoch's start."""
         missing = self.rows - row
         is_last = missing < self.size if self.remainder == "drop" else not missing
-        return Place(epoch + 1, 0) if is_last else Place(epoch, row)
+        return StreamPlace(epoch + 1, 0) if is_last else StreamPlace(epoch, row)

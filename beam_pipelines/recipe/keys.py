@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar, get_args, get_type_hints
 
 from beam_pipelines.core.errors import nearest, nearest_word
-from beam_pipelines.recipe.values import Reader, Value
+from beam_pipelines.recipe.values import Value, ValueReader
 
 T = TypeVar("T")
 
 # For keys that recipe/reader.py reads: it knows the formats, encodings and names of sources.
-ELSEWHERE: Reader[Any] = Reader(lambda _: None, {})
+ELSEWHERE: ValueReader[Any] = ValueReader(lambda _: None, {})
 
 
 # The default of a key whose value the files of a source show.
@@ -38,14 +38,14 @@ class Key(NamedTuple):
     """
 
     name: str
-    read: Reader[Any]
+    read: ValueReader[Any]
     default: str
     help: str
     example: str = ""
 
 
 def recipe_key(
-    read: Reader[Any],
+    read: ValueReader[Any],
     default: Any,
     shown: str,
     help: str,  # noqa: A002 - the word for it
@@ -71,7 +71,7 @@ def recipe_key(
     return dataclasses.field(default=default, metadata=metadata, compare=compare)
 
 
-def needed_key(read: Reader[Any], help: str, example: str) -> Any:  # noqa: A002 - the word for it
+def needed_key(read: ValueReader[Any], help: str, example: str) -> Any:  # noqa: A002 - the word for it
     """Returns the dataclass field of a key that must be there."""
     return dataclasses.field(metadata={"key": Key("", read, "needed", help, example)})
 
@@ -180,7 +180,7 @@ def check_known(given: Mapping[str, Value], known: list[str]) -> None:
 
 def section(
     kind: type[T], expected: str, check: Callable[[Value, T], None] = lambda _, __: None
-) -> Reader[T]:
+) -> ValueReader[T]:
     """Returns the reader of a section all of whose keys have defaults.
 
     Args:
@@ -194,7 +194,7 @@ def section(
         check(value, found)
         return found
 
-    return Reader(read, json_schema(kind))
+    return ValueReader(read, json_schema(kind))
 
 
 def json_schema(kind: Any, schemas: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -91,7 +91,7 @@ _ONE = _mapping(
     mask=_read_size.schema,
     truncate=_read_size.schema,
 )
-read_protect: values.Reader[Mapping[str, Protection]] = values.Reader(
+read_protect: values.ValueReader[Mapping[str, Protection]] = values.ValueReader(
     _read,
     {
         "type": "object",

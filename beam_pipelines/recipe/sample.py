@@ -35,7 +35,7 @@ class Sample:
 
     by: str | None = recipe_key(values.read_text, None, "the `label`", "Column of the classes.")
     rates: Mapping[str, float] = recipe_key(
-        values.Reader(_read_rates, _of_classes(_read_rate.schema)),
+        values.ValueReader(_read_rates, _of_classes(_read_rate.schema)),
         {},
         "none",
         "Class: rows that each of its rows becomes on average. Other classes stay.",

@@ -92,7 +92,7 @@ class Value(NamedTuple):
         )
 
 
-class Reader(Generic[T]):
+class ValueReader(Generic[T]):
     """Reads a value, or notes a problem and returns ``None``.
 
     Attributes:
@@ -107,9 +107,9 @@ class Reader(Generic[T]):
         return self._read(value)
 
 
-def reader(**schema: Any) -> Callable[[Callable[[Value], T | None]], Reader[T]]:
+def reader(**schema: Any) -> Callable[[Callable[[Value], T | None]], ValueReader[T]]:
     """Makes a reader of a function and a JSON Schema."""
-    return lambda read: Reader(read, schema)
+    return lambda read: ValueReader(read, schema)
 
 
 # To YAML, 1, true and null are not strings; a recipe may mean their texts.
@@ -212,7 +212,7 @@ def read_shard_name(value: Value) -> str | None:
     return text
 
 
-def read_choice(known: Iterable[str]) -> Reader[Any]:
+def read_choice(known: Iterable[str]) -> ValueReader[Any]:
     """Returns a reader of one of several known words."""
     names = list(known)
     listed = f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
@@ -228,7 +228,7 @@ def read_choice(known: Iterable[str]) -> Reader[Any]:
     return read
 
 
-def read_choices(known: Iterable[str]) -> Reader[Any]:
+def read_choices(known: Iterable[str]) -> ValueReader[Any]:
     """Returns a reader of one or several of some words."""
     one = read_choice(known)
 
@@ -252,7 +252,7 @@ def read_flag(value: Value) -> bool | None:
     return None
 
 
-def read_integer(low: int, high: int | None = None) -> Reader[int]:
+def read_integer(low: int, high: int | None = None) -> ValueReader[int]:
     """Returns a reader of whole numbers from ``low`` to ``high``, both included."""
     expected = (
         f"a whole number of at least {low}"
@@ -283,7 +283,7 @@ _SIZE_TEXT = r"^\s*[0-9]+(\.[0-9]+)?\s*([kKmMgGtTpP]?[iI]?[bB])?\s*$|\$\{"
 _SHARE = {"type": ["number", "string"], "minimum": 0, "pattern": _NUMBER_TEXT}
 
 
-def read_share(expected: str, includes: Callable[[float], bool]) -> Reader[float]:
+def read_share(expected: str, includes: Callable[[float], bool]) -> ValueReader[float]:
     """Returns a reader of a number or a percentage."""
 
     @reader(**_SHARE, patternErrorMessage=f"Expected {expected}.")

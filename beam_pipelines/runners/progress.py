@@ -145,7 +145,9 @@ def show_progress(
     if quiet or not (log.folder or state):
         yield
         return
-    display: _Display = _Lines(stream, total_bytes) if log.folder else _Silent(stream, total_bytes)
+    display: _Display = (
+        _LogLines(stream, total_bytes) if log.folder else _Silent(stream, total_bytes)
+    )
     if stream.isatty() and log.folder and os.environ.get("TERM") != "dumb":
         display = _Bar(stream, total_bytes)
     stop, stalls = threading.Event(), _Stalls(state)
@@ -227,7 +229,7 @@ class _Silent:
         """Does nothing."""
 
 
-class _Lines(_Silent):
+class _LogLines(_Silent):
     """Shows a line every 10 s, for logs."""
 
     def __init__(self, stream: IO[str], total_bytes: int) -> None:

@@ -14,7 +14,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.archives.whole import open_whole
-from beam_pipelines.sources.batch_files import BatchFiles, Opened
+from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile
 from beam_pipelines.sources.faults import damaged
 from beam_pipelines.sources.faults.bad_rows import as_bytes
 
@@ -29,7 +29,7 @@ class Arrow(BatchFiles):
     suffixes = (".arrow", ".feather", ".ipc", ".arrows")
 
     @contextlib.contextmanager
-    def opened(self, source: Source, path: str) -> Iterator[Opened]:
+    def opened(self, source: Source, path: str) -> Iterator[OpenedFile]:
         """Opens a file or a stream; see ``BatchFiles``."""
         with open_whole(path) as file:
             is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
@@ -41,7 +41,7 @@ class Arrow(BatchFiles):
                     map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
                 )
                 found = map(_checked, _bounded(found, file, is_file, source.limits, path))
-            yield Opened(file, schema, damaged.each(found, path, self.title, _WHOLE))
+            yield OpenedFile(file, schema, damaged.each(found, path, self.title, _WHOLE))
 
 
 def _bounded(

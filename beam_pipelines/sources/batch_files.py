@@ -31,7 +31,7 @@ from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 
 
-class Opened(NamedTuple):
+class OpenedFile(NamedTuple):
     """A file that is open.
 
     Attributes:
@@ -57,7 +57,7 @@ class BatchFiles(Format):
     has_arrays = True
 
     @abc.abstractmethod
-    def opened(self, source: Source, path: str) -> contextlib.AbstractContextManager[Opened]:
+    def opened(self, source: Source, path: str) -> contextlib.AbstractContextManager[OpenedFile]:
         """Opens a file.
 
         Raises:

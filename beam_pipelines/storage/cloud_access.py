@@ -22,7 +22,7 @@ from beam_pipelines.core.errors import RecipeError, mask
 _ANSWER_SECS = 8
 
 
-class Access(NamedTuple):
+class CloudAccess(NamedTuple):
     """How an object store would be accessed.
 
     Attributes:
@@ -65,10 +65,10 @@ def check_paths(paths: Iterable[str], options: Sequence[str] | None = None) -> N
                 raise RecipeError(f"{mask(path)}: {access.problem}")
 
 
-def s3_access(options: Sequence[str] = ()) -> Access:
+def s3_access(options: Sequence[str] = ()) -> CloudAccess:
     """Returns the access to ``s3://``: boto3, and its credentials and region."""
     if not _is_installed("boto3"):
-        return Access("", "s3:// needs the package boto3: pip install '.[s3]' in a clone.")
+        return CloudAccess("", "s3:// needs the package boto3: pip install '.[s3]' in a clone.")
     import botocore.session
 
     session = botocore.session.Session()
@@ -81,7 +81,7 @@ def s3_access(options: Sequence[str] = ()) -> Access:
     credentials, failure = _within(_ANSWER_SECS, session.get_credentials)
     if credentials is None:
         why = f" ({failure})" if failure else ""
-        return Access(
+        return CloudAccess(
             "",
             f"found no credentials for s3://{why}, expected AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, ~/.aws/credentials, or a role of the machine.",
@@ -101,7 +101,7 @@ def _s3_address(session: Any, region: str | None, options: Sequence[str]) -> str
     return str(client.meta.endpoint_url)
 
 
-def gs_access(options: Sequence[str] = ()) -> Access:
+def gs_access(options: Sequence[str] = ()) -> CloudAccess:
     """Returns the access to ``gs://``: Google's package and its credentials."""
     if emulator := os.environ.get("STORAGE_EMULATOR_HOST"):
         return _reached(f"emulator at {emulator}", emulator)
@@ -109,14 +109,14 @@ def gs_access(options: Sequence[str] = ()) -> Access:
     if any(option.startswith("--no_auth") for option in options):
         return _reached("no credentials, by --no_auth", address)
     if not _is_installed("google.auth"):
-        return Access("", "gs:// needs Google's packages: pip install 'apache-beam[gcp]'.")
+        return CloudAccess("", "gs:// needs Google's packages: pip install 'apache-beam[gcp]'.")
     os.environ.setdefault("GCE_METADATA_TIMEOUT", "2")
     import google.auth
 
     found, failure = _within(_ANSWER_SECS, google.auth.default)
     if found is None:
         first = (failure or "no answer in time").splitlines()[0].split(". ")[0]
-        return Access(
+        return CloudAccess(
             "",
             f"found no credentials for gs:// ({first.rstrip('.')}), expected the file that "
             "GOOGLE_APPLICATION_CREDENTIALS names, 'gcloud auth application-default login', or a "
@@ -126,10 +126,10 @@ def gs_access(options: Sequence[str] = ()) -> Access:
     return _reached(f"credentials of {kind}", address)
 
 
-def azfs_access(options: Sequence[str] = ()) -> Access:
+def azfs_access(options: Sequence[str] = ()) -> CloudAccess:
     """Returns the access to ``azfs://``: packages, account, credentials."""
     if not _is_installed("azure.storage.blob"):
-        return Access("", "azfs:// needs Azure's packages: pip install 'apache-beam[azure]'.")
+        return CloudAccess("", "azfs:// needs Azure's packages: pip install 'apache-beam[azure]'.")
     connection = "AZURE_STORAGE_CONNECTION_STRING"
     if text := _value("azure_connection_string", options) or os.environ.get(connection, ""):
         parts = dict(part.split("=", 1) for part in text.split(";") if "=" in part)
@@ -137,7 +137,7 @@ def azfs_access(options: Sequence[str] = ()) -> Access:
         address = parts.get("BlobEndpoint") or f"https://{name}.blob.core.windows.net"
         return _reached(f"a connection string for {name}", address)
     if not (account := _value("blob_service_endpoint", options)):
-        return Access(
+        return CloudAccess(
             "",
             f"found no account for azfs://, expected {connection}, or --blob_service_endpoint "
             "https://ACCOUNT.blob.core.windows.net.",
@@ -150,7 +150,7 @@ def azfs_access(options: Sequence[str] = ()) -> Access:
     )
     if found is None:
         why = (failure or "no answer in time").splitlines()[0].rstrip(".")
-        return Access(
+        return CloudAccess(
             "",
             f"found no credentials for azfs:// ({why}), expected 'az login', AZURE_CLIENT_ID and "
             f"its like, or a machine of Azure's; or {connection}.",
@@ -158,13 +158,13 @@ def azfs_access(options: Sequence[str] = ()) -> Access:
     return _reached(f"credentials of Azure for {account}", account)
 
 
-def hdfs_access(options: Sequence[str] = ()) -> Access:
+def hdfs_access(options: Sequence[str] = ()) -> CloudAccess:
     """Returns the access to ``hdfs://``: its package and its server."""
     if not _is_installed("hdfs"):
-        return Access("", "hdfs:// needs the package hdfs: pip install 'apache-beam[hadoop]'.")
+        return CloudAccess("", "hdfs:// needs the package hdfs: pip install 'apache-beam[hadoop]'.")
     known = {name: _value(name, options) for name in ("hdfs_host", "hdfs_port", "hdfs_user")}
     if missing := [f"--{name}" for name, value in known.items() if not value]:
-        return Access(
+        return CloudAccess(
             "",
             f"found no {', '.join(missing)} for hdfs://, expected host, port and user of the "
             "server's web interface, WebHDFS.",
@@ -173,17 +173,17 @@ def hdfs_access(options: Sequence[str] = ()) -> Access:
     return _reached(f"server at {place}, user {known['hdfs_user']}", f"http://{place}")
 
 
-def _reached(found: str, address: str) -> Access:
+def _reached(found: str, address: str) -> CloudAccess:
     """Returns an access, if its server answers; libraries would try for minutes.
 
     A proxy is not asked.
     """
     if urllib.request.getproxies():
-        return Access(found)
+        return CloudAccess(found)
     answers, failure = _within(_ANSWER_SECS, lambda: _connect(address))
     if answers:
-        return Access(found)
-    return Access(
+        return CloudAccess(found)
+    return CloudAccess(
         "",
         f"found no server at {mask(address)} ({failure or 'no answer in time'}). Check the "
         "network, the region, and settings of another server.",
@@ -214,7 +214,7 @@ def _value(name: str, options: Sequence[str]) -> str:
     return ""
 
 
-ACCESS_FOR_SCHEME: dict[str, Callable[[Sequence[str]], Access]] = {
+ACCESS_FOR_SCHEME: dict[str, Callable[[Sequence[str]], CloudAccess]] = {
     "gs": gs_access,
     "s3": s3_access,
     "azfs": azfs_access,

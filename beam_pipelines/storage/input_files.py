@@ -72,7 +72,7 @@ def list_files(
         found = [_regular(pattern, status)] if status else []
     elif path_patterns.has_wildcard(pattern):
         top, rest = _top_and_rest(pattern)
-        found = sorted(_Walk(top, PathPattern(rest, with_hidden), suffixes).files())
+        found = sorted(_FolderWalk(top, PathPattern(rest, with_hidden), suffixes).files())
     files.check_names(found)
     return found
 
@@ -100,7 +100,7 @@ def _top_and_rest(pattern: str) -> tuple[str, str]:
     return folder, f"{name}*" if name.endswith("/") else name
 
 
-class _Walk:
+class _FolderWalk:
     """Finds the files below a folder that match a pattern.
 
     Enters only folders in which something can match, so a link to ``/`` does no harm. A folder that

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.columns import take_rows
-from beam_pipelines.core.arrow.ipc import Packed, pack
+from beam_pipelines.core.arrow.ipc import PackedBatch, pack
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.exchange import Exchange, Message, Received, SendMessages, Sent
@@ -114,7 +114,9 @@ def send_rows(
       parts: partition -> its rows.
       about: JSON data for each partition.
     """
-    return Message(order, {part: pack([Packed(rows, about or {})]) for part, rows in parts.items()})
+    return Message(
+        order, {part: pack([PackedBatch(rows, about or {})]) for part, rows in parts.items()}
+    )
 
 
 def send_chunk(chunk: Chunk, kind: int, compresses: bool = True) -> Message:
@@ -126,7 +128,7 @@ def send_chunk(chunk: Chunk, kind: int, compresses: bool = True) -> Message:
       compresses: whether by lz4. A file stays in the page cache, where that costs more than it
         saves.
     """
-    payload = pack([Packed(chunk.batch, chunk.about())], "lz4" if compresses else None)
+    payload = pack([PackedBatch(chunk.batch, chunk.about())], "lz4" if compresses else None)
     return Message((kind, chunk.range_number, chunk.part), {chunk.range_number: payload})
 
 

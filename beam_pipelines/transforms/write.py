@@ -37,7 +37,7 @@ from beam_pipelines.transforms.shuffle import open_partitions, scatter, unpack_b
 Note = Callable[[int], None]
 
 
-class AlsoFile(NamedTuple):
+class WrittenAlso(NamedTuple):
     """A file with a shard's rows in another format.
 
     Attributes:
@@ -74,14 +74,14 @@ class ShardInfo(NamedTuple):
     bytes: int
     framed_bytes: int
     crc32c: int
-    also: tuple[AlsoFile, ...] = ()
+    also: tuple[WrittenAlso, ...] = ()
 
     def indexed(self) -> IndexedShard:
         """Returns the shard as its index names it."""
         return IndexedShard(self.path, self.rows, self.bytes, f"{self.crc32c:08x}")
 
     @property
-    def files(self) -> tuple[ShardInfo | AlsoFile, ...]:
+    def files(self) -> tuple[ShardInfo | WrittenAlso, ...]:
         """The files with its rows, in all formats."""
         return self, *self.also
 
@@ -151,7 +151,7 @@ def write_partitions(
         sink.check(files.within(folder, path))
     (path, file, _), main = opened.pop(output.format), written[output.format]
     also = tuple(
-        AlsoFile(format_, path, written[format_].rows, file.size, file.crc32c)
+        WrittenAlso(format_, path, written[format_].rows, file.size, file.crc32c)
         for format_, (path, file, _) in opened.items()
     )
     info = ShardInfo(split.name, path, main.rows, file.size, main.value_bytes, file.crc32c, also)

@@ -9,7 +9,7 @@ import sys
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.checks.check import Facts, Sample
+from beam_pipelines.checks.check import Facts, SampledSplits
 from beam_pipelines.checks.leaks import FindLeaks, Leaks
 from beam_pipelines.core.errors import DataError, PipelineError, RecipeError
 from beam_pipelines.core.process import plugins
@@ -76,7 +76,9 @@ def _alone(monkeypatch):
 def test_parts_of_checks_name_what_to_install(tmp_path):
     """Similar values stop planning; a search of features is a warning."""
     (tmp_path / "d.csv").write_text("text,late\nabc,1\nbcd,0\n")
-    sample = Sample(pa.record_batch({"late": [1, 0]}), pa.record_batch({"late": [1, 0]}), None)
+    sample = SampledSplits(
+        pa.record_batch({"late": [1, 0]}), pa.record_batch({"late": [1, 0]}), None
+    )
     for key in ("duplicates", "leaks"):
         text = f"name: d\nsources: {{d: d.csv}}\nsplit: {{a: 0.5, b: 0.5}}\n{key}: {{near: {{column: text}}}}"
         with pytest.raises(DataError, match=r"'near'.*in a clone: pip install \./plugins$"):

@@ -12,7 +12,7 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.adapters import packages
-from beam_pipelines.adapters.source import Portion, Rows, Source
+from beam_pipelines.adapters.source import Portion, ReaderSource, RowSource
 from tests.reader.datasets import feature, sequence_example, write_records
 
 ROWS, SIZE = 400, 32
@@ -32,7 +32,7 @@ def test_workers(folder, epochs, workers, is_second, killed):
     with bp.open(folder).batches("train", **options) as reader:
         whole = ids(reader)
         second = ids(reader)
-    source = copy.deepcopy(Source(folder, "train", options))
+    source = copy.deepcopy(ReaderSource(folder, "train", options))
     expected, first = (second, len(whole)) if is_second else (whole, 0)
     portions = [Portion(source, first, worker, workers) for worker in range(workers)]
     found = [ids([next(portions[batch % workers])])[0] for batch in range(killed)]
@@ -51,7 +51,7 @@ def test_workers(folder, epochs, workers, is_second, killed):
 def test_tensors_of_tensorflow(folder):
     """A ``tf.data.Dataset`` is refused: it has no state."""
     with pytest.raises(ValueError, match="as_: found 'tf', expected arrays"):
-        Source(folder, None, {"as_": "tf"})
+        ReaderSource(folder, None, {"as_": "tf"})
 
 
 def test_rows_of_steps(tmp_path):
@@ -75,7 +75,7 @@ def test_rows_of_steps(tmp_path):
     ]
     types = {"several": "list<list<int64>>", "one": "list<int64>"}
     found = write_records(tmp_path, schema, records, record="sequence_example", columns=types)
-    first, second, third = Rows(found, "train").examples([0, 1, 2])
+    first, second, third = RowSource(found, "train").examples([0, 1, 2])
     assert first["one"].tolist() == [1, 2]
     assert [step.tolist() for step in first["several"]] == [[], [3, 4]]
     assert second["one"] is None
@@ -86,7 +86,7 @@ def test_rows_of_steps(tmp_path):
 
 def test_wrong_states(folder):
     """A state of other workers, or of a reader, is refused."""
-    source = Source(folder, None, {"batch_size": SIZE})
+    source = ReaderSource(folder, None, {"batch_size": SIZE})
     with pytest.raises(ValueError, match="with 3 workers"):
         Portion(source, 0, 0, 3).load_state_dict(Portion(source, 0, 0, 2).state_dict())
     with pytest.raises(ValueError, match="expected that of an iterator"):
@@ -97,17 +97,17 @@ def test_rank_of_the_first_process(folder, monkeypatch):
     """A copy in another process reads for the rank that made it."""
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    source = Source(folder, "train", {"batch_size": SIZE // 2})
+    source = ReaderSource(folder, "train", {"batch_size": SIZE // 2})
     with bp.open(folder).batches("train", SIZE // 2) as reader:
         expected = ids(reader)
     monkeypatch.setenv("RANK", "0")
     assert ids(copy.deepcopy(source).reader()) == expected
-    assert len(Rows(folder, "train")) == ROWS  # all rows, whatever the rank
+    assert len(RowSource(folder, "train")) == ROWS  # all rows, whatever the rank
 
 
 def test_rows(folder):
     """Rows have their values; missing ones are told from empty ones."""
-    rows = copy.deepcopy(Rows(folder, columns=["id", "half", "words"]))
+    rows = copy.deepcopy(RowSource(folder, columns=["id", "half", "words"]))
     for number, row in enumerate(rows.examples(list(range(30)))):
         assert row["id"] == number
         assert (row["half"] is None) == bool(number % 2)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.analysis.compare import SplitComparison, Values, as_json, compare_split
+from beam_pipelines.analysis.compare import SplitComparison, TextsOfOneSide, as_json, compare_split
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.analysis.statistics.view import proto_of
 
@@ -119,7 +119,7 @@ def test_new_and_vanished_values() -> None:
     base = table(6, 1, city=["a", "b", "b", "c", "c", "c"])
     test = table(6, 2, city=["c", "e", "e", "f", "g", "h"])
     [city] = [one for one in compared(base, test).columns if one.name == "city"]
-    assert city.vanished == Values(2, 3, (("b", 2), ("a", 1)))
+    assert city.vanished == TextsOfOneSide(2, 3, (("b", 2), ("a", 1)))
     assert city.new is not None
     assert (city.new.number, city.new.occurrences, city.new.most[0]) == (4, 5, ("e", 2))
 

@@ -13,7 +13,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
 from beam_pipelines.analysis.statistics.datasets import statistics_to_files
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.cli.feature_table import Described, FeatureRow, described, table_lines
+from beam_pipelines.cli.feature_table import ColumnRow, DescribedSplit, described, table_lines
 from tests.support.manifests import small_manifest
 
 _Feature = statistics_pb2.FeatureNameStatistics
@@ -49,11 +49,11 @@ def test_types_are_shown_as_types(folder: pathlib.Path) -> None:
     """Dates are dates, and ids have their texts."""
     (split,) = described(str(folder))
     assert list(split.features) == [
-        FeatureRow("on", "date", 0, None, "2024-01-31", "2024-01-01", "2024-03-01"),
-        FeatureRow("animal", "int64", 0, None, None, "0 (cat)", "1 (dog)"),
-        FeatureRow("price", "float64", 0, None, 2.0, 1.5, 2.5),
-        FeatureRow("name", "text", 1, 1, None, None, "x"),
-        FeatureRow("at", "timestamp", 0, None, "1970-01-01 00:30", "1970-01-01 00:00", "1970-01-01 01:00"),
+        ColumnRow("on", "date", 0, None, "2024-01-31", "2024-01-01", "2024-03-01"),
+        ColumnRow("animal", "int64", 0, None, None, "0 (cat)", "1 (dog)"),
+        ColumnRow("price", "float64", 0, None, 2.0, 1.5, 2.5),
+        ColumnRow("name", "text", 1, 1, None, None, "x"),
+        ColumnRow("at", "timestamp", 0, None, "1970-01-01 00:30", "1970-01-01 00:00", "1970-01-01 01:00"),
     ]  # fmt: skip
 
 
@@ -96,10 +96,10 @@ def test_structs_of_other_programs(tmp_path: pathlib.Path) -> None:
 def test_the_table_fits(width: int) -> None:
     """No line is wider than the terminal, and every column has one."""
     rows = [
-        FeatureRow("column " + "x" * number, "float64", 10**6, None, 1.23456789, -1e9, 10**9)
+        ColumnRow("column " + "x" * number, "float64", 10**6, None, 1.23456789, -1e9, 10**9)
         for number in range(60)
     ]
-    lines = list(table_lines(Described("train", 100, tuple(rows)), width))
+    lines = list(table_lines(DescribedSplit("train", 100, tuple(rows)), width))
     assert max(map(len, lines)) <= width
     assert sum("1,000,000" in line for line in lines) == 60
     assert ("mean" in lines[1]) is (width >= 80)
@@ -111,7 +111,7 @@ def test_the_table_fits(width: int) -> None:
 def test_narrow_names_differ(width: int, most: str) -> None:
     """Names are cut in their middle, texts before types go."""
     rows = [
-        FeatureRow(
+        ColumnRow(
             f"a_name_of_many_characters_{n}",
             "text",
             0,
@@ -120,8 +120,8 @@ def test_narrow_names_differ(width: int, most: str) -> None:
         )
         for n in range(20)
     ]
-    rows.append(FeatureRow("on", "date", 0, None, "2024-01-31", "2024-01-01", "2024-03-01"))
-    lines = list(table_lines(Described("train", 9, tuple(rows)), width))
+    rows.append(ColumnRow("on", "date", 0, None, "2024-01-31", "2024-01-01", "2024-03-01"))
+    lines = list(table_lines(DescribedSplit("train", 9, tuple(rows)), width))
     assert max(map(len, lines)) <= width
     names = {line.split()[0] for line in lines[3:] if line}
     assert len(names) == 21
@@ -133,10 +133,10 @@ def test_narrow_names_differ(width: int, most: str) -> None:
 def test_years_have_no_separator() -> None:
     """Years are shown as such, other numbers with thousands separators."""
     rows = (
-        FeatureRow("year", "int64", 0, None, 2006.5, 1999, 2014),
-        FeatureRow("price", "int64", 0, None, 2006.5, 999, 2014),
+        ColumnRow("year", "int64", 0, None, 2006.5, 1999, 2014),
+        ColumnRow("price", "int64", 0, None, 2006.5, 999, 2014),
     )
-    lines = list(table_lines(Described("train", 2, rows), 100))
+    lines = list(table_lines(DescribedSplit("train", 2, rows), 100))
     year, price = (next(line for line in lines if line.startswith(row.name)) for row in rows)
     assert year.split()[-3:] == ["2006.5", "1999", "2014"]
     assert price.split()[-1] == "2,014"

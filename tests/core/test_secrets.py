@@ -23,7 +23,7 @@ import pytest
 from apache_beam.transforms.display import DisplayData
 
 import beam_pipelines as bp
-from beam_pipelines.adapters.source import Rows
+from beam_pipelines.adapters.source import RowSource
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core import errors
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems, keep_secret, mask
@@ -432,7 +432,7 @@ def test_public_objects_of_a_url(tmp_path: Path) -> None:
     )
     rows = [example({"a": ("int64", [number])}) for number in range(8)]
     dataset = bp.open(write_records(folder, schema, rows, name="t"))
-    rows_of = Rows(dataset)
+    rows_of = RowSource(dataset)
     # Text that is shown, and whether it takes the URL from the folder's reader.
     texts: dict[str, tuple[Callable[[], str], bool]] = {
         "dataset": (lambda: repr(dataset), False),

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from beam_pipelines.checks.duplicates import Duplicates
 from beam_pipelines.checks.expectations import Expectation
 from beam_pipelines.checks.leaks import Leaks
-from beam_pipelines.checks.near import Near
+from beam_pipelines.checks.near import NearColumn
 from beam_pipelines.core.errors import Problem, RecipeError
 from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.core.process import plugins
@@ -547,7 +547,7 @@ SECTIONS = {
     "Bad rows": OnError,
     "Expectations": Expectation,
     "Duplicates": Duplicates,
-    "Near duplicates": Near,
+    "Near duplicates": NearColumn,
     "Leaks": Leaks,
     "Personal data": Pii,
     "Limits": Limits,

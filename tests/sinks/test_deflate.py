@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.arrow.binary_arrays import data_of
 from beam_pipelines.core.layout.compression import Compression
-from beam_pipelines.sinks.tfrecord.deflate import PARTS, Stream, compress_parts
+from beam_pipelines.sinks.tfrecord.deflate import PARTS, DeflateStream, compress_parts
 from beam_pipelines.tfrecord.record_block import part_edges
 
 BITS = {"gzip": 31, "zlib": 15}
@@ -64,7 +64,7 @@ def test_parts_are_as_large_as_they_may_be(sizes: list[int], part_size: int) -> 
 def test_all_parts_are_one_stream(compression: Compression, level: int) -> None:
     """Parts of any level make a stream with its checksum."""
     records = pa.array([bytes([number % 7]) * number for number in range(300)], pa.large_binary())
-    stream = Stream(compression)
+    stream = DeflateStream(compression)
     data = stream.start()
     for batch in (records[:10], records[:0], records[10:]):
         parts = compress_parts(compression, level, batch, 1000)

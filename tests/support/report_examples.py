@@ -22,7 +22,7 @@ from beam_pipelines.analysis.report import (
     SourceSummary,
     SplitSummary,
 )
-from beam_pipelines.analysis.report.details import Cell, Table
+from beam_pipelines.analysis.report.details import Cell, DetailTable
 from beam_pipelines.analysis.report.sampled import (
     Coverage,
     Described,
@@ -196,7 +196,7 @@ def _examples() -> tuple[Example, ...]:
     return (Example("train", lines), Example("eval", lines, 3))
 
 
-def _described(bits: dict[str, float], tables: dict[str, Table]) -> tuple[Described]:
+def _described(bits: dict[str, float], tables: dict[str, DetailTable]) -> tuple[Described]:
     """Returns a column that another package describes."""
     cells = {name: Cell(f"{number:.3f}") for name, number in bits.items()}
     return (Described("label", "Label", "Label is a number of bits.", cells, bits, tables),)
@@ -216,7 +216,7 @@ def _label() -> tuple[Described]:
     return _described(
         bits,
         {
-            name: Table(title, heads, lines[: 3 if name == "amount" else 1], "plain")
+            name: DetailTable(title, heads, lines[: 3 if name == "amount" else 1], "plain")
             for name, title in titles.items()
         },
     )

@@ -46,7 +46,7 @@ def read_all(data: bytes, compression: str = "none") -> list[bytes]:
 
 def stream_of(parts: list[bytes], compression: Compression, level: int) -> bytes:
     """Compresses parts apart, as one stream."""
-    stream = deflate.Stream(compression)
+    stream = deflate.DeflateStream(compression)
     data = stream.start()
     for part in parts:
         records = pa.array([part], pa.large_binary())

@@ -16,7 +16,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, path_pb2
 from beam_pipelines.analysis.anomalies.policy import Override
 from beam_pipelines.analysis.anomalies.rules.custom import (
     CustomValidation,
-    Place,
+    FeaturePlace,
     parse_validation,
 )
 from beam_pipelines.core.errors import RecipeError, nearest
@@ -134,12 +134,12 @@ def _validations(
             needed = dict.fromkeys([path], '{ step: "x" }')
             if path == "feature_test_path":
                 needed["feature_base_path"] = '{ step: "x" }'
-                base = Place(place.base_dataset_name, tuple(place.feature_base_path.step))
+                base = FeaturePlace(place.base_dataset_name, tuple(place.feature_base_path.step))
             _check_fields(place, needed, where, problems)
             steps = getattr(place, path)
             if place.HasField(path):
                 _known_feature(steps, known, where, problems)
-            test = Place(place.dataset_name, tuple(steps.step))
+            test = FeaturePlace(place.dataset_name, tuple(steps.step))
             for number, validation in enumerate(place.validations):
                 here = f"{where}.validations[{number}]"
                 _check_fields(validation, _OF_VALIDATION, here, problems)

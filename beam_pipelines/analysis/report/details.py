@@ -50,7 +50,7 @@ class Cell(NamedTuple):
     bar: str = ""
 
 
-class Table(NamedTuple):
+class DetailTable(NamedTuple):
     """A table of a feature's details.
 
     Attributes:
@@ -128,13 +128,13 @@ def show_drift(drift: Drift) -> Cell:
 
 def detail_tables(
     columns: _Columns, values: Sequence[Frequent], drifts: Sequence[Drift], show: Show
-) -> Iterator[Table]:
+) -> Iterator[DetailTable]:
     """Yields the tables of the details; some have no lines."""
     splits = list(columns)
     first = next(iter(columns.values()))
-    yield Table("Summary", splits, list(_summary(columns, show)))
+    yield DetailTable("Summary", splits, list(_summary(columns, show)))
     if isinstance(first.values, NumberStatistics):
-        yield Table("Quantiles", splits, list(_quantiles(columns, show)))
+        yield DetailTable("Quantiles", splits, list(_quantiles(columns, show)))
     few = isinstance(first.values, NumberStatistics) or all(
         (column.values.distinct or 0) <= len(values) for column in columns.values()
     )
@@ -146,12 +146,12 @@ def detail_tables(
         )
         for item in values
     ]
-    yield Table("Values" if few else "Most frequent values", splits, counts, "shares")
+    yield DetailTable("Values" if few else "Most frequent values", splits, counts, "shares")
     if len(drifts) > 1:
         compared = [
             (f"{drift.split} against {drift.reference}", [show_drift(drift)]) for drift in drifts
         ]
-        yield Table("Drift", ["Divergence"], compared, "plain")
+        yield DetailTable("Drift", ["Divergence"], compared, "plain")
 
 
 def figures(columns: _Columns, show: Show) -> dict[str, list[Cell]]:

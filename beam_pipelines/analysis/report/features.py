@@ -67,7 +67,7 @@ class FeatureRow(NamedTuple):
     small: Outlines | None
     cells: Sequence[Sequence[details.Cell]]
     large: Outlines | None
-    tables: Sequence[details.Table]
+    tables: Sequence[details.DetailTable]
 
 
 _Columns = Mapping[str, ColumnStatistics]

@@ -18,7 +18,7 @@ from beam_pipelines.analysis.report.charts import (
     distribution,
     frequent_values,
 )
-from beam_pipelines.analysis.report.details import Cell, Table, figures, totals_of
+from beam_pipelines.analysis.report.details import Cell, DetailTable, figures, totals_of
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.years import show_of
 from beam_pipelines.core.arrow.columns import type_name, value_type
@@ -70,7 +70,7 @@ class EncodedFeature(NamedTuple):
     type: str
     before: Picture | None
     after: Picture
-    table: Table
+    table: DetailTable
 
 
 def describe_encoding(
@@ -99,7 +99,7 @@ def describe_encoding(
         type_name(next(iter(after.values())).type),
         pictures[0] if len(pictures) == 1 else None,
         _picture("", after, labels),
-        Table("Sampled rows", list(after), list(_lines(before, after, coverage))),
+        DetailTable("Sampled rows", list(after), list(_lines(before, after, coverage))),
     )
 
 
@@ -199,7 +199,7 @@ class Described(NamedTuple):
     about: str
     cells: Mapping[str, Cell]
     order: Mapping[str, float]
-    tables: Mapping[str, Table]
+    tables: Mapping[str, DetailTable]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ _OPENING, _CLOSING = "{<[", "}>]"
 _FEATURES = ("feature", "sparse_feature", "weighted_feature")
 
 
-class _Entry(NamedTuple):
+class _FieldText(NamedTuple):
     """One field in the text.
 
     Attributes:
@@ -55,7 +55,7 @@ def has_comments(text: str) -> bool:
     return any(match.lastgroup == "comment" for match in _TOKEN.finditer(text))
 
 
-def _starts(text: str, entries: Sequence[_Entry], struct: Steps) -> Iterator[tuple[Steps, int]]:
+def _starts(text: str, entries: Sequence[_FieldText], struct: Steps) -> Iterator[tuple[Steps, int]]:
     """Yields path and place of each feature among entries."""
     for entry in entries:
         if entry.name not in _FEATURES:
@@ -69,12 +69,12 @@ def _starts(text: str, entries: Sequence[_Entry], struct: Steps) -> Iterator[tup
                 yield from _starts(text, _entries(text, inner.value_start, inner.value_end), path)
 
 
-def _unquoted(text: str, entry: _Entry) -> str:
+def _unquoted(text: str, entry: _FieldText) -> str:
     value = text[entry.value_start : entry.value_end]
     return str(text_format.Parse(f"name: {value}", schema_pb2.Feature()).name)
 
 
-def _entries(text: str, start: int, end: int) -> list[_Entry]:
+def _entries(text: str, start: int, end: int) -> list[_FieldText]:
     """Cuts a message's text into fields."""
     tokens = [
         match
@@ -100,7 +100,7 @@ def _entries(text: str, start: int, end: int) -> list[_Entry]:
                 number += 1  # adjacent texts are one value
             value = (first.start(), tokens[number].end())
         number += 1
-        entries.append(_Entry(name[0], name.start(), *value))
+        entries.append(_FieldText(name[0], name.start(), *value))
     return entries
 
 

@@ -23,7 +23,7 @@ _DICTIONARIES, _BATCH = 2, 3
 _EARLY = b"ARROW:experimental_compression"
 
 
-class _Table(NamedTuple):
+class _FlatTable(NamedTuple):
     """A table of a flatbuffer."""
 
     data: bytes
@@ -39,9 +39,9 @@ class _Table(NamedTuple):
         offset = self.number(slots + slot, "<H") if known else 0
         return self.place + offset if offset else 0
 
-    def table(self, number: int) -> _Table:
+    def table(self, number: int) -> _FlatTable:
         place = self.field(number)
-        return _Table(self.data, place + self.number(place))
+        return _FlatTable(self.data, place + self.number(place))
 
     def structs(self, number: int, dtype: np.dtype) -> list[tuple[int, ...]]:
         start = self.table(number).place if self.field(number) else 0
@@ -131,5 +131,5 @@ def _read(file: BinaryIO, start: int, size: int) -> bytes:
     return file.read(size)
 
 
-def _root(data: bytes) -> _Table:
-    return _Table(data, 0)._replace(place=_Table(data, 0).number(0))
+def _root(data: bytes) -> _FlatTable:
+    return _FlatTable(data, 0)._replace(place=_FlatTable(data, 0).number(0))

@@ -14,7 +14,7 @@ import pyarrow as pa
 _METADATA_KEY = b"beam_pipelines"
 
 
-class Packed(NamedTuple):
+class PackedBatch(NamedTuple):
     """A batch in a payload, with JSON data."""
 
     batch: pa.RecordBatch
@@ -45,7 +45,7 @@ def bytes_to_batches(data: bytes | pa.Buffer) -> list[pa.RecordBatch]:
         return list(reader)
 
 
-def pack(batches: Sequence[Packed], compression: Literal["lz4"] | None = "lz4") -> bytes:
+def pack(batches: Sequence[PackedBatch], compression: Literal["lz4"] | None = "lz4") -> bytes:
     """Writes batches of one schema, with their data, as an IPC stream."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=compression)
@@ -55,7 +55,7 @@ def pack(batches: Sequence[Packed], compression: Literal["lz4"] | None = "lz4") 
     return bytes(sink.getvalue())
 
 
-def unpack(payload: bytes) -> Iterator[Packed]:
+def unpack(payload: bytes) -> Iterator[PackedBatch]:
     """Yields the batches of a ``pack`` payload."""
     with pa.ipc.open_stream(payload) as reader:
         while True:
@@ -63,4 +63,4 @@ def unpack(payload: bytes) -> Iterator[Packed]:
                 batch, metadata = reader.read_next_batch_with_custom_metadata()
             except StopIteration:
                 return
-            yield Packed(batch, json.loads(metadata[_METADATA_KEY]))
+            yield PackedBatch(batch, json.loads(metadata[_METADATA_KEY]))

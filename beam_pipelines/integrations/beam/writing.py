@@ -31,7 +31,7 @@ from beam_pipelines.pipeline.first_pass_result import (
     make_result,
 )
 from beam_pipelines.pipeline.output_folder import check_output
-from beam_pipelines.pipeline.passes import Encoder, WriteSpilled
+from beam_pipelines.pipeline.passes import FittedEncoder, WriteSpilled
 from beam_pipelines.pipeline.planning.plan import Plan, Validation
 from beam_pipelines.pipeline.run_options import RunOptions, make_folders
 from beam_pipelines.recipe.model import Recipe, Source
@@ -116,7 +116,7 @@ class WriteShards(beam.PTransform):
         planned = result | "SaveShardPlan" >> beam.Map(
             lambda result: save_shard_plan(result.shards, shard_plan)
         )
-        encoder = Encoder("", None, "", ())
+        encoder = FittedEncoder("", None, "", ())
         shards = kept | "Write" >> WriteSpilled(plan, folders, encoder, planned)
         slices = beam.pvalue.AsList(result | "Slice" >> beam.FlatMap(value_to_slices))
         return planned | "Commit" >> beam.Map(

@@ -14,7 +14,7 @@ Path: TypeAlias = tuple[str | int, ...]
 _WIDTH = 100  # of an excerpt, in characters
 
 
-class Span(NamedTuple):
+class LineSpan(NamedTuple):
     """A part of a line.
 
     Attributes:
@@ -41,7 +41,7 @@ class Lines:
 
     origin: str = ""
     line_for_path: Mapping[Path, int] = dataclasses.field(default_factory=dict)
-    spans: Mapping[Path, tuple[Span, Span]] = dataclasses.field(default_factory=dict)
+    spans: Mapping[Path, tuple[LineSpan, LineSpan]] = dataclasses.field(default_factory=dict)
     text: tuple[str, ...] = ()
     option_for_path: Mapping[Path, str] = dataclasses.field(default_factory=dict)
 
@@ -115,7 +115,7 @@ def explain(problems: Iterable[Problem], lines: Lines) -> RecipeError:
     return error
 
 
-def show_span(text: Sequence[str], span: Span) -> str:
+def show_span(text: Sequence[str], span: LineSpan) -> str:
     """Returns a line with a mark below a part of it.
 
     Line and column come first. Secrets are masked, and long lines are cut.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import yaml
 
 from beam_pipelines.core.errors import Problem, RecipeError
-from beam_pipelines.recipe.text.lines import Lines, Path, Span, show_span
+from beam_pipelines.recipe.text.lines import Lines, LineSpan, Path, show_span
 
 # A recipe of a thousand columns has some thousand values. Aliases count each time they are used, so
 # that a few lines of nested aliases cannot grow into gigabytes.
@@ -117,7 +117,7 @@ def _compose(text: str, origin: str, shows_line: bool = True) -> yaml.Node | Non
         )
         wrong = RecipeError(f"{origin}{line}: not valid YAML: {what}.{hint}")
         if line and mark:
-            span = Span(mark.line + 1, mark.column + 1, mark.column + 2)
+            span = LineSpan(mark.line + 1, mark.column + 1, mark.column + 2)
             wrong.excerpts = (show_span(text.splitlines(), span),)
         raise wrong from error
     except yaml.YAMLError as error:
@@ -182,7 +182,7 @@ class _Walk:
     def __init__(self, origin: str) -> None:
         self.origin = origin
         self.line_for_path: dict[Path, int] = {(): 1}
-        self.spans: dict[Path, tuple[Span, Span]] = {}
+        self.spans: dict[Path, tuple[LineSpan, LineSpan]] = {}
         self.problems: list[Problem] = []
         self.values = 0
 
@@ -252,17 +252,17 @@ class _Walk:
             return Scalar(None, "")
 
 
-def _span(node: yaml.Node) -> Span:
+def _span(node: yaml.Node) -> LineSpan:
     """Returns the part of the first line that a node takes."""
     start, end = node.start_mark, node.end_mark
-    return Span(
+    return LineSpan(
         start.line + 1,
         start.column + 1,
         end.column + 1 if end.line == start.line else start.column + 2,
     )
 
 
-def _value_span(key: yaml.Node, value: yaml.Node) -> Span:
+def _value_span(key: yaml.Node, value: yaml.Node) -> LineSpan:
     """Returns the place of a value, or of its key."""
     is_on_line = key.start_mark.line == value.start_mark.line == value.end_mark.line
     is_there = value.end_mark.index > value.start_mark.index

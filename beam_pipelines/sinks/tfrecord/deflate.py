@@ -48,7 +48,7 @@ _LAST_BLOCK = b"\x03\x00"
 _ADLER_MODULUS = 65_521
 
 
-class Stream:
+class DeflateStream:
     """A stream so far, with its checksum and size.
 
     Both are of the uncompressed data.

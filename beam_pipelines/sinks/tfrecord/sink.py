@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.binary_arrays import byte_lengths, data_of
 from beam_pipelines.sinks import Settings, Written
-from beam_pipelines.sinks.tfrecord.deflate import PARTS, Stream, compress_parts
+from beam_pipelines.sinks.tfrecord.deflate import PARTS, DeflateStream, compress_parts
 from beam_pipelines.tfrecord.part_index import PartColumns
 from beam_pipelines.tfrecord.records import framed_records
 
@@ -20,7 +20,7 @@ class TFRecordFile:
     """A file of framed records."""
 
     def __init__(self, file: BinaryIO, settings: Settings) -> None:
-        self._file, self._stream = file, Stream(settings.output.compression)
+        self._file, self._stream = file, DeflateStream(settings.output.compression)
         self._start = len(self._stream.start())
         self._written: list[pa.RecordBatch] = []
         file.write(self._stream.start())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.archives import tar
 from beam_pipelines.sources.archives import zip as zip_module
-from beam_pipelines.sources.archives.members import Member
+from beam_pipelines.sources.archives.members import ArchiveMember
 from beam_pipelines.sources.files.compression import COMPRESSION_FOR_SUFFIX, compression_of
 
 
@@ -27,7 +27,7 @@ def _is_tar(path: str) -> bool:
     return path.endswith((".tar", ".tgz"))
 
 
-def read_members(source: Source, path: str) -> Iterator[Member]:
+def read_members(source: Source, path: str) -> Iterator[ArchiveMember]:
     """Yields the files in an archive, in order. Folders are passed over.
 
     Raises:
@@ -45,7 +45,7 @@ def tar_compression(source: Source, path: str) -> str:
     return "gzip" if is_tgz else compression_of(source, path)
 
 
-def read_member(member: Member) -> bytes:
+def read_member(member: ArchiveMember) -> bytes:
     """Returns the content of a member.
 
     Raises:

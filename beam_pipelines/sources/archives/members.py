@@ -8,7 +8,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits, exceeded
 
 
-class Member(NamedTuple):
+class ArchiveMember(NamedTuple):
     """A plain file in an archive, valid until the next one.
 
     Attributes:

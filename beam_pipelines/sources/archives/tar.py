@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, Limits
-from beam_pipelines.sources.archives.members import Member, Names
+from beam_pipelines.sources.archives.members import ArchiveMember, Names
 from beam_pipelines.sources.files.compression import decompressed
 from beam_pipelines.storage import files
 
@@ -30,7 +30,7 @@ _HEADER_TYPES = (
 )
 
 
-def read_tar(path: str, compression: str, limits: Limits) -> Iterator[Member]:
+def read_tar(path: str, compression: str, limits: Limits) -> Iterator[ArchiveMember]:
     """Yields the files in an archive, in order. Folders are passed over.
 
     Raises:
@@ -63,7 +63,7 @@ def read_tar(path: str, compression: str, limits: Limits) -> Iterator[Member]:
             if content is None:
                 raise names.refused(info.name, "a link or a device")
             names.add(info.name)
-            yield Member(f"{path}/{info.name}", info.size, content, path)
+            yield ArchiveMember(f"{path}/{info.name}", info.size, content, path)
         if not OwnTarInfo.has_ended:
             raise tarfile.ReadError("it has no end")
 

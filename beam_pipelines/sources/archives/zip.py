@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits, exceeded, exceeds_ratio, ratio_exceeded
-from beam_pipelines.sources.archives.members import Member, Names
+from beam_pipelines.sources.archives.members import ArchiveMember, Names
 from beam_pipelines.storage import files
 from beam_pipelines.storage.zip_members import DAMAGE, IS_ENCRYPTED, damaged
 
@@ -34,7 +34,7 @@ def list_zip(path: str, limits: Limits) -> Iterator[zipfile.ZipInfo]:
         yield info
 
 
-def read_zip(path: str, limits: Limits) -> Iterator[Member]:
+def read_zip(path: str, limits: Limits) -> Iterator[ArchiveMember]:
     """Yields an archive's files in the order of its list.
 
     Raises:
@@ -43,7 +43,7 @@ def read_zip(path: str, limits: Limits) -> Iterator[Member]:
     """
     for info, archive in _files_in(path, limits):
         with explained(path), archive.open(info) as content:
-            yield Member(f"{path}/{info.filename}", info.file_size, content, path)
+            yield ArchiveMember(f"{path}/{info.filename}", info.file_size, content, path)
 
 
 def _files_in(path: str, limits: Limits) -> Iterator[tuple[zipfile.ZipInfo, zipfile.ZipFile]]:

@@ -162,7 +162,7 @@ def _names(cells: tuple[str, ...], source: Source) -> list[str]:
     return found
 
 
-def _unknown_encoding(path: str, found: encodings.Encoding) -> DataError:
+def _unknown_encoding(path: str, found: encodings.TextEncoding) -> DataError:
     known = ", ".join(encodings.COMMON)
     return DataError(
         f"{path}: found text that is not UTF-8, such as {found.example!r} if it were {found.name}; "

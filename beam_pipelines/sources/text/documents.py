@@ -81,7 +81,7 @@ def as_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
     Args:
       blocks: text in UTF-8, cut anywhere; an array of elements, or elements one after the other.
     """
-    lines = _Lines()
+    lines = _BlockState()
     waiting = b""
     for block in blocks:
         # Text behind a comma or an element decides what becomes of it.
@@ -93,7 +93,7 @@ def as_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield lines.add(waiting)
 
 
-class _Lines:
+class _BlockState:
     """The state between two blocks."""
 
     def __init__(self) -> None:

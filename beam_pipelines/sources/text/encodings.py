@@ -45,7 +45,7 @@ _FOREIGN = re.compile("[^\x00-\x7f€£°“”‘’„–—…•§™®©±�
 _WORD = re.compile(r"(?<!\S)\S*[^\x00-\x7f]\S*")
 
 
-class Encoding(NamedTuple):
+class TextEncoding(NamedTuple):
     """An encoding that was found.
 
     Attributes:
@@ -73,7 +73,7 @@ def _is_utf8(name: str) -> bool:
     return codecs.lookup(name).name in ("utf-8", "utf-8-sig", "ascii")
 
 
-def find_encoding(head: bytes) -> Encoding:
+def find_encoding(head: bytes) -> TextEncoding:
     """Returns the encoding of a text.
 
     A mark at the beginning decides, or zeros in every second byte, or valid UTF-8. Other text is
@@ -85,12 +85,12 @@ def find_encoding(head: bytes) -> Encoding:
     """
     for mark, name in _WIDE_MARKS.items():
         if head.startswith(mark):
-            return Encoding(name)
+            return TextEncoding(name)
     wide = _without_mark(head)
     if wide:
-        return Encoding(wide)
+        return TextEncoding(wide)
     if _starts_as_utf8(head) or _is_mostly_utf8(head):
-        return Encoding(UTF_8)
+        return TextEncoding(UTF_8)
     return _western(head[:_JUDGED_BYTES] if _NOT_ASCII.search(head[:_JUDGED_BYTES]) else head)
 
 
@@ -127,7 +127,7 @@ def _is_mostly_utf8(head: bytes) -> bool:
     return whole > 0 and 2 * whole > len(_NOT_ASCII.findall(head))
 
 
-def _western(head: bytes) -> Encoding:
+def _western(head: bytes) -> TextEncoding:
     """Returns the encoding of text that is neither UTF-8 nor UTF-16."""
     name = "latin-1"
     if _ONLY_CP1252.search(head):
@@ -144,7 +144,7 @@ def _western(head: bytes) -> Encoding:
         and not _ODD_NEIGHBOURS.search(text)
     )
     word = _WORD.search(text)
-    return Encoding(name, shorten(word[0], 40) if word else "", is_certain)
+    return TextEncoding(name, shorten(word[0], 40) if word else "", is_certain)
 
 
 def transcoded(blocks: Iterable[bytes], path: str, encoding: str) -> Iterator[bytes]:

@@ -49,7 +49,7 @@ _TIMES = {
 _Pair = tuple[str, str | None, str | None]
 
 
-class Side(NamedTuple):
+class KeySide(NamedTuple):
     """A key column: its name, and its distinct values in a sample."""
 
     column: str
@@ -85,7 +85,7 @@ class Forms(NamedTuple):
     matched: int
 
 
-def best_forms(left: Side, right: Side, exact: int) -> Forms | None:
+def best_forms(left: KeySide, right: KeySide, exact: int) -> Forms | None:
     """Returns the expressions with which most keys match.
 
     Of several, it returns those of one side, and those that change less.
@@ -102,7 +102,7 @@ def best_forms(left: Side, right: Side, exact: int) -> Forms | None:
     return None if best is None or best.matched <= exact else best
 
 
-def best_zone(left: Side, right: Side, zones: Iterable[str]) -> Forms:
+def best_zone(left: KeySide, right: KeySide, zones: Iterable[str]) -> Forms:
     """Returns the zone with which most times match."""
     pairs: list[_Pair] = []
     for zone in dict.fromkeys(zones):
@@ -112,7 +112,7 @@ def best_zone(left: Side, right: Side, zones: Iterable[str]) -> Forms:
     return max(_tried(left, right, pairs), key=lambda each: each.matched)
 
 
-def _tried(left: Side, right: Side, pairs: Iterable[_Pair]) -> list[Forms]:
+def _tried(left: KeySide, right: KeySide, pairs: Iterable[_Pair]) -> list[Forms]:
     """Returns the matches of expressions, those of one side first."""
     ours, theirs = functools.cache(left.values), functools.cache(right.values)
     ordered = sorted(pairs, key=lambda pair: pair[1:].count(None), reverse=True)
@@ -126,7 +126,7 @@ def count_matches(keys: pa.Array, others: pa.Array) -> int:
     return pc.sum(pc.is_in(keys.filter(keys.is_valid()), value_set=others)).as_py() or 0
 
 
-def _pairs(left: Side, right: Side, exact: int) -> Iterator[_Pair]:
+def _pairs(left: KeySide, right: KeySide, exact: int) -> Iterator[_Pair]:
     """Yields words and expressions to try; those that change more come later."""
     types = left.keys.type, right.keys.type
     if types in _CASTS:
@@ -155,7 +155,7 @@ def _pairs(left: Side, right: Side, exact: int) -> Iterator[_Pair]:
         yield from _days(left, right)
 
 
-def _days(left: Side, right: Side) -> Iterator[_Pair]:
+def _days(left: KeySide, right: KeySide) -> Iterator[_Pair]:
     """Yields expressions of days; times of both sides share days by chance."""
     sides = left, right
     if pa.int64() in (left.keys.type, right.keys.type) or not any(map(_are_days, sides)):
@@ -170,25 +170,25 @@ def _days(left: Side, right: Side) -> Iterator[_Pair]:
     yield DAYS, own, other
 
 
-def _day(side: Side, cast: str) -> str:
+def _day(side: KeySide, cast: str) -> str:
     if pa.types.is_string(side.keys.type):
         return side.of("left({}, 10)")
     zoned = pa.types.is_timestamp(side.keys.type) and side.keys.type.tz is not None
     return side.of(f"timezone('UTC', {{}})::DATE{cast}" if zoned else f"{{}}::DATE{cast}")
 
 
-def _are_days(side: Side) -> bool:
+def _are_days(side: KeySide) -> bool:
     keys = side.keys
     if pa.types.is_string(keys.type):
         return bool(pc.all(pc.match_substring_regex(keys, _DAY)).as_py())
     return bool(keys.equals(keys.cast(pa.date32(), safe=False).cast(keys.type)))
 
 
-def _with_text(template: str, side: Side) -> str:
+def _with_text(template: str, side: KeySide) -> str:
     return template if pa.types.is_string(side.keys.type) else template.replace("{}", "{}::VARCHAR")
 
 
-def _plain(side: Side) -> str | None:
+def _plain(side: KeySide) -> str | None:
     """Returns the key as text."""
     return None if pa.types.is_string(side.keys.type) else side.of("{}::VARCHAR")
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core.arrow.columns import take_rows
-from beam_pipelines.core.arrow.ipc import Packed, pack, unpack
+from beam_pipelines.core.arrow.ipc import PackedBatch, pack, unpack
 from beam_pipelines.core.arrow.key_index import (
     NO_KEY,
     KeyIndex,
@@ -247,7 +247,7 @@ def join_partition(
     Yields:
       The joined rows for their ranges, in messages of about ``flush_bytes``.
     """
-    waiting: dict[int, list[Packed]] = {}
+    waiting: dict[int, list[PackedBatch]] = {}
     waiting_bytes = flushes = 0
     for range_number, packed in _joined_rows(received, step, right_bytes):
         waiting.setdefault(range_number, []).append(packed)
@@ -261,7 +261,7 @@ def join_partition(
 
 def _joined_rows(
     received: Received, step: JoinStep, right_bytes: int
-) -> Iterator[tuple[int, Packed]]:
+) -> Iterator[tuple[int, PackedBatch]]:
     """Yields the range of joined rows, and the rows."""
     how, number = step.join.how, step.number
     matches: dict[tuple[int, int], Matches] = {}
@@ -269,13 +269,13 @@ def _joined_rows(
         for batch, about in _rows_of(received, _LEFT):
             if is_only:
                 joined, counts = join_batch(batch, index, step.left_on, how, number)
-                yield about["range"], Packed(joined, {"part": about["part"], "counts": counts})
+                yield about["range"], PackedBatch(joined, {"part": about["part"], "counts": counts})
                 continue
             address = (about["range"], about["part"])
             matches[address] = matches.get(address, 0) + count_matches(batch, index, step.left_on)
             joined, _ = join_batch(batch, index, step.left_on, "inner")
             if joined.num_rows:
-                yield about["range"], Packed(joined, {"part": about["part"], "counts": {}})
+                yield about["range"], PackedBatch(joined, {"part": about["part"], "counts": {}})
     if not matches:
         return
     # At last: rows without a match in any index, and the counts.
@@ -287,7 +287,7 @@ def _joined_rows(
         summed = (*summed_matches(found), count_null_keys(batch, step.left_on))
         counts = dict(zip(count_names(how, number), summed, strict=True))
         joined, _ = join_batch(batch.filter(pa.array(found == 0)), none, step.left_on, how)
-        yield about["range"], Packed(joined, {"part": about["part"], "counts": counts})
+        yield about["range"], PackedBatch(joined, {"part": about["part"], "counts": counts})
 
 
 def _indexes(
@@ -316,13 +316,15 @@ def _indexes(
     yield build(), is_only
 
 
-def _rows_of(received: Received, side: int) -> Iterator[Packed]:
+def _rows_of(received: Received, side: int) -> Iterator[PackedBatch]:
     """Yields the rows of one side, by the order of its messages."""
     for payload in received.payloads(side):
         yield from unpack(payload)
 
 
-def _joined_message(partition: int, flush: int, waiting: Mapping[int, Sequence[Packed]]) -> Message:
+def _joined_message(
+    partition: int, flush: int, waiting: Mapping[int, Sequence[PackedBatch]]
+) -> Message:
     return Message(
         (1, partition, flush), {number: pack(batches) for number, batches in waiting.items()}
     )
@@ -335,7 +337,7 @@ def restore_range(received: Received, step: JoinStep) -> Iterator[Chunk]:
       The range's chunks in order, with their counts; also chunks without rows.
     """
     counted: dict[int, Chunk] = {}
-    joined: dict[int, list[Packed]] = {}
+    joined: dict[int, list[PackedBatch]] = {}
     for packed in (packed for payload in received.payloads() for packed in unpack(payload)):
         part = packed.about["part"]
         if "path" in packed.about:

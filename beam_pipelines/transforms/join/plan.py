@@ -16,7 +16,7 @@ from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.recipe.model import Join
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.transforms.join.remedies import Key, Keys, near_miss, type_remedy
+from beam_pipelines.transforms.join.remedies import Keys, SampledKey, near_miss, type_remedy
 
 # Every worker process holds a broadcast table as Arrow data and an index: about 1.5 times its
 # plain bytes.
@@ -180,7 +180,13 @@ def _key_pairs(
     """Returns the key columns that are there."""
     right = sources[join.source]
     return [
-        Keys(Key(sources[origins[name][0]], origins[name][1]), Key(right, other), name, join, names)
+        Keys(
+            SampledKey(sources[origins[name][0]], origins[name][1]),
+            SampledKey(right, other),
+            name,
+            join,
+            names,
+        )
         for name, other in join.on
         if name in (names := schema.names) and other in right.schema.names
     ]

@@ -25,14 +25,14 @@ from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join.forms import (
     DAYS,
     Forms,
-    Side,
+    KeySide,
     best_forms,
     best_zone,
     count_matches,
 )
 
 
-class Key(NamedTuple):
+class SampledKey(NamedTuple):
     """A key column of a source, as it was planned."""
 
     plan: SourcePlan
@@ -60,8 +60,8 @@ class Keys(NamedTuple):
       known: names of the rows so far.
     """
 
-    left: Key
-    right: Key
+    left: SampledKey
+    right: SampledKey
     name: str
     join: Join
     known: Collection[str]
@@ -83,7 +83,7 @@ class Trial(NamedTuple):
     total: int
 
 
-def try_types(left: Key, right: Key) -> list[Trial]:
+def try_types(left: SampledKey, right: SampledKey) -> list[Trial]:
     """Declares each column with the other's type, and counts keys that match.
 
     The sample is the first chunk of each source.
@@ -108,7 +108,7 @@ def try_types(left: Key, right: Key) -> list[Trial]:
     return sorted(trials, key=lambda trial: (-trial.matched, trial.type == "float64"))
 
 
-def _declared(key: Key, type_: str) -> Key | None:
+def _declared(key: SampledKey, type_: str) -> SampledKey | None:
     """Returns the key with a declared type.
 
     ``None`` of sources that are no files.
@@ -142,7 +142,7 @@ def near_miss(keys: Keys) -> str | None:
     exact = count_matches(ours, theirs)
     if exact == len(ours):
         return None
-    forms = best_forms(Side(left.column, ours), Side(right.column, theirs), exact)
+    forms = best_forms(KeySide(left.column, ours), KeySide(right.column, theirs), exact)
     if forms is None:
         return None
     lines = _types_of_both(keys, forms) or _derive_lines(keys, forms)
@@ -159,7 +159,7 @@ def type_remedy(keys: Keys) -> str:
     As far as it was tried.
     """
     left, right = keys.left, keys.right
-    one, other = (Side(key.column, _sample(key, reject=True)) for key in (left, right))
+    one, other = (KeySide(key.column, _sample(key, reject=True)) for key in (left, right))
     total = len(one.keys)
     if {columns.type_name(key.type) for key in (left, right)} == {"timestamp", "timestamptz"}:
         zone = best_zone(one, other, [*_zones(left), *_zones(right), "UTC"])
@@ -208,25 +208,25 @@ def _derive_lines(keys: Keys, forms: Forms) -> str:
     return text[0].upper() + text[1:]
 
 
-def _line(key: Key, name: str, sql: str) -> str:
+def _line(key: SampledKey, name: str, sql: str) -> str:
     return f"add to source '{key.plan.source.name}' derive: {{{yaml_text(name)}: {yaml_text(sql)}}}"
 
 
-def _new_name(key: Key, prefix: str, known: Collection[str]) -> str:
+def _new_name(key: SampledKey, prefix: str, known: Collection[str]) -> str:
     """Returns a name that no column has."""
     taken = {name.lower() for name in (*key.plan.schema.names, *known)}
     names = (f"{key.column}_key{number or ''}" for number in itertools.count())
     return next(name for name in names if not {name.lower(), f"{prefix}{name}".lower()} & taken)
 
 
-def _zones(key: Key) -> list[str]:
+def _zones(key: SampledKey) -> list[str]:
     """Returns the zone that the files have for a column."""
     types = {field.name: field.type for field in nested.flatten_fields(key.plan.file_schema)}
     zone = getattr(types.get(key.column), "tz", None)
     return [] if zone is None else [zone]
 
 
-def _is_tried_for_misses(key: Key) -> bool:
+def _is_tried_for_misses(key: SampledKey) -> bool:
     """Whether a source is cheap to look into."""
     reader = key.plan.reader
     return reader is not None and reader.has_files and not reader.is_file_a_row
@@ -248,7 +248,7 @@ def _types_of_both(keys: Keys, forms: Forms) -> str:
     return f"Add {' and '.join(lines)}"
 
 
-def _sample(key: Key, reject: bool = False) -> pa.Array:
+def _sample(key: SampledKey, reject: bool = False) -> pa.Array:
     """Returns distinct keys of the first chunk with rows."""
     plan = dataclasses.replace(key.plan, ranges=key.plan.ranges[:1])
     for chunk in read.read_chunks(plan, reject=reject):
@@ -257,7 +257,7 @@ def _sample(key: Key, reject: bool = False) -> pa.Array:
     return pa.array([], key.type)
 
 
-def _all_keys(key: Key) -> pa.Array:
+def _all_keys(key: SampledKey) -> pa.Array:
     """Returns the distinct keys of a source."""
     chunks = [chunk.batch.column(key.column) for chunk in read.read_chunks(key.plan, reject=True)]
     return pa.chunked_array(chunks, key.type).unique().drop_null()

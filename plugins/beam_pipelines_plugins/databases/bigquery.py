@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines_plugins.databases.database import (
-    Column,
     Database,
-    Description,
-    Request,
+    RowRequest,
     ServerError,
     Session,
+    TableColumn,
+    TableFacts,
 )
 
 # Both names of a type: of SQL, and of the REST interface.
@@ -42,7 +42,7 @@ _STRUCTS = ("RECORD", "STRUCT")
 _REPEATED = "REPEATED"
 
 
-def column_of(field: Any, declared: str | None) -> Column:
+def column_of(field: Any, declared: str | None) -> TableColumn:
     """Returns how a column is read.
 
     Args:
@@ -56,8 +56,8 @@ def column_of(field: Any, declared: str | None) -> Column:
     if declared == "text" and (stored is None or is_decimal):
         is_scalar = field.mode != _REPEATED and field.field_type not in _STRUCTS
         text = f"CAST({column} AS STRING)" if is_scalar else f"TO_JSON_STRING({column})"
-        return Column(field.name, kind, text, pa.string())
-    return Column(field.name, kind, column, stored, stored if is_decimal else None)
+        return TableColumn(field.name, kind, text, pa.string())
+    return TableColumn(field.name, kind, column, stored, stored if is_decimal else None)
 
 
 def _type_of(field: Any) -> pa.DataType | None:
@@ -95,7 +95,7 @@ class BigQuery(Database):
         return f"`{escaped}`"
 
     def read(
-        self, session: Session, request: Request, columns: Sequence[Column]
+        self, session: Session, request: RowRequest, columns: Sequence[TableColumn]
     ) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a table or query; see ``Database``."""
         own, left = _own(session), request.limit
@@ -108,11 +108,11 @@ class BigQuery(Database):
                 if not left:
                     return
 
-    def count(self, session: Session, request: Request) -> int | None:
+    def count(self, session: Session, request: RowRequest) -> int | None:
         """Returns the server's number of rows at the snapshot; see ``Database``."""
         return _own(session).count(request)
 
-    def describe_read(self, request: Request, columns: Sequence[Column]) -> str:
+    def describe_read(self, request: RowRequest, columns: Sequence[TableColumn]) -> str:
         """Returns the fields that are sent, or the query; see ``Database``."""
         sql = _sql_of(request, columns)
         if sql is not None:
@@ -146,7 +146,7 @@ class _Session(Session):
             self._client = bigquery.Client(project=parts.netloc or None, credentials=credentials)
             self._storage = self._reader()
 
-    def describe(self, request: Request) -> Description:
+    def describe(self, request: RowRequest) -> TableFacts:
         """Returns columns and size; see ``Session``."""
         sql = request.query
         decisions: tuple[str, ...] = ()
@@ -163,7 +163,7 @@ class _Session(Session):
         columns = tuple(column_of(field, request.types.get(field.name)) for field in fields)
         size_bytes = max(1, size_bytes or 0)
         rows = max(1, size_bytes // (12 * max(1, len(columns))) if rows is None else rows)
-        return Description(columns, rows, size_bytes, decisions)
+        return TableFacts(columns, rows, size_bytes, decisions)
 
     def tables(self) -> list[str]:
         """Returns the names of the tables in the dataset, or all."""
@@ -181,7 +181,9 @@ class _Session(Session):
         ((self._time,),) = self.rows("SELECT CURRENT_TIMESTAMP() AS t")
         return str(self._time.isoformat())
 
-    def read_stream(self, request: Request, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    def read_stream(
+        self, request: RowRequest, columns: Sequence[TableColumn]
+    ) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a table, or of a query run now."""
         with self._explained():
             for stream in self._session(request, columns).streams:
@@ -197,7 +199,7 @@ class _Session(Session):
         with self._explained():
             yield from self._run(select).result().to_arrow_iterable()
 
-    def _session(self, request: Request, columns: Sequence[Column]) -> Any:
+    def _session(self, request: RowRequest, columns: Sequence[TableColumn]) -> Any:
         """Begins to read a table or a query's result, in one stream."""
         types, modifiers = self._storage_library.types, None
         sql = _sql_of(request, columns)
@@ -228,7 +230,7 @@ class _Session(Session):
         with self._explained():
             return [tuple(row) for row in self._run(select).result()]
 
-    def count(self, request: Request) -> int:
+    def count(self, request: RowRequest) -> int:
         """Returns the number of rows at the snapshot, or of a query."""
         if request.source in self._results:
             return self._results[request.source]
@@ -258,7 +260,7 @@ class _Session(Session):
         channel = grpc.insecure_channel(address, options=unlimited)
         return library.BigQueryReadClient(transport=BigQueryReadGrpcTransport(channel=channel))
 
-    def _name(self, request: Request) -> str:
+    def _name(self, request: RowRequest) -> str:
         """Returns the full name of a request's table."""
         parts = (request.table or "").split(".")
         if len(parts) == 1 and self._dataset:
@@ -291,7 +293,7 @@ def _own(session: Session) -> _Session:
     return session
 
 
-def _sql_of(request: Request, columns: Sequence[Column]) -> str | None:
+def _sql_of(request: RowRequest, columns: Sequence[TableColumn]) -> str | None:
     """Returns the query of a request, or ``None``."""
     if all(map(_is_plain, columns)):
         return request.query
@@ -300,11 +302,11 @@ def _sql_of(request: Request, columns: Sequence[Column]) -> str | None:
     return _select(f"({request.query.strip().rstrip(';')}\n)", columns)
 
 
-def _is_plain(column: Column) -> bool:
+def _is_plain(column: TableColumn) -> bool:
     """Whether a column is read as it is."""
     return column.expression == f"q.`{column.name}`"
 
 
-def _select(rows: str, columns: Sequence[Column]) -> str:
+def _select(rows: str, columns: Sequence[TableColumn]) -> str:
     listed = ", ".join(f"{column.expression} AS `{column.name}`" for column in columns)
     return f"SELECT {listed} FROM {rows} AS q"

@@ -48,7 +48,7 @@ _USER = re.compile(rf"(\b(?:user|role) )(?:{_QUOTED})(?:@{_QUOTED})?|{_QUOTED}@{
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
+class RowRequest:
     """Rows that a source reads from a database.
 
     Attributes:
@@ -77,7 +77,7 @@ class Request:
         return f"{display(self.url)}#{self.table or 'query'}"
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of a table.
 
     Attributes:
@@ -99,7 +99,7 @@ class Column(NamedTuple):
     guarded: str = ""
 
 
-class Description(NamedTuple):
+class TableFacts(NamedTuple):
     """A table before it is read.
 
     Attributes:
@@ -108,7 +108,7 @@ class Description(NamedTuple):
       decisions: what the dataset tells of the tables.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: int
     size_bytes: int
     decisions: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class Session(abc.ABC):
     """One connection to a database. Its calls raise ``ServerError``."""
 
     @abc.abstractmethod
-    def describe(self, request: Request) -> Description:
+    def describe(self, request: RowRequest) -> TableFacts:
         """Returns the columns and size of a table or query."""
 
     @abc.abstractmethod
@@ -179,26 +179,26 @@ class Database(abc.ABC):
         """Returns a name as an SQL identifier, by default in double quotes."""
         return quote(name)
 
-    def rows_of(self, request: Request) -> str:
+    def rows_of(self, request: RowRequest) -> str:
         """Returns the SQL of a request's rows after FROM."""
         if request.query is not None:
             return f"({request.query.strip().rstrip(';')}\n) AS q"
         parts = name_parts(request.table or "")
         return f"{'.'.join(map(self.quoted, parts))} AS q"
 
-    def order_of(self, request: Request) -> str:
+    def order_of(self, request: RowRequest) -> str:
         """Returns the ORDER BY of a request, or ""."""
         if request.partition is None:
             return ""
         return f" ORDER BY q.{self.quoted(request.partition)} NULLS LAST"
 
     def read(
-        self, session: Session, request: Request, columns: Sequence[Column]
+        self, session: Session, request: RowRequest, columns: Sequence[TableColumn]
     ) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a request."""
         return session.read(select_of(self, request, columns))
 
-    def count(self, session: Session, request: Request) -> int | None:
+    def count(self, session: Session, request: RowRequest) -> int | None:
         """Returns the server's number of rows, without ``limit``.
 
         ``None`` of a query, which may give others the next time.
@@ -208,7 +208,7 @@ class Database(abc.ABC):
         ((count,),) = session.rows(f"SELECT count(*) AS n FROM {self.rows_of(request)}")
         return int(count)
 
-    def describe_read(self, request: Request, columns: Sequence[Column]) -> str:
+    def describe_read(self, request: RowRequest, columns: Sequence[TableColumn]) -> str:
         """Returns what is sent for a request, for people."""
         return select_of(self, request, columns)
 
@@ -229,13 +229,13 @@ def display(url: str) -> str:
 
 def guarded(
     name: str, kind: str, value: str, stored: pa.DataType | None, guard: str, words: str
-) -> Column:
+) -> TableColumn:
     """Returns a column whose bad values the server does not convert."""
     expression = f"CASE WHEN {guard} THEN NULL ELSE {value} END"
-    return Column(name, kind, expression, stored, None, guard, words)
+    return TableColumn(name, kind, expression, stored, None, guard, words)
 
 
-def select_of(database: Database, request: Request, columns: Sequence[Column]) -> str:
+def select_of(database: Database, request: RowRequest, columns: Sequence[TableColumn]) -> str:
     """Returns the SELECT of a request's columns.
 
     The last column is that of ``guard_name``, if a column may have values that cannot be read.
@@ -254,7 +254,7 @@ def select_of(database: Database, request: Request, columns: Sequence[Column]) -
     return f"SELECT {', '.join(listed)} FROM {rows}"
 
 
-def guard_name(columns: Sequence[Column]) -> str:
+def guard_name(columns: Sequence[TableColumn]) -> str:
     """Returns the name of a column beyond those of a table.
 
     It has the number of the first bad value's column; null: a good row.
@@ -264,7 +264,7 @@ def guard_name(columns: Sequence[Column]) -> str:
     return next(name for name in names if name not in taken)
 
 
-def request_of(source: Source, url: str) -> Request:
+def request_of(source: Source, url: str) -> RowRequest:
     """Returns the request of a source.
 
     Args:
@@ -272,7 +272,7 @@ def request_of(source: Source, url: str) -> Request:
       url: the same, with an absolute path of a file.
     """
     options = source.options_of(DatabaseOptions)
-    return Request(
+    return RowRequest(
         source.name,
         url,
         options.table,
@@ -283,7 +283,7 @@ def request_of(source: Source, url: str) -> Request:
     )
 
 
-def failure(request: Request, database: Database, error: ServerError) -> DataError:
+def failure(request: RowRequest, database: Database, error: ServerError) -> DataError:
     """Returns the error of a server for a user."""
     text = re.sub(r"\s+", " ", str(error)).strip()
     return DataError(

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from beam_pipelines_plugins.databases.database import (
-    Column,
     Database,
-    Description,
-    Request,
+    RowRequest,
     ServerError,
     Session,
+    TableColumn,
+    TableFacts,
     file_snapshot,
     table_name,
 )
@@ -41,10 +41,10 @@ class DuckDbFile(Database):
 
     def connect(self, url: str) -> Session:
         """Opens the file; see ``Database``."""
-        return _Session(url)
+        return _DuckdbSession(url)
 
 
-class _Session(Session):
+class _DuckdbSession(Session):
     def __init__(self, path: str) -> None:
         import duckdb  # only if a source is such a file
 
@@ -55,7 +55,7 @@ class _Session(Session):
         except self._error as error:
             raise ServerError(error) from error
 
-    def describe(self, request: Request) -> Description:
+    def describe(self, request: RowRequest) -> TableFacts:
         """Returns columns and size; see ``Session``."""
         database = DuckDbFile()
         rows = database.rows_of(request)
@@ -76,7 +76,7 @@ class _Session(Session):
         stored = {field.name: field.type for field in sample.schema}
         ((count,),) = self.rows(f"SELECT count(*) FROM {rows}")
         size_bytes = max(1, count) * max(1, sample.nbytes // max(1, sample.num_rows))
-        return Description(
+        return TableFacts(
             tuple(column._replace(stored=stored.get(column.name)) for column in columns),
             max(1, count),
             size_bytes,
@@ -124,17 +124,17 @@ class _Session(Session):
             raise ServerError(error) from error
 
 
-def _column(name: str, quoted: str, kind: str, declared: str | None) -> Column:
+def _column(name: str, quoted: str, kind: str, declared: str | None) -> TableColumn:
     """Returns how a column is read; a sample tells the Arrow type."""
     column = f"q.{quoted}"
     endless = _ENDLESS.fullmatch(kind)
     if _TEXTS.fullmatch(kind) or (declared == "text" and (endless or _NO_EQUAL.search(kind))):
-        return Column(name, kind, f"{column}::VARCHAR", pa.string())
+        return TableColumn(name, kind, f"{column}::VARCHAR", pa.string())
     if _NO_EQUAL.search(kind):
-        return Column(name, kind, column, None)
+        return TableColumn(name, kind, column, None)
     guard = ""
     if endless is not None:
         own = endless[1]
         infinite = f"['infinity'::{own}, '-infinity'::{own}]"
         guard = f"list_has_any({column}, {infinite})" if endless[2] else f"NOT isfinite({column})"
-    return Column(name, kind, column, pa.null(), guard=guard, guarded="infinity")
+    return TableColumn(name, kind, column, pa.null(), guard=guard, guarded="infinity")

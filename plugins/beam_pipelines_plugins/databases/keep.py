@@ -16,7 +16,7 @@ from beam_pipelines.storage import files
 from beam_pipelines_plugins.databases import database_of
 from beam_pipelines_plugins.databases.database import (
     Database,
-    Request,
+    RowRequest,
     ServerError,
     Session,
     failure,
@@ -95,7 +95,7 @@ def _keep(
     return found
 
 
-def _checked(request: Request, kept: Sequence[KeptFile], counted: int | None) -> int | None:
+def _checked(request: RowRequest, kept: Sequence[KeptFile], counted: int | None) -> int | None:
     """Returns the server's count of the rows that came, or ``None``.
 
     Raises:

@@ -21,10 +21,10 @@ from beam_pipelines.core.errors import DataError, keep_secret
 from beam_pipelines.core.limits import MIB
 from beam_pipelines_plugins.databases.database import (
     Database,
-    Description,
-    Request,
+    RowRequest,
     ServerError,
     Session,
+    TableFacts,
     table_name,
 )
 from beam_pipelines_plugins.databases.mysql_types import column_of, fields_of, received
@@ -152,14 +152,14 @@ class Mysql(Database):
 
     def connect(self, url: str) -> Session:
         """Opens a connection; see ``Database``."""
-        return _Session(url)
+        return _MysqlSession(url)
 
     def quoted(self, name: str) -> str:
         """Returns a name as an SQL identifier."""
         doubled = name.replace("`", "``")
         return f"`{doubled}`"
 
-    def order_of(self, request: Request) -> str:
+    def order_of(self, request: RowRequest) -> str:
         """Returns the ORDER BY of a request, nulls last, or ""."""
         if request.partition is None:
             return ""
@@ -175,7 +175,7 @@ class Mariadb(Mysql):
     schemes = ("mariadb",)
 
 
-class _Session(Session):
+class _MysqlSession(Session):
     def __init__(self, url: str) -> None:
         try:
             import pymysql
@@ -198,7 +198,7 @@ class _Session(Session):
         for setting in _SETTINGS:
             self.rows(setting)
 
-    def describe(self, request: Request) -> Description:
+    def describe(self, request: RowRequest) -> TableFacts:
         """Returns columns and size; see ``Session``."""
         select = f"SELECT * FROM {Mysql().rows_of(request)}"
         with self._explained(), self._connection.cursor() as cursor:
@@ -216,7 +216,7 @@ class _Session(Session):
             for _, name, engine in self.rows(_TABLES)
             if engine not in _WITH_SNAPSHOTS and name.decode() in text
         )
-        return Description(columns, rows, rows * 12 * len(columns), tuple(said))
+        return TableFacts(columns, rows, rows * 12 * len(columns), tuple(said))
 
     def tables(self) -> list[str]:
         """Returns the names of tables and views that the user may read."""

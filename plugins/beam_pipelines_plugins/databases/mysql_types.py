@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines_plugins.databases.database import Column, guarded
+from beam_pipelines_plugins.databases.database import TableColumn, guarded
 
 # Numbers of the protocol.
 _INTEGERS = {1: "tinyint", 2: "smallint", 3: "int", 8: "bigint", 9: "mediumint", 13: "year"}
@@ -77,7 +77,7 @@ def kind_of(field: Field) -> str:
     return names.get(code, f"type {code}")
 
 
-def column_of(field: Field, quoted: str, declared: str | None) -> Column:
+def column_of(field: Field, quoted: str, declared: str | None) -> TableColumn:
     """Returns how a column is read.
 
     Args:
@@ -94,31 +94,31 @@ def column_of(field: Field, quoted: str, declared: str | None) -> Column:
     if code in _DECIMALS and declared is None:
         is_whole = field.decimals == 0 and _digits(field) <= _INT64_DIGITS
         stored, found = (pa.int64(), None) if is_whole else (pa.float64(), _ANY_DECIMAL)
-        return Column(name, kind, column, stored, found)
+        return TableColumn(name, kind, column, stored, found)
     if code == _FLOAT or (code == _DOUBLE and field.decimals != _ANY_DECIMALS):
         # A float would come with six digits.
         stored = pa.float32() if code == _FLOAT else pa.float64()
-        return Column(name, kind, f"{column} * 1E0", stored)
+        return TableColumn(name, kind, f"{column} * 1E0", stored)
     if is_text and received_type(field) is None:
         text = f"ST_AsText({column})" if code == _GEOMETRY else f"CAST({column} AS CHAR)"
-        return Column(name, kind, text, pa.string())
-    return Column(name, kind, column, received_type(field))
+        return TableColumn(name, kind, text, pa.string())
+    return TableColumn(name, kind, column, received_type(field))
 
 
-def _of_64_bits(field: Field, kind: str, column: str, is_text: bool) -> Column:
+def _of_64_bits(field: Field, kind: str, column: str, is_text: bool) -> TableColumn:
     """Returns how an integer is read that may be too large."""
     # The server sends bits as bytes.
     number = f"({column} + 0)" if field.code == _BIT else column
     if is_text:
-        return Column(field.name, kind, f"CAST({number} AS CHAR)", pa.string())
+        return TableColumn(field.name, kind, f"CAST({number} AS CHAR)", pa.string())
     guard, words = f"{column} > {_LARGEST}", f"an integer above {_LARGEST}"
     return guarded(field.name, kind, number, pa.int64(), guard, words)
 
 
-def _of_calendar(field: Field, kind: str, column: str, is_text: bool) -> Column:
+def _of_calendar(field: Field, kind: str, column: str, is_text: bool) -> TableColumn:
     """Returns how a date, a time or both are read."""
     if is_text:
-        return Column(field.name, kind, f"CAST({column} AS CHAR)", pa.string())
+        return TableColumn(field.name, kind, f"CAST({column} AS CHAR)", pa.string())
     if field.code == _TIME:
         guard = f"({column} < '00:00:00' OR {column} >= '24:00:00')"
         words = "a time below 0 or of 24 hours or more"

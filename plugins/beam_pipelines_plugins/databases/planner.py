@@ -17,12 +17,12 @@ from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files, input_roots
 from beam_pipelines_plugins.databases import database_of
 from beam_pipelines_plugins.databases.database import (
-    Column,
     Database,
-    Description,
-    Request,
+    RowRequest,
     ServerError,
     Session,
+    TableColumn,
+    TableFacts,
     failure,
     request_of,
 )
@@ -79,8 +79,8 @@ class Databases(Planner):
 
 
 def choose_columns(
-    database: Database, request: Request, described: Description
-) -> tuple[Column, ...]:
+    database: Database, request: RowRequest, described: TableFacts
+) -> tuple[TableColumn, ...]:
     """Returns the columns to read, in order.
 
     Raises:
@@ -174,7 +174,7 @@ def _with_table(source: Source, session: Session) -> Source:
     raise RecipeProblems([Problem(("sources", source.name, "url"), message)])
 
 
-def _described(database: Database, session: Session, request: Request) -> Description:
+def _described(database: Database, session: Session, request: RowRequest) -> TableFacts:
     """Describes a request; names the nearest table if there is none.
 
     Raises:
@@ -197,7 +197,7 @@ def _described(database: Database, session: Session, request: Request) -> Descri
         raise RecipeProblems([found]) from error
 
 
-def _decisions(described: Description, chosen: tuple[Column, ...]) -> list[str]:
+def _decisions(described: TableFacts, chosen: tuple[TableColumn, ...]) -> list[str]:
     """Returns what the dataset tells of its columns and query."""
     rounded = (
         f"column '{column.name}' is {column.kind}: the nearest float64; 'types: "

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines_plugins.databases.database import (
-    Column,
     Database,
-    Description,
-    Request,
+    RowRequest,
     ServerError,
     Session,
+    TableColumn,
+    TableFacts,
     guarded,
     table_name,
 )
@@ -51,7 +51,7 @@ _INT64_DIGITS = 18
 _ANY_DECIMAL = pa.decimal128(38, 19)
 
 
-def column_of(name: str, quoted: str, kind: str, typmod: int, declared: str | None) -> Column:
+def column_of(name: str, quoted: str, kind: str, typmod: int, declared: str | None) -> TableColumn:
     """Returns how a column is read.
 
     Args:
@@ -64,7 +64,7 @@ def column_of(name: str, quoted: str, kind: str, typmod: int, declared: str | No
     column, item = f"q.{quoted}", kind.removeprefix("_")
     is_array = item != kind
     if declared == "text" and (is_array or item in _INFINITE):
-        return Column(name, kind, f"{column}::text", pa.string())
+        return TableColumn(name, kind, f"{column}::text", pa.string())
     wanted = declared and declared.removeprefix("list<").removesuffix(">")
     cast, stored, found = _scalar(item, typmod, wanted)
     if is_array:
@@ -73,13 +73,13 @@ def column_of(name: str, quoted: str, kind: str, typmod: int, declared: str | No
         guard, words = f"NOT isfinite({column})", "infinity"
         if kind in _STAMPS:
             guard, words = f"({guard} OR {column} > '{_LAST}')", f"{words}, or a time after {_LAST}"
-        return Column(name, kind, column, stored, None, guard, words)
-    return Column(name, kind, f"{column}{cast}", stored, found)
+        return TableColumn(name, kind, column, stored, None, guard, words)
+    return TableColumn(name, kind, f"{column}{cast}", stored, found)
 
 
 def _array(
     name: str, column: str, item: str, cast: str, stored: pa.DataType, found: pa.DataType | None
-) -> Column:
+) -> TableColumn:
     guards = [f"array_ndims({column}) > 1", f"array_lower({column}, 1) NOT IN (0, 1)"]
     words = "an array of several dimensions, or one that does not begin at 1"
     if not cast and item in _INFINITE:
@@ -137,10 +137,10 @@ class Postgres(Database):
 
     def connect(self, url: str) -> Session:
         """Opens a connection; see ``Database``."""
-        return _Session(url)
+        return _PostgresSession(url)
 
 
-class _Session(Session):
+class _PostgresSession(Session):
     def __init__(self, url: str) -> None:
         try:
             from adbc_driver_postgresql import dbapi
@@ -156,7 +156,7 @@ class _Session(Session):
         for setting in _SETTINGS:
             self._run(setting)
 
-    def describe(self, request: Request) -> Description:
+    def describe(self, request: RowRequest) -> TableFacts:
         """Returns columns and size; see ``Session``."""
         select = f"SELECT * FROM {Postgres().rows_of(request)}"
         with self._explained(), self._connection.cursor() as cursor:
@@ -169,7 +169,7 @@ class _Session(Session):
         (found,) = self._run(f"EXPLAIN (FORMAT JSON) {select}") or ()
         plan = json.loads(found if isinstance(found, str) else json.dumps(found))[0]["Plan"]
         rows = max(1, int(plan["Plan Rows"]))
-        return Description(columns, rows, rows * max(1, int(plan["Plan Width"])))
+        return TableFacts(columns, rows, rows * max(1, int(plan["Plan Width"])))
 
     def tables(self) -> list[str]:
         """Returns the names of tables and views that the user may read."""

@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from beam_pipelines_plugins.databases.database import (
-    Column,
     Database,
-    Description,
-    Request,
+    RowRequest,
     ServerError,
     Session,
+    TableColumn,
+    TableFacts,
     file_snapshot,
     guarded,
     name_parts,
@@ -51,10 +51,10 @@ class SqliteFile(Database):
 
     def connect(self, url: str) -> Session:
         """Opens the file; see ``Database``."""
-        return _Session(url)
+        return _SqliteSession(url)
 
 
-class _Session(Session):
+class _SqliteSession(Session):
     def __init__(self, path: str) -> None:
         self._path = path
         address = f"file:{urllib.parse.quote(os.path.abspath(path))}?mode=ro"
@@ -66,7 +66,7 @@ class _Session(Session):
             raise ServerError(error) from error
         self.rows("SELECT count(*) FROM sqlite_master")
 
-    def describe(self, request: Request) -> Description:
+    def describe(self, request: RowRequest) -> TableFacts:
         """Returns columns and size; see ``Session``."""
         database = SqliteFile()
         rows = database.rows_of(request)
@@ -87,7 +87,7 @@ class _Session(Session):
             for name, own in zip(names, found, strict=True)
         )
         ((count,),) = self.rows(f"SELECT count(*) FROM {rows}")
-        return Description(columns, max(1, count), max(1, count) * 12 * len(columns))
+        return TableFacts(columns, max(1, count), max(1, count) * 12 * len(columns))
 
     def tables(self) -> list[str]:
         """Returns the names of tables and views."""
@@ -148,7 +148,7 @@ def _kind(found: set[str], declared: str) -> str:
     return " and ".join(sorted(found)) if found else affinity or "text"
 
 
-def _column(name: str, quoted: str, kind: str, declared: str | None) -> Column:
+def _column(name: str, quoted: str, kind: str, declared: str | None) -> TableColumn:
     """Returns how a column is read, with a guard against other types."""
     column = f"q.{quoted}"
     if declared == "text":
@@ -157,7 +157,7 @@ def _column(name: str, quoted: str, kind: str, declared: str | None) -> Column:
     if declared is not None and declared.startswith("float"):
         kind = "real"
     if kind not in _STORED:
-        return Column(name, kind, column, None)
+        return TableColumn(name, kind, column, None)
     if kind == "real":
         guard = (
             f"(typeof({column}) NOT IN ('integer', 'real', 'null') OR "

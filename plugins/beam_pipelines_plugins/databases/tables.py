@@ -35,9 +35,9 @@ from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files
 from beam_pipelines_plugins.databases import database_of
 from beam_pipelines_plugins.databases.database import (
-    Column,
-    Request,
+    RowRequest,
     ServerError,
+    TableColumn,
     failure,
     guard_name,
 )
@@ -69,8 +69,8 @@ class Table(Format):
       kept: files with the rows, in order; ``None``: they are on the server.
     """
 
-    request: Request
-    columns: tuple[Column, ...]
+    request: RowRequest
+    columns: tuple[TableColumn, ...]
     decisions: tuple[str, ...] = ()
     range_rows: int = 0
     kept: tuple[KeptFile, ...] | None = None

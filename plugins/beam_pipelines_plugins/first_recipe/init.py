@@ -29,7 +29,7 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import files, path_patterns
 from beam_pipelines.storage.spool import STDIN
-from beam_pipelines.transforms.join.remedies import Key, try_types
+from beam_pipelines.transforms.join.remedies import SampledKey, try_types
 from beam_pipelines_plugins.first_recipe.draft import (
     joined_encodings,
     joins_by,
@@ -211,7 +211,7 @@ def _with_matching_types(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
     found = list(plans)
     for left, right in itertools.permutations(range(len(found)), 2):
         for a, b in related_columns(found[left], found[right]):
-            for trial in try_types(Key(found[left], a), Key(found[right], b)):
+            for trial in try_types(SampledKey(found[left], a), SampledKey(found[right], b)):
                 changed = left if trial.source == found[left].source.name else right
                 source = found[changed].source
                 types = {**source.types, trial.column: trial.type}

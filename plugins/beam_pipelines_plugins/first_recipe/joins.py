@@ -93,7 +93,7 @@ def near_join(left: Side, right: Side) -> JoinProposal | None:
     for a, b in itertools.product(left.columns.values(), right.columns.values()):
         if not b.is_unique or not _may_match(a, b, right.name):
             continue
-        one, other = forms.Side(a.name, a.values), forms.Side(b.name, b.values)
+        one, other = forms.KeySide(a.name, a.values), forms.KeySide(b.name, b.values)
         form = forms.best_forms(one, other, forms.count_matches(a.values, b.values))
         if form is None or form.matched < most * a.distinct:
             continue

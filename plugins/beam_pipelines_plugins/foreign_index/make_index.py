@@ -37,7 +37,7 @@ from beam_pipelines.tfrecord.part_index import (
 from beam_pipelines_plugins.foreign_index.scan import Scanned, scan_file, scan_parquet
 
 
-class Indexed(NamedTuple):
+class MadeIndex(NamedTuple):
     """An index that was made.
 
     Attributes:
@@ -51,7 +51,7 @@ class Indexed(NamedTuple):
     parts: int
 
 
-def make_indexes(path: str, dali: bool = False) -> Iterator[Indexed]:
+def make_indexes(path: str, dali: bool = False) -> Iterator[MadeIndex]:
     """Makes the indexes of a dataset, or of a pattern's files.
 
     A dataset's index is in ``index/``. That of another file is in ``_index/`` in its folder, with
@@ -84,7 +84,7 @@ def make_indexes(path: str, dali: bool = False) -> Iterator[Indexed]:
     yield from _in_threads(partial(_of_file, dali=dali), [listed.path for listed in found])
 
 
-def _of_dataset(folder: str, manifest: Manifest, dali: bool) -> Iterator[Indexed]:
+def _of_dataset(folder: str, manifest: Manifest, dali: bool) -> Iterator[MadeIndex]:
     made = []
     for name, split in manifest.splits.items():
         for inner, shards in shards_by_index(name, split.shards).items():
@@ -111,7 +111,7 @@ def _scan_shard(
     return scanned
 
 
-def _of_file(path: str, dali: bool) -> Indexed:
+def _of_file(path: str, dali: bool) -> MadeIndex:
     if path.endswith(".parquet"):
         raise DataError(
             f"{path}: found a Parquet file, whose footer is its index, expected TFRecords or the "
@@ -159,7 +159,7 @@ def _write(
     compression: PartCompression,
     shards: Sequence[IndexedShard],
     scanned: Sequence[Scanned],
-) -> Indexed:
+) -> MadeIndex:
     counts = [len(own.columns.rows) for own in scanned]
     columns = [np.concatenate(own) for own in zip(*(own.columns for own in scanned), strict=True)]
     columns[0] = np.repeat(np.arange(len(scanned), dtype=np.int32), counts)
@@ -167,7 +167,7 @@ def _write(
     index: PartIndex = make_index(compression, shards, PartColumns(*columns), restarts)
     with files.replace(path) as file:
         write_index(file, index)
-    return Indexed(path, len(shards), index.rows, len(index))
+    return MadeIndex(path, len(shards), index.rows, len(index))
 
 
 def _joined(some: Sequence[Restarts]) -> Restarts | None:

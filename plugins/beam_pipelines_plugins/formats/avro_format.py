@@ -19,7 +19,7 @@ from beam_pipelines.core.limits import FREE_BYTES, Limits, exceeds_ratio, ratio_
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.archives.whole import open_whole
-from beam_pipelines.sources.batch_files import BatchFiles, Opened, parts_of
+from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile, parts_of
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.files.checksums import tail_crc32c
 from beam_pipelines.sources.format import QuoteStates, Rows, empty_batch
@@ -55,12 +55,12 @@ class Avro(BatchFiles):
         return True
 
     @contextlib.contextmanager
-    def opened(self, source: Source, path: str) -> Iterator[Opened]:
+    def opened(self, source: Source, path: str) -> Iterator[OpenedFile]:
         """Opens a file; see ``BatchFiles``."""
         with _opened(path) as one:
             records = _records(source.limits, one, one.header.end, one.file.seek(0, io.SEEK_END))
             batches = (_good(some, one.schema) for some in _some(records, SAMPLE_ROWS))
-            yield Opened(one.file, one.schema, batches)
+            yield OpenedFile(one.file, one.schema, batches)
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool

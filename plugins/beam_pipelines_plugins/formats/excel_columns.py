@@ -15,7 +15,7 @@ import pyarrow as pa
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
-from beam_pipelines_plugins.formats.excel_workbook import Table
+from beam_pipelines_plugins.formats.excel_workbook import SheetTable
 
 # The largest integer below which a number of a sheet, a float64, is exact.
 _MOST_EXACT = 1 << 53
@@ -48,7 +48,7 @@ class NearlyError(ValueError):
     """A column whose cells are of one type but for a few."""
 
 
-def column_type(source: Source, path: str, table: Table, place: int) -> pa.DataType:
+def column_type(source: Source, path: str, table: SheetTable, place: int) -> pa.DataType:
     """Returns the type of a column.
 
     Args:

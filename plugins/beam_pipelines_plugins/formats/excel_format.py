@@ -31,7 +31,7 @@ from beam_pipelines.sources.parquet.format import no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines_plugins.formats import excel_columns as columns
 from beam_pipelines_plugins.formats.excel_columns import NearlyError
-from beam_pipelines_plugins.formats.excel_workbook import ExcelOptions, Table, read_table
+from beam_pipelines_plugins.formats.excel_workbook import ExcelOptions, SheetTable, read_table
 
 # Rows that are converted at a time, from Python's objects.
 _STEP = 16_384
@@ -138,7 +138,7 @@ class Excel(Format):
         return [Position(path, f"{table.sheet}, row {numbers[row]}", "") for row in rows]
 
 
-def _texts(source: Source, table: Table) -> set[str]:
+def _texts(source: Source, table: SheetTable) -> set[str]:
     """Returns all texts of a table, as ``nulls`` sees them."""
     cells = {one for _, cells in table.rows for one in cells if isinstance(one, str)}
     if source.options_of(ExcelOptions).trim:
@@ -146,7 +146,7 @@ def _texts(source: Source, table: Table) -> set[str]:
     return cells | {*table.faults.values()}
 
 
-def _decisions(table: Table) -> list[str]:
+def _decisions(table: SheetTable) -> list[str]:
     """Returns the findings of rows that are none of the table's."""
     found = []
     if table.skipped:
@@ -158,7 +158,7 @@ def _decisions(table: Table) -> list[str]:
     return found
 
 
-def _where(table: Table, row: int, column: str) -> str:
+def _where(table: SheetTable, row: int, column: str) -> str:
     """Returns the address of a cell, or of a row."""
     if column not in table.names:
         return f"{table.sheet}, row {row + 1}"
@@ -168,7 +168,7 @@ def _where(table: Table, row: int, column: str) -> str:
 def _faulty(
     plan: SourcePlan,
     file: FileInfo,
-    table: Table,
+    table: SheetTable,
     rows: Sequence[tuple[int, list[object]]],
     known: Sequence[int],
 ) -> Iterator[tuple[int, Rejected]]:
@@ -209,7 +209,7 @@ def _merged(schemas: Sequence[tuple[FileInfo, pa.Schema]]) -> list[tuple[FileInf
     ]
 
 
-def _schema_for(plan: SourcePlan, file: FileInfo, table: Table) -> pa.Schema:
+def _schema_for(plan: SourcePlan, file: FileInfo, table: SheetTable) -> pa.Schema:
     """Returns types of a file's cells, before they become the plan's.
 
     Raises:

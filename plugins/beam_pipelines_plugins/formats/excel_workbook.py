@@ -49,7 +49,7 @@ _ZIP = b"PK\x03\x04"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
-class Table(NamedTuple):
+class SheetTable(NamedTuple):
     """The table of a sheet.
 
     Attributes:
@@ -82,7 +82,7 @@ class Table(NamedTuple):
         return f"{self.sheet}!{column_letters(self.columns[column])}{row + 1}"
 
 
-def read_table(source: Source, path: str) -> Table:
+def read_table(source: Source, path: str) -> SheetTable:
     """Reads the table of a workbook.
 
     Raises:
@@ -151,7 +151,7 @@ def _chosen(source: Source, path: str, workbook: Any) -> str:
     raise RecipeProblems([problem(source, "sheet", message)])
 
 
-def _table(source: Source, path: str, sheet: Any, found: Faults, data: bytes) -> Table:
+def _table(source: Source, path: str, sheet: Any, found: Faults, data: bytes) -> SheetTable:
     """Finds names and rows of a sheet's table."""
     where = f"{path}, {sheet.name}"
     if sheet.start is None:
@@ -188,7 +188,7 @@ def _table(source: Source, path: str, sheet: Any, found: Faults, data: bytes) ->
         rows = [(number, [cells[place] for place in used]) for number, cells in rows]
     counts_rows = index != [] and index == list(range(len(index)))
     skips = filled[0][0] if above else 0
-    return Table(sheet.name, names, numbers, rows, found, data, counts_rows, skips, title)
+    return SheetTable(sheet.name, names, numbers, rows, found, data, counts_rows, skips, title)
 
 
 def _above(source: Source, filled: list[tuple[int, list[Any]]]) -> int:

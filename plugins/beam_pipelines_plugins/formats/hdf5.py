@@ -25,7 +25,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_text
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.archives.whole import open_whole
-from beam_pipelines.sources.batch_files import BatchFiles, Opened
+from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
@@ -72,13 +72,13 @@ class Hdf5(BatchFiles):
         return True
 
     @contextlib.contextmanager
-    def opened(self, source: Source, path: str) -> Iterator[Opened]:
+    def opened(self, source: Source, path: str) -> Iterator[OpenedFile]:
         """Opens a file; see ``BatchFiles``."""
         with _datasets(source, path) as (file, found):
             schema = pa.schema([(one.name, one.type) for one in found])
             rows = len(found[0].data) if found else 0
             batches = (batch for batch, _ in _batches(found, schema, 0, rows))
-            yield Opened(file, schema, batches)
+            yield OpenedFile(file, schema, batches)
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool

@@ -21,7 +21,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.archives.whole import MOST_BYTES, open_whole
-from beam_pipelines.sources.batch_files import BatchFiles, Opened
+from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile
 from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, check_columns
 
 # Name of the only column of a npy file.
@@ -64,7 +64,7 @@ class NumPy(BatchFiles):
     suffixes = (".npz", ".npy")
 
     @contextlib.contextmanager
-    def opened(self, source: Source, path: str) -> Iterator[Opened]:
+    def opened(self, source: Source, path: str) -> Iterator[OpenedFile]:
         """Opens a file; see ``BatchFiles``."""
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(open_whole(path))
@@ -76,7 +76,7 @@ class NumPy(BatchFiles):
                 )
                 _check_arrays(source, path, arrays)
                 schema = pa.schema([(one.name, one.type) for one in arrays])
-                yield Opened(file, schema, _batches(arrays, schema))
+                yield OpenedFile(file, schema, _batches(arrays, schema))
             except _DAMAGED as error:
                 raise DataError(
                     f"{path}: found damaged NumPy data, expected a whole npy or npz file: {error}. "
@@ -84,7 +84,7 @@ class NumPy(BatchFiles):
                 ) from error
 
 
-class _Array(NamedTuple):
+class _StoredArray(NamedTuple):
     """An array, whose file is at its first value.
 
     Attributes:
@@ -114,7 +114,7 @@ class _Array(NamedTuple):
 
 def _members(
     source: Source, path: str, file: BinaryIO, stack: contextlib.ExitStack
-) -> Iterator[_Array]:
+) -> Iterator[_StoredArray]:
     archive = stack.enter_context(zipfile.ZipFile(file))
     members = archive.infolist()
     check_columns(source, path, len(members))
@@ -131,7 +131,7 @@ def _members(
         yield _array(member.filename.removesuffix(_SUFFIX), opened)
 
 
-def _array(name: str, file: BinaryIO) -> _Array:
+def _array(name: str, file: BinaryIO) -> _StoredArray:
     version = np.lib.format.read_magic(file)
     readers = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -147,10 +147,10 @@ def _array(name: str, file: BinaryIO) -> _Array:
         raise ValueError(f"array '{name}' has a damaged header") from error
     if any(size < 0 for size in shape):
         raise ValueError(f"array '{name}' has the shape {shape}")
-    return _Array(name, file, tuple(shape), is_fortran and len(shape) > 1, dtype)
+    return _StoredArray(name, file, tuple(shape), is_fortran and len(shape) > 1, dtype)
 
 
-def _check_arrays(source: Source, path: str, arrays: list[_Array]) -> None:
+def _check_arrays(source: Source, path: str, arrays: list[_StoredArray]) -> None:
     """Raises ``DataError`` if arrays are no columns of one table."""
     for one in arrays:
         where = f"{path}, array '{one.name}'"
@@ -199,7 +199,7 @@ def _has_type(dtype: np.dtype[Any]) -> bool:
     return True
 
 
-def _batches(arrays: list[_Array], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(arrays: list[_StoredArray], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     rows = arrays[0].shape[0] if arrays else 0
     row_bytes = sum(one.row_bytes for one in arrays)
     step = max(1, min(MAX_CHUNK_ROWS, CHUNK_BYTES // max(1, row_bytes)))
@@ -215,7 +215,7 @@ def _batches(arrays: list[_Array], schema: pa.Schema) -> Iterator[pa.RecordBatch
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _read(array: _Array, rows: int) -> npt.NDArray[Any]:
+def _read(array: _StoredArray, rows: int) -> npt.NDArray[Any]:
     """Returns the next rows of an array."""
     size = rows * array.row_bytes
     pieces, missing = [], size

@@ -14,7 +14,7 @@ from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.archives.whole import open_whole
-from beam_pipelines.sources.batch_files import BatchFiles, Opened, parts_of
+from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile, parts_of
 from beam_pipelines.sources.files.checksums import tail_crc32c
 from beam_pipelines.sources.format import QuoteStates, Rows, empty_batch
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
@@ -34,11 +34,11 @@ class Orc(BatchFiles):
         return True
 
     @contextlib.contextmanager
-    def opened(self, source: Source, path: str) -> Iterator[Opened]:
+    def opened(self, source: Source, path: str) -> Iterator[OpenedFile]:
         """Opens a file; see ``BatchFiles``."""
         with _opened(source, path) as (file, reader):
             stripes = _stripes(source, path, reader, range(reader.nstripes))
-            yield Opened(file, reader.schema, stripes)
+            yield OpenedFile(file, reader.schema, stripes)
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool

@@ -36,13 +36,13 @@ from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.blocks import Body
 from beam_pipelines_plugins.formats.webdataset_layout import (
     KEY,
-    Layout,
+    RowLayout,
     Survey,
     layout_of_plan,
     read_samples,
     reads_object,
 )
-from beam_pipelines_plugins.formats.webdataset_values import MemberError, Values, json_line
+from beam_pipelines_plugins.formats.webdataset_values import MemberError, SampleValues, json_line
 
 _LINE = re.compile(r", line ([0-9]+)(?=[:,])")
 _JSON = JsonLines(())
@@ -103,7 +103,7 @@ class WebDataset(Format):
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         layout, path, crc32c = layout_of_plan(plan), byte_range.file.path, 0
-        values, bad = Values(plan.source, layout), []
+        values, bad = SampleValues(plan.source, layout), []
         for sample in read_samples(plan.source, path):
             for name, data in sample.members.values():
                 crc32c = google_crc32c.extend(google_crc32c.extend(crc32c, name.encode()), data)
@@ -116,7 +116,7 @@ class WebDataset(Format):
                     break
             if values.size_bytes >= CHUNK_BYTES or len(values) == MAX_CHUNK_ROWS:
                 yield _rows(plan, layout, byte_range.file, values, bad, reject)
-                values, bad = Values(plan.source, layout), []
+                values, bad = SampleValues(plan.source, layout), []
         yield _rows(plan, layout, byte_range.file, values, bad, reject)._replace(crc32c=crc32c)
 
     def positions(
@@ -209,9 +209,9 @@ def _look_through(
 
 def _rows(
     plan: SourcePlan,
-    layout: Layout,
+    layout: RowLayout,
     file: FileInfo,
-    values: Values,
+    values: SampleValues,
     bad: list[Rejected],
     reject: bool,
 ) -> Rows:
@@ -249,7 +249,7 @@ def _part(plan: SourcePlan, names: Collection[str]) -> SourcePlan:
 
 
 def _plain(
-    plan: SourcePlan, values: Values, file: FileInfo
+    plan: SourcePlan, values: SampleValues, file: FileInfo
 ) -> tuple[pa.RecordBatch, dict[int, Rejected]]:
     """Converts all columns but those of JSON.
 
@@ -266,7 +266,7 @@ def _plain(
 
 
 def _objects(
-    plan: SourcePlan, layout: Layout, values: Values, file: FileInfo
+    plan: SourcePlan, layout: RowLayout, values: SampleValues, file: FileInfo
 ) -> tuple[pa.RecordBatch, dict[int, Rejected]]:
     """Parses the columns of JSON; returns the bad rows by number."""
     own = layout.objects()

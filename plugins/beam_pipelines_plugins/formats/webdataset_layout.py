@@ -40,7 +40,7 @@ class Member(NamedTuple):
     data: bytes
 
 
-class Sample(NamedTuple):
+class ArchiveSample(NamedTuple):
     """The files of one name.
 
     Attributes:
@@ -73,14 +73,14 @@ def name_parts(name: str) -> tuple[str, str] | None:
     return match[1], match[2].lower()
 
 
-def read_samples(source: Source, path: str) -> Iterator[Sample]:
+def read_samples(source: Source, path: str) -> Iterator[ArchiveSample]:
     """Yields the rows of an archive, in order.
 
     Raises:
       DataError: the archive is damaged, has a link or a device, the same key in two places, two
         files of an extension in a row, or is beyond a limit.
     """
-    sample: Sample | None = None
+    sample: ArchiveSample | None = None
     keys: set[str] = set()
     for member in _files(source, path):
         parts = name_parts(member.name)
@@ -91,7 +91,7 @@ def read_samples(source: Source, path: str) -> Iterator[Sample]:
             yield sample
             sample = None
         if sample is None:
-            sample = Sample(key, {})
+            sample = ArchiveSample(key, {})
         if key in keys and not sample.members:
             raise DataError(
                 f"{path}, {member.name}: found the key '{key}' again, expected all files of a row "
@@ -173,7 +173,7 @@ def image_columns(slot: str) -> list[tuple[str, pa.DataType]]:
     ]
 
 
-class Layout(NamedTuple):
+class RowLayout(NamedTuple):
     """The parts of a row.
 
     Attributes:
@@ -206,11 +206,11 @@ class Layout(NamedTuple):
         """Returns the extensions of JSON."""
         return tuple(filter(is_object, self.slots))
 
-    def read_by(self, plan: SourcePlan) -> Layout:
+    def read_by(self, plan: SourcePlan) -> RowLayout:
         """Returns the slots with a column that is read."""
         names = plan.schema.names
         kept = [slot for slot in self.slots if any(_is_of(name, slot) for name in names)]
-        return Layout(tuple(kept), not plan.source.columns)
+        return RowLayout(tuple(kept), not plan.source.columns)
 
 
 def _is_of(column: str, slot: str) -> bool:
@@ -219,7 +219,7 @@ def _is_of(column: str, slot: str) -> bool:
     return column == slot or (is_object(slot) and column.startswith(f"{slot}."))
 
 
-def layout_of_plan(plan: SourcePlan) -> Layout:
+def layout_of_plan(plan: SourcePlan) -> RowLayout:
     """Returns the layout that planning found."""
     slots = []
     for name in plan.file_schema.names:
@@ -228,7 +228,7 @@ def layout_of_plan(plan: SourcePlan) -> Layout:
             slots.append(ONLY_IMAGE if prefix == "image" else prefix)
         elif name != KEY and not prefix:
             slots.append(name)
-    return Layout(tuple(slots)).read_by(plan)
+    return RowLayout(tuple(slots)).read_by(plan)
 
 
 class Survey:
@@ -239,7 +239,7 @@ class Survey:
         self._found: dict[str, None] = {}
         self._has_several_images = False
 
-    def add(self, path: str, sample: Sample) -> None:
+    def add(self, path: str, sample: ArchiveSample) -> None:
         """Notes a row.
 
         Raises:
@@ -256,14 +256,14 @@ class Survey:
         self._has_several_images |= sum(map(is_image, sample.members)) > 1
         self._found.update(dict.fromkeys(sample.members))
 
-    def layout(self) -> Layout:
+    def layout(self) -> RowLayout:
         """Returns the common layout of the rows."""
         slots: Iterable[str] = self._found
         if not self._has_several_images:
             slots = [ONLY_IMAGE if is_image(slot) else slot for slot in self._found]
-        return Layout(tuple(dict.fromkeys(slots)))
+        return RowLayout(tuple(dict.fromkeys(slots)))
 
 
-def missing(layout: Layout, slots: Sequence[str]) -> str | None:
+def missing(layout: RowLayout, slots: Sequence[str]) -> str | None:
     """Returns the first extension that a row lacks, or ``None``."""
     return next((slot for slot in layout.slots if slot not in slots), None)

@@ -17,9 +17,9 @@ from beam_pipelines.sources.images.picture_error import PictureError
 from beam_pipelines_plugins.formats.webdataset_layout import (
     KEY,
     ONLY_IMAGE,
-    Layout,
+    ArchiveSample,
     Member,
-    Sample,
+    RowLayout,
     image_columns,
     is_image,
     is_number,
@@ -51,7 +51,7 @@ class MemberError(ValueError):
         self.text = shorten(shown.decode("utf-8", errors="backslashreplace"))
 
 
-class Values:
+class SampleValues:
     """Values of rows, column by column.
 
     Attributes:
@@ -60,7 +60,7 @@ class Values:
       objects: the JSON of each row: a line of an object whose keys are extensions.
     """
 
-    def __init__(self, source: Source, layout: Layout) -> None:
+    def __init__(self, source: Source, layout: RowLayout) -> None:
         self._source, self._layout = source, layout
         self._options = image_options(source)
         self._fields = layout.plain_fields(source)
@@ -72,7 +72,7 @@ class Values:
     def __len__(self) -> int:
         return len(self.first)
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: ArchiveSample) -> None:
         """Adds a row.
 
         Raises:
@@ -103,7 +103,7 @@ class Values:
         arrays = [pa.array(self._columns[field.name], field.type) for field in self._fields]
         return pa.RecordBatch.from_arrays(arrays, schema=self._fields)
 
-    def _members(self, sample: Sample) -> dict[str, Member]:
+    def _members(self, sample: ArchiveSample) -> dict[str, Member]:
         """Returns slot -> file."""
         layout = self._layout
         found: dict[str, Member] = {}

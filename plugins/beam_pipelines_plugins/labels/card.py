@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from beam_pipelines.analysis.report.details import Cell, Table
+from beam_pipelines.analysis.report.details import Cell, DetailTable
 from beam_pipelines.analysis.report.sampled import Described
-from beam_pipelines.checks.check import Sample
+from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines.core.formatting import show_number, show_share
 from beam_pipelines_plugins.labels.relations import Label, Relation, relations_of
 
 _WIDEST = 80  # pixels of a bar
 
 
-def describe_label(sample: Sample) -> Described | None:
+def describe_label(sample: SampledSplits) -> Described | None:
     """Returns the column of mutual information, or ``None`` without a label."""
     found = relations_of(sample)
     if found is None or not found.of:
@@ -46,7 +46,7 @@ def _show_bits(relation: Relation) -> str:
     return "<0.001" if 0 < bits < 0.001 else f"{bits:.3f}" if bits else "0"
 
 
-def _table(relation: Relation, label: Label) -> Table:
+def _table(relation: Relation, label: Label) -> DetailTable:
     """Returns the table of a feature's buckets."""
     most = max((abs(bucket.rate) for bucket in relation.buckets), default=0.0) or 1.0
     lines = []
@@ -56,4 +56,4 @@ def _table(relation: Relation, label: Label) -> Table:
         share = Cell(show_share(bucket.share, 1.0))
         lines.append((bucket.name, [share, Cell(rate, small=bucket.best, bar=width)]))
     title = f"Label: {_show_bits(relation)} bits, {show_share(relation.share, 1.0)}"
-    return Table(title, ["Rows", label.title], lines, "plain")
+    return DetailTable(title, ["Rows", label.title], lines, "plain")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from beam_pipelines.checks.check import Sample
+from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines.encodings.apply import needed
 from beam_pipelines_plugins.labels.giveaways import Giveaway, find_giveaways
 from beam_pipelines_plugins.labels.relations import (
@@ -17,7 +17,7 @@ from beam_pipelines_plugins.labels.relations import (
 )
 
 
-def leaking_features(sample: Sample, bound: float) -> Iterator[tuple[str, dict[str, Any]]]:
+def leaking_features(sample: SampledSplits, bound: float) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields a line and data for each column that tells the label.
 
     Only columns that become features are compared. A label that no column has is taken after

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.years import Show, show_of
-from beam_pipelines.checks.check import Sample
+from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.encodings.values import to_float64
 
@@ -26,7 +26,7 @@ _Floats = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]
 
 
-class Bucket(NamedTuple):
+class RowsOfValues(NamedTuple):
     """The rows with some values of a column.
 
     Attributes:
@@ -55,7 +55,7 @@ class Relation(NamedTuple):
 
     bits: float
     share: float
-    buckets: tuple[Bucket, ...]
+    buckets: tuple[RowsOfValues, ...]
 
 
 class Label:
@@ -126,7 +126,7 @@ class Label:
 
     def _rates(
         self, codes: _Ints, names: Sequence[str], table: _Floats, weights: _Floats
-    ) -> Iterator[Bucket]:
+    ) -> Iterator[RowsOfValues]:
         rows = table.sum(axis=1)
         sums = np.bincount(codes, weights * self.numbers, len(names))
         for place, name in enumerate(names):
@@ -136,9 +136,9 @@ class Label:
             if self.kind == "class":
                 best = int(table[place].argmax())
                 rate = float(table[place, best] / rows[place])
-                yield Bucket(name, share, rate, self.classes[best])
+                yield RowsOfValues(name, share, rate, self.classes[best])
             else:
-                yield Bucket(name, share, float(sums[place] / rows[place]))
+                yield RowsOfValues(name, share, float(sums[place] / rows[place]))
 
 
 def can_be_label(kind: pa.DataType) -> bool:
@@ -292,10 +292,10 @@ class LabelRelations(NamedTuple):
 
 
 # The report and ``leaks`` ask for the same rows, one after the other.
-_FOUND: weakref.WeakKeyDictionary[Sample, LabelRelations] = weakref.WeakKeyDictionary()
+_FOUND: weakref.WeakKeyDictionary[SampledSplits, LabelRelations] = weakref.WeakKeyDictionary()
 
 
-def relations_of(sample: Sample) -> LabelRelations | None:
+def relations_of(sample: SampledSplits) -> LabelRelations | None:
     """Returns the relations of all columns, measured once for a sample.
 
     ``None`` if no column before encoding is a label.

@@ -98,7 +98,7 @@ def _find(received: Received, rule: NearRule) -> Iterator[Met]:
         yield from repeats_of(rule.meet, chunk, near)
 
 
-class _Drop:
+class _DropNear:
     """Yields the chunks of a range without near rows, in order."""
 
     def __init__(self, rule: NearRule, base: SourcePlan, drop: Drop) -> None:
@@ -155,6 +155,6 @@ class MeetNear(beam.PTransform):
         if self.drop is None:
             find = MeetByKey((None, None, rows), partial(_find, rule=rule), near)
             return {"found": received | "FindNear" >> find}
-        drop = _Drop(rule, self.meeting.base, self.drop)
+        drop = _DropNear(rule, self.meeting.base, self.drop)
         left = received | "Drop" >> MeetByKey((None, None, rows), drop, near, (_FOUND,))
         return {"chunks": left.main, "found": left[_FOUND]}

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from beam_pipelines.checks.check import SelectedColumns
 from beam_pipelines.checks.meet import Meet, Meeting
-from beam_pipelines.checks.near import Near
+from beam_pipelines.checks.near import NearColumn
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.limits import Limits
@@ -29,7 +29,7 @@ class Similar:
       is_image: whether the column has images.
     """
 
-    near: Near
+    near: NearColumn
     is_image: bool
 
     def carried(self, rows: pa.RecordBatch, limits: Limits) -> pa.Array:
@@ -58,7 +58,7 @@ class Similar:
         return MeetNear(rule, meet.drop, meeting)
 
 
-def plan_near(near: Near, known: SelectedColumns, path: tuple[str, ...]) -> Similar:
+def plan_near(near: NearColumn, known: SelectedColumns, path: tuple[str, ...]) -> Similar:
     """Returns the way; notes a column whose values cannot be similar.
 
     Args:

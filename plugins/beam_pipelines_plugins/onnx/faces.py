@@ -20,7 +20,7 @@ from beam_pipelines.encodings.formula import Formula
 from beam_pipelines.encodings.kinds.bag_of_words import FittedBagOfWords, FittedTfIdf
 from beam_pipelines.encodings.kinds.cast import _RANGES, Cast
 from beam_pipelines.encodings.kinds.clip import Clip
-from beam_pipelines.encodings.kinds.column import Column
+from beam_pipelines.encodings.kinds.column import SameColumn
 from beam_pipelines.encodings.kinds.cross import Cross
 from beam_pipelines.encodings.kinds.cyclic import Cyclic
 from beam_pipelines.encodings.kinds.date_parts import DateParts
@@ -34,9 +34,9 @@ from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.tokens import UNSEEN
 from beam_pipelines.encodings.values import smallest_normal
 from beam_pipelines_plugins.onnx.onnx_graph import (
+    GraphValue,
     InexpressibleError,
     OnnxColumn,
-    Value,
     exact_floats,
     look_up,
     narrowed,
@@ -45,16 +45,16 @@ from beam_pipelines_plugins.onnx.onnx_graph import (
 
 
 @functools.singledispatch
-def to_onnx(fitted: Any, *columns: OnnxColumn) -> Value:
+def to_onnx(fitted: Any, *columns: OnnxColumn) -> GraphValue:
     """Builds an encoding in a graph, by the function of its class."""
     own = getattr(fitted, "to_onnx", None)
     if own is None:
         raise InexpressibleError("ONNX has no operators for it")
-    value: Value = own(*columns)
+    value: GraphValue = own(*columns)
     return value
 
 
-def _unknown(column: OnnxColumn) -> Value:
+def _unknown(column: OnnxColumn) -> GraphValue:
     """Returns bool [rows], whether a value is null or NaN."""
     values, is_present = column.values, column.is_present
     if not values.dtype.startswith("float"):
@@ -67,22 +67,22 @@ def _unknown(column: OnnxColumn) -> Value:
 
 
 @to_onnx.register
-def _formula(fitted: Formula, *columns: OnnxColumn) -> Value:
+def _formula(fitted: Formula, *columns: OnnxColumn) -> GraphValue:
     """Computes the numbers."""
     (column,) = columns
     own = fitted.for_float32() if column.values.dtype == "float32" else fitted
-    result: Value = own.formula(column.wide(), onnx_library(column.builder))
+    result: GraphValue = own.formula(column.wide(), onnx_library(column.builder))
     return result.cast(np.dtype(fitted.dtype).name)
 
 
 @to_onnx.register
-def _fitted_bag_of_words(fitted: FittedBagOfWords, *columns: OnnxColumn) -> Value:
+def _fitted_bag_of_words(fitted: FittedBagOfWords, *columns: OnnxColumn) -> GraphValue:
     """Has no operators."""
     raise InexpressibleError("it takes or gives any number of texts a row")
 
 
 @to_onnx.register
-def _cast(fitted: Cast, *columns: OnnxColumn) -> Value:
+def _cast(fitted: Cast, *columns: OnnxColumn) -> GraphValue:
     """Casts the values; numbers in texts have no equal parser."""
     (column,) = columns
     x = column.values
@@ -108,27 +108,27 @@ def _cast(fitted: Cast, *columns: OnnxColumn) -> Value:
 
 
 @to_onnx.register
-def _clip(fitted: Clip, *columns: OnnxColumn) -> Value:
+def _clip(fitted: Clip, *columns: OnnxColumn) -> GraphValue:
     """Clips the numbers."""
     values = columns[0].values
-    clipped: Value = fitted._clipped(values, values.builder.where, np.dtype(values.dtype).type)
+    clipped: GraphValue = fitted._clipped(values, values.builder.where, np.dtype(values.dtype).type)
     return clipped
 
 
 @to_onnx.register
-def _column(fitted: Column, *columns: OnnxColumn) -> Value:
+def _column(fitted: SameColumn, *columns: OnnxColumn) -> GraphValue:
     """Returns the values."""
     return columns[0].values
 
 
 @to_onnx.register
-def _cross(fitted: Cross, *columns: OnnxColumn) -> Value:
+def _cross(fitted: Cross, *columns: OnnxColumn) -> GraphValue:
     """Has no operators."""
     raise InexpressibleError("ONNX has no operator that reads the bytes of a text, to hash it")
 
 
 @to_onnx.register
-def _cyclic(fitted: Cyclic, *columns: OnnxColumn) -> Value:
+def _cyclic(fitted: Cyclic, *columns: OnnxColumn) -> GraphValue:
     """Computes sines and cosines, and puts zeros where a row is null."""
     (column,) = columns
     builder = column.builder
@@ -140,20 +140,20 @@ def _cyclic(fitted: Cyclic, *columns: OnnxColumn) -> Value:
 
 
 @to_onnx.register
-def _date_parts(fitted: DateParts, *columns: OnnxColumn) -> Value:
+def _date_parts(fitted: DateParts, *columns: OnnxColumn) -> GraphValue:
     """Computes the part."""
-    part: Value = fitted._formula(columns[0].values)
+    part: GraphValue = fitted._formula(columns[0].values)
     return part
 
 
 @to_onnx.register
-def _missing(fitted: Missing, *columns: OnnxColumn) -> Value:
+def _missing(fitted: Missing, *columns: OnnxColumn) -> GraphValue:
     """Finds nulls and NaN."""
     return _unknown(columns[0]).cast("int64")
 
 
 @to_onnx.register
-def _fill_value(fitted: FillValue, *columns: OnnxColumn) -> Value:
+def _fill_value(fitted: FillValue, *columns: OnnxColumn) -> GraphValue:
     """Fills nulls and NaN."""
     (column,) = columns
     values = exact_floats(column.values, "float64") if fitted.to_float else column.values
@@ -162,13 +162,13 @@ def _fill_value(fitted: FillValue, *columns: OnnxColumn) -> Value:
 
 
 @to_onnx.register
-def _hash_bucket(fitted: HashBucket, *columns: OnnxColumn) -> Value:
+def _hash_bucket(fitted: HashBucket, *columns: OnnxColumn) -> GraphValue:
     """Has no operators."""
     raise InexpressibleError("ONNX has no operator that reads the bytes of a text, to hash it")
 
 
 @to_onnx.register
-def _one_hot(fitted: OneHot, *columns: OnnxColumn) -> Value:
+def _one_hot(fitted: OneHot, *columns: OnnxColumn) -> GraphValue:
     """Compares each id with each place."""
     (column,) = columns
     builder = column.builder
@@ -183,7 +183,7 @@ def _one_hot(fitted: OneHot, *columns: OnnxColumn) -> Value:
 
 
 @to_onnx.register
-def _fitted_target_mean(fitted: FittedTargetMean, *columns: OnnxColumn) -> Value:
+def _fitted_target_mean(fitted: FittedTargetMean, *columns: OnnxColumn) -> GraphValue:
     """Looks keys up."""
     (column,) = columns
     means = fitted.means.to_numpy().astype(np.float32)
@@ -194,19 +194,19 @@ def _fitted_target_mean(fitted: FittedTargetMean, *columns: OnnxColumn) -> Value
 
 
 @to_onnx.register
-def _fitted_tf_idf(fitted: FittedTfIdf, *columns: OnnxColumn) -> Value:
+def _fitted_tf_idf(fitted: FittedTfIdf, *columns: OnnxColumn) -> GraphValue:
     """Has no operators."""
     raise InexpressibleError("it takes or gives any number of texts a row")
 
 
 @to_onnx.register
-def _tokenize(fitted: Tokenize, *columns: OnnxColumn) -> Value:
+def _tokenize(fitted: Tokenize, *columns: OnnxColumn) -> GraphValue:
     """Has no operators."""
     raise InexpressibleError("it takes or gives any number of texts a row")
 
 
 @to_onnx.register
-def _vector(fitted: Vector, *columns: OnnxColumn) -> Value:
+def _vector(fitted: Vector, *columns: OnnxColumn) -> GraphValue:
     """Concatenates the rows."""
     if fitted.as_bytes:
         raise InexpressibleError("ONNX has no operator that makes bytes of numbers")
@@ -225,7 +225,7 @@ def _vector(fitted: Vector, *columns: OnnxColumn) -> Value:
 
 
 @to_onnx.register
-def _fitted_vocabulary(fitted: FittedVocabulary, *columns: OnnxColumn) -> Value:
+def _fitted_vocabulary(fitted: FittedVocabulary, *columns: OnnxColumn) -> GraphValue:
     """Looks values up."""
     if fitted.num_oov > 1:
         raise InexpressibleError(

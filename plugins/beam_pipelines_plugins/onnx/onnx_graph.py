@@ -1,8 +1,8 @@
 """Builds ONNX graphs of encodings.
 
 Values have Python's operators, and there is a library for formulas. The formulas of ``date_parts``,
-``z_score`` and others are traced: they compute with ``Value`` as with numpy arrays. ``onnx`` is
-imported inside functions: it is an optional package.
+``z_score`` and others are traced: they compute with ``GraphValue`` as with numpy arrays. ``onnx``
+is imported inside functions: it is an optional package.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Builder:
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
         self.constants: list[Any] = []
-        self._known: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
+        self._known: dict[tuple[str, tuple[int, ...], bytes], GraphValue] = {}
         self._count = 0
 
     def node(
-        self, operator: str, dtype: str, *operands: Value, name: str = "", **attributes: Any
-    ) -> Value:
+        self, operator: str, dtype: str, *operands: GraphValue, name: str = "", **attributes: Any
+    ) -> GraphValue:
         """Adds a node and returns its output, of type ``dtype``."""
         from onnx import helper
 
@@ -69,9 +69,9 @@ class Builder:
             operator, names, [output], name=name or output, domain=domain, **attributes
         )
         self.nodes.append(node)
-        return Value(self, output, dtype)
+        return GraphValue(self, output, dtype)
 
-    def constant(self, array: Any, dtype: str) -> Value:
+    def constant(self, array: Any, dtype: str) -> GraphValue:
         """Returns a constant, each once."""
         from onnx import numpy_helper
 
@@ -81,32 +81,32 @@ class Builder:
         if key not in self._known:
             name = f"constant_{len(self.constants)}"
             self.constants.append(numpy_helper.from_array(values, name))
-            self._known[key] = Value(self, name, dtype)
+            self._known[key] = GraphValue(self, name, dtype)
         return self._known[key]
 
-    def input(self, name: str, dtype: str, shape: Sequence[int]) -> Value:
+    def input(self, name: str, dtype: str, shape: Sequence[int]) -> GraphValue:
         """Adds an input [rows, *shape]."""
         self.inputs.append(_info(name, dtype, shape))
-        return Value(self, name, dtype)
+        return GraphValue(self, name, dtype)
 
-    def output(self, name: str, value: Value, shape: Sequence[int]) -> None:
+    def output(self, name: str, value: GraphValue, shape: Sequence[int]) -> None:
         """Adds an output [rows, *shape]."""
         from onnx import helper
 
         self.nodes.append(helper.make_node("Identity", [value.name], [name], name=f"output {name}"))
         self.outputs.append(_info(name, value.dtype, shape))
 
-    def where(self, condition: Value, then: Any, other: Any) -> Value:
+    def where(self, condition: GraphValue, then: Any, other: Any) -> GraphValue:
         """Chooses value by value."""
-        dtype = then.dtype if isinstance(then, Value) else other.dtype
+        dtype = then.dtype if isinstance(then, GraphValue) else other.dtype
         then, other = (self.as_value(value, dtype) for value in (then, other))
         return self.node("Where", dtype, condition, then, other)
 
-    def as_value(self, value: Any, dtype: str) -> Value:
+    def as_value(self, value: Any, dtype: str) -> GraphValue:
         """Returns a value or a number as a value."""
-        return value if isinstance(value, Value) else self.constant(value, dtype)
+        return value if isinstance(value, GraphValue) else self.constant(value, dtype)
 
-    def checked(self, values: Value, holds: Value, message: str) -> Value:
+    def checked(self, values: GraphValue, holds: GraphValue, message: str) -> GraphValue:
         """Returns values for which the graph checks a condition.
 
         ONNX has no assertion. ``Gather`` fails at an index beyond the end, and the runtime names
@@ -152,7 +152,7 @@ def _info(name: str, dtype: str, shape: Sequence[int]) -> Any:
     )
 
 
-class Value:
+class GraphValue:
     """A value in a graph, with the operators that formulas use.
 
     A number on the other side is a constant of the same type.
@@ -170,68 +170,68 @@ class Value:
     def __init__(self, builder: Builder, name: str, dtype: str) -> None:
         self.builder, self.name, self.dtype = builder, name, dtype
 
-    def _pair(self, operator: str, other: Any, dtype: str | None = None) -> Value:
+    def _pair(self, operator: str, other: Any, dtype: str | None = None) -> GraphValue:
         operand = self.builder.as_value(other, self.dtype)
         return self.builder.node(operator, dtype or self.dtype, self, operand)
 
-    def _reversed(self, operator: str, other: Any) -> Value:
+    def _reversed(self, operator: str, other: Any) -> GraphValue:
         operand = self.builder.as_value(other, self.dtype)
         return self.builder.node(operator, self.dtype, operand, self)
 
-    def __add__(self, other: Any) -> Value:
+    def __add__(self, other: Any) -> GraphValue:
         return self._pair("Add", other)
 
-    def __sub__(self, other: Any) -> Value:
+    def __sub__(self, other: Any) -> GraphValue:
         return self._pair("Sub", other)
 
-    def __mul__(self, other: Any) -> Value:
+    def __mul__(self, other: Any) -> GraphValue:
         return self._pair("Mul", other)
 
-    def __truediv__(self, other: Any) -> Value:
+    def __truediv__(self, other: Any) -> GraphValue:
         return self._pair("Div", other)
 
-    def __radd__(self, other: Any) -> Value:
+    def __radd__(self, other: Any) -> GraphValue:
         return self._reversed("Add", other)
 
-    def __rsub__(self, other: Any) -> Value:
+    def __rsub__(self, other: Any) -> GraphValue:
         return self._reversed("Sub", other)
 
-    def __rmul__(self, other: Any) -> Value:
+    def __rmul__(self, other: Any) -> GraphValue:
         return self._reversed("Mul", other)
 
-    def __floordiv__(self, other: int) -> Value:
+    def __floordiv__(self, other: int) -> GraphValue:
         """Divides integers, down; ``Div`` divides towards 0."""
         quotient = self._pair("Div", other)
         return quotient - (self - quotient * other < 0).cast("int64")
 
-    def __neg__(self) -> Value:
+    def __neg__(self) -> GraphValue:
         return self.builder.node("Neg", self.dtype, self)
 
-    def __lt__(self, other: Any) -> Value:
+    def __lt__(self, other: Any) -> GraphValue:
         return self._pair("Less", other, "bool")
 
-    def __le__(self, other: Any) -> Value:
+    def __le__(self, other: Any) -> GraphValue:
         return self._pair("LessOrEqual", other, "bool")
 
-    def __gt__(self, other: Any) -> Value:
+    def __gt__(self, other: Any) -> GraphValue:
         return self._pair("Greater", other, "bool")
 
-    def __ge__(self, other: Any) -> Value:
+    def __ge__(self, other: Any) -> GraphValue:
         return self._pair("GreaterOrEqual", other, "bool")
 
-    def __eq__(self, other: object) -> Value:  # type: ignore[override]
+    def __eq__(self, other: object) -> GraphValue:  # type: ignore[override]
         return self._pair("Equal", other, "bool")
 
-    def __and__(self, other: Value) -> Value:
+    def __and__(self, other: GraphValue) -> GraphValue:
         return self._pair("And", other)
 
-    def __or__(self, other: Value) -> Value:
+    def __or__(self, other: GraphValue) -> GraphValue:
         return self._pair("Or", other)
 
-    def __invert__(self) -> Value:
+    def __invert__(self) -> GraphValue:
         return self.builder.node("Not", "bool", self)
 
-    def cast(self, dtype: str) -> Value:
+    def cast(self, dtype: str) -> GraphValue:
         """Returns the value in another type."""
         from onnx import TensorProto
 
@@ -240,11 +240,11 @@ class Value:
         target = getattr(TensorProto, _NAMES[dtype])
         return self.builder.node("Cast", dtype, self, to=target)
 
-    def apply(self, operator: str, dtype: str | None = None) -> Value:
+    def apply(self, operator: str, dtype: str | None = None) -> GraphValue:
         """Applies an operator of one operand."""
         return self.builder.node(operator, dtype or self.dtype, self)
 
-    def expanded(self) -> Value:
+    def expanded(self) -> GraphValue:
         """Returns the value with one more dimension of 1 at its end."""
         axis = self.builder.constant([-1], "int64")
         return self.builder.node("Unsqueeze", self.dtype, self, axis)
@@ -260,8 +260,8 @@ class OnnxColumn:
       feature: its type.
     """
 
-    values: Value
-    is_present: Value | None
+    values: GraphValue
+    is_present: GraphValue | None
     feature: Feature
 
     @property
@@ -269,7 +269,7 @@ class OnnxColumn:
         """The builder of the graph."""
         return self.values.builder
 
-    def with_values(self, values: Value) -> OnnxColumn:
+    def with_values(self, values: GraphValue) -> OnnxColumn:
         """Returns a column of other values, 0 where it is null."""
         if self.is_present is None:
             return OnnxColumn(values, None, self.feature)
@@ -277,7 +277,7 @@ class OnnxColumn:
         kept = self.builder.where(self.is_present, values, default)
         return OnnxColumn(kept, self.is_present, self.feature)
 
-    def wide(self) -> Value:
+    def wide(self) -> GraphValue:
         """Returns numbers as float64, subnormal floats as 0 (``values.to_float64``)."""
         numbers = self.values.cast("float64")
         if not self.values.dtype.startswith("float"):
@@ -286,7 +286,7 @@ class OnnxColumn:
         return self.builder.where(is_tiny, 0.0, numbers)
 
 
-def place(constants: Any, x: Value) -> Value:
+def place(constants: Any, x: GraphValue) -> GraphValue:
     """Returns the number of sorted constants at or below x as int64.
 
     For NaN it is that of all.
@@ -300,7 +300,7 @@ def place(constants: Any, x: Value) -> Value:
     return builder.where(x.apply("IsNaN", "bool"), count, places)
 
 
-def look_up(column: OnnxColumn, keys: pa.Array, values: Any, default: float) -> Value:
+def look_up(column: OnnxColumn, keys: pa.Array, values: Any, default: float) -> GraphValue:
     """Returns the value of each key, or ``default``.
 
     Args:
@@ -324,7 +324,7 @@ def look_up(column: OnnxColumn, keys: pa.Array, values: Any, default: float) -> 
     return column.builder.node("LabelEncoder", dtype, text, **attributes)
 
 
-def exact_floats(values: Value, dtype: str, name: str = "") -> Value:
+def exact_floats(values: GraphValue, dtype: str, name: str = "") -> GraphValue:
     """Returns integers as the floats that equal them; floats as they are."""
     if values.dtype != "int64":
         return values
@@ -333,7 +333,7 @@ def exact_floats(values: Value, dtype: str, name: str = "") -> Value:
     return values.builder.checked(floats, same, rounded(dtype, name))
 
 
-def narrowed(values: Value) -> Value:
+def narrowed(values: GraphValue) -> GraphValue:
     """Returns float64 as the nearest float32, as ``values.narrowed`` does."""
     if values.dtype != "float64":
         return values
@@ -342,7 +342,7 @@ def narrowed(values: Value) -> Value:
     return values.builder.checked(small, is_kept, BEYOND)
 
 
-def _log1p(x: Value) -> Value:
+def _log1p(x: GraphValue) -> GraphValue:
     """Returns log(1 + x) with all digits near 0, by Kahan's correction."""
     above = x + 1.0
     corrected = above.apply("Log") * (x / (above - 1.0))
@@ -351,13 +351,13 @@ def _log1p(x: Value) -> Value:
 
 
 def onnx_library(builder: Builder) -> Library:
-    """Returns the functions of formulas, on ``Value``."""
+    """Returns the functions of formulas, on ``GraphValue``."""
 
-    def take(constants: npt.NDArray[np.float64], places: Value) -> Value:
+    def take(constants: npt.NDArray[np.float64], places: GraphValue) -> GraphValue:
         table = builder.constant(constants, "float64")
         return builder.node("Gather", "float64", table, places)
 
-    def remainder(x: Value, divisor: float) -> Value:
+    def remainder(x: GraphValue, divisor: float) -> GraphValue:
         return builder.node("Mod", x.dtype, x, builder.constant(divisor, x.dtype), fmod=1)
 
     return Library(

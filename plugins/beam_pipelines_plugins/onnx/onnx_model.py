@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.plan import Chain
-from beam_pipelines.reader.features import Feature
+from beam_pipelines.reader.features import ReadFeature
 from beam_pipelines_plugins.onnx.faces import to_onnx
 from beam_pipelines_plugins.onnx.onnx_graph import Builder, InexpressibleError, OnnxColumn, narrowed
 
@@ -30,7 +30,7 @@ _DTYPES = {
 
 
 def make_model(
-    fitted: FittedPlan, features: Sequence[Feature], folder: str, name: str
+    fitted: FittedPlan, features: Sequence[ReadFeature], folder: str, name: str
 ) -> ModelProto:
     """Returns the encodings of some features as an ONNX model.
 
@@ -58,24 +58,24 @@ def make_model(
             else "Take bp.open(…).encoder(), which needs no ONNX."
         )
         raise DataError(f"{folder}: found features that ONNX cannot express.{lines}\n{remedy}")
-    graph = _Graph(fitted)
+    graph = _ModelGraph(fitted)
     for feature in features:
         graph.write(feature)
     return graph.builder.model(name, f"Encodings of the dataset {name}")
 
 
-def _problems(fitted: FittedPlan, features: Sequence[Feature]) -> dict[str, str]:
+def _problems(fitted: FittedPlan, features: Sequence[ReadFeature]) -> dict[str, str]:
     """Returns feature -> why ONNX cannot express it."""
     problems = {}
     for feature in features:
         try:
-            _Graph(fitted).write(feature)
+            _ModelGraph(fitted).write(feature)
         except InexpressibleError as error:
             problems[feature.name] = str(error)
     return problems
 
 
-class _Graph:
+class _ModelGraph:
     """Builds features when they are asked for, each once."""
 
     def __init__(self, fitted: FittedPlan) -> None:
@@ -84,7 +84,7 @@ class _Graph:
         self._columns: dict[str, OnnxColumn] = {}
         self._made: dict[int, OnnxColumn] = {}
 
-    def write(self, feature: Feature) -> None:
+    def write(self, feature: ReadFeature) -> None:
         """Adds the outputs of a feature."""
         column = self._feature(feature.name, len(self._plan.chains))
         if feature.shape is None and (column.feature.is_list or column.is_present is None):

@@ -14,7 +14,7 @@ from typing import Any
 
 from beam_pipelines.core.layout.dataset_layout import EXAMPLES, MANIFEST, SPLIT_PREFIX
 from beam_pipelines.core.layout.shard_formats import PARQUET
-from beam_pipelines_plugins.passports.dataset_facts import DatasetFacts, Feature
+from beam_pipelines_plugins.passports.dataset_facts import DatasetFacts, FeatureFacts
 
 FILE_NAME = "croissant.json"
 
@@ -131,7 +131,7 @@ def _examples(facts: DatasetFacts) -> dict[str, Any]:
     }
 
 
-def _field(feature: Feature) -> dict[str, Any]:
+def _field(feature: FeatureFacts) -> dict[str, Any]:
     # The field of the split has the plain identifier.
     path = f"examples/features/{_identifier(feature.name)}"
     field: dict[str, Any] = {
@@ -159,13 +159,13 @@ def _identifier(name: str) -> str:
     )
 
 
-def _data_type(feature: Feature) -> str:
+def _data_type(feature: FeatureFacts) -> str:
     if feature.is_image:
         return "sc:ImageObject"
     return _DATA_TYPES.get(feature.dtype, "sc:Text")
 
 
-def _annotations(path: str, feature: Feature) -> Iterator[dict[str, Any]]:
+def _annotations(path: str, feature: FeatureFacts) -> Iterator[dict[str, Any]]:
     if feature.numbers is not None:
         mean, minimum, maximum = feature.numbers
         yield _annotation(path, "mean", mean, _MEAN)

@@ -41,7 +41,7 @@ class Numbers(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Feature:
+class FeatureFacts:
     """A feature of the tf.Examples.
 
     Attributes:
@@ -83,7 +83,7 @@ class DatasetFacts:
     version: str
     manifest: Manifest
     manifest_bytes: bytes
-    features: tuple[Feature, ...]
+    features: tuple[FeatureFacts, ...]
     about: About
     parquet: pa.Schema | None = None
 
@@ -144,11 +144,11 @@ def _parquet(folder: str, manifest: Manifest) -> pa.Schema | None:
 
 
 def _feature(
-    feature: schema_pb2.Feature,
+    feature: schema_pb2.FeatureFacts,
     columns: Mapping[str, str],
     labels: Mapping[str, tuple[str, ...]],
     numbers: Mapping[str, Numbers],
-) -> Feature:
+) -> FeatureFacts:
     kind = columns.get(feature.name, "")
     shape = None
     if feature.HasField("shape"):
@@ -156,7 +156,7 @@ def _feature(
     is_text = feature.type == schema_pb2.BYTES and (
         "text" in kind or feature.WhichOneof("domain_info") in ("domain", "string_domain")
     )
-    return Feature(
+    return FeatureFacts(
         feature.name,
         _DTYPES[feature.type],
         () if shape == (1,) else shape,

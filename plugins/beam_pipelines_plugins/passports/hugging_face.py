@@ -13,7 +13,7 @@ import yaml
 
 from beam_pipelines.core.layout.dataset_layout import split_folder
 from beam_pipelines.core.layout.shard_formats import PARQUET, TFRECORD
-from beam_pipelines_plugins.passports.dataset_facts import DatasetFacts, Feature
+from beam_pipelines_plugins.passports.dataset_facts import DatasetFacts, FeatureFacts
 
 FILE_NAME = "README.md"
 _DTYPES = {"int64": "int64", "float32": "float32", "bytes": "binary"}
@@ -91,7 +91,7 @@ def _features(facts: DatasetFacts) -> list[dict[str, Any]]:
     return [_column(field, known.get(field.name)) for field in facts.parquet]
 
 
-def _column(field: pa.Field, feature: Feature | None) -> dict[str, Any]:
+def _column(field: pa.Field, feature: FeatureFacts | None) -> dict[str, Any]:
     """Returns a column of Parquet, as ``datasets`` writes its features."""
     if feature is not None and feature.is_image:
         return {"name": field.name, "dtype": "image"}
@@ -109,14 +109,14 @@ def _kind(type_: pa.DataType, labels: Any) -> dict[str, Any]:
     return {"dtype": name if labels is None else labels}
 
 
-def _class_label(feature: Feature) -> Any:
+def _class_label(feature: FeatureFacts) -> Any:
     """Returns the names of a feature's ids, if it has some."""
     if not feature.labels or feature.dtype != "int64":
         return None
     return {"class_label": {"names": {str(i): one for i, one in enumerate(feature.labels)}}}
 
 
-def _feature(feature: Feature) -> dict[str, Any]:
+def _feature(feature: FeatureFacts) -> dict[str, Any]:
     if feature.is_image:
         return {"name": feature.name, "dtype": "image"}
     dtype: Any = "string" if feature.is_text else _DTYPES[feature.dtype]

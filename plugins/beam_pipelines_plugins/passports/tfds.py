@@ -1,7 +1,7 @@
 """The files that let TensorFlow Datasets open a dataset.
 
 ``tfds.builder_from_directory(folder)`` reads ``dataset_info.json`` and ``features.json``, the JSON
-forms of its protos ``DatasetInfo`` and ``Feature``, and the names of class labels.
+forms of its protos ``DatasetInfo`` and ``FeatureFacts``, and the names of class labels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.manifest import ManifestShard
 from beam_pipelines.core.layout.shard_formats import TFRECORD
-from beam_pipelines_plugins.passports.dataset_facts import DatasetFacts, Feature
+from beam_pipelines_plugins.passports.dataset_facts import DatasetFacts, FeatureFacts
 
 _FEATURES = "tensorflow_datasets.core.features"
 _DTYPES = {"int64": "int64", "float32": "float32", "bytes": "string"}
@@ -78,7 +78,7 @@ def _template(shards: Sequence[ManifestShard]) -> str:
     return _SHARD_NUMBER.sub("-{SHARD_X_OF_Y}", shards[0].path)
 
 
-def _feature(feature: Feature) -> dict[str, Any]:
+def _feature(feature: FeatureFacts) -> dict[str, Any]:
     if feature.is_image:
         shape = {"dimensions": ["-1", "-1", "-1"]}
         return _kind("image_feature.Image", image={"shape": shape, "dtype": "uint8"})

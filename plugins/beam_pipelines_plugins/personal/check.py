@@ -8,14 +8,14 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.checks.check import Check, Facts, Rows, SelectedColumns
+from beam_pipelines.checks.check import Check, Facts, RowsAgain, SelectedColumns
 from beam_pipelines.checks.finding import Finding
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.core.places import Place
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.text.yaml import Scalar
-from beam_pipelines.recipe.values import Reader, Value, read_choice, read_texts
+from beam_pipelines.recipe.values import Value, ValueReader, read_choice, read_texts
 from beam_pipelines_plugins.personal.scan import Seen, kind_of, least_of, scan_batch
 
 _SHOWN_KIND = {
@@ -130,7 +130,9 @@ def _read(value: Value) -> Pii | None:
     return _read_mapping(value)
 
 
-read_pii: Reader[Pii] = Reader(_read, {"anyOf": [_read_action.schema, _read_mapping.schema]})
+read_pii: ValueReader[Pii] = ValueReader(
+    _read, {"anyOf": [_read_action.schema, _read_mapping.schema]}
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +155,7 @@ class FindPersonal(Check):
     def piece(self, rows: pa.RecordBatch) -> Any:
         return scan_batch(rows.select(self.columns)) if self.columns else ()
 
-    def judge(self, facts: Facts, rows: Rows) -> Iterator[Finding]:
+    def judge(self, facts: Facts, rows: RowsAgain) -> Iterator[Finding]:
         found = find_personal(facts.pieces, facts.rows)
         located = rows.rows_of([each.place for each in found], ())
         names = ", ".join(dict.fromkeys(each.column for each in found))

@@ -355,15 +355,15 @@ def test_a_broken_connection_fails(
     kill: str,
 ) -> None:
     """A connection that breaks in the middle leaves no dataset."""
-    own_read = mysql._Session.read
+    own_read = mysql._MysqlSession.read
 
-    def read_and_break(session: mysql._Session, select: str) -> Iterator[pa.RecordBatch]:
+    def read_and_break(session: mysql._MysqlSession, select: str) -> Iterator[pa.RecordBatch]:
         for number, batch in enumerate(own_read(session, select)):
             yield batch
             if "city" in select and number == 0:
                 mariadb.run(f"{kill} {session._connection.thread_id()}")
 
-    monkeypatch.setattr(mysql._Session, "read", read_and_break)
+    monkeypatch.setattr(mysql._MysqlSession, "read", read_and_break)
     recipe = f"name: users\nsources: {{users: {{url: '{mariadb.url()}', table: users}}}}\n"
     with pytest.raises(DataError, match=r"#users: MariaDB answered"):
         bp.convert(write_recipe(tmp_path, recipe), str(tmp_path / "out"))
@@ -389,13 +389,13 @@ def test_a_count_of_other_rows_fails(
     shop: Server, mariadb: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that the server counts and does not give are an error."""
-    own_read = mysql._Session.read
+    own_read = mysql._MysqlSession.read
 
     def read_fewer(session: object, select: str) -> Iterator[pa.RecordBatch]:
         for number, batch in enumerate(own_read(session, select)):
             yield batch.slice(1) if "city" in select and number == 0 else batch
 
-    monkeypatch.setattr(mysql._Session, "read", read_fewer)
+    monkeypatch.setattr(mysql._MysqlSession, "read", read_fewer)
     plan = planned(mariadb, table="users")
     with pytest.raises(DataError, match=r"counts 100,001 rows, and 100,000 came"):
         kept({"rows": plan}, tmp_path)

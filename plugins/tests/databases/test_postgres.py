@@ -346,14 +346,14 @@ def test_a_lost_snapshot_fails(
     shop: Server, server: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run whose snapshot is lost fails, and leaves no dataset."""
-    begin = postgres._Session.begin
+    begin = postgres._PostgresSession.begin
 
-    def begin_and_break(session: postgres._Session) -> str:
+    def begin_and_break(session: postgres._PostgresSession) -> str:
         found = begin(session)
         assert terminate(server, "query LIKE '%txid_current_snapshot%'")
         return found
 
-    monkeypatch.setattr(postgres._Session, "begin", begin_and_break)
+    monkeypatch.setattr(postgres._PostgresSession, "begin", begin_and_break)
     recipe = f"name: users\nsources: {{users: {{url: '{server.url()}', table: users}}}}\n"
     with pytest.raises(DataError, match="PostgreSQL answered"):
         bp.convert(write_recipe(tmp_path, recipe), str(tmp_path / "out"))
@@ -364,13 +364,13 @@ def test_a_count_of_other_rows_fails(
     shop: Server, server: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that the server counts and does not give are an error."""
-    own_read = postgres._Session.read
+    own_read = postgres._PostgresSession.read
 
     def read_fewer(session: object, select: str) -> Iterator[pa.RecordBatch]:
         for batch in own_read(session, select):
             yield batch.slice(1) if "city" in select else batch
 
-    monkeypatch.setattr(postgres._Session, "read", read_fewer)
+    monkeypatch.setattr(postgres._PostgresSession, "read", read_fewer)
     plan = planned(server, table="users")
     with pytest.raises(DataError, match=r"counts 200,001 rows, and .* came"):
         kept({"rows": plan}, tmp_path)

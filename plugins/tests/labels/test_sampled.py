@@ -7,7 +7,7 @@ import gc
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.checks.check import Sample
+from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines_plugins.labels import relations as sampled
 from beam_pipelines_plugins.labels.card import describe_label
@@ -20,7 +20,7 @@ def sample_of(label="y"):
     numbers = np.random.default_rng(3)
     y = numbers.integers(0, 2, 2_000)
     rows = pa.record_batch({"y": y, "told": y * 3 + 1, "other": numbers.normal(size=len(y))})
-    return Sample(rows, rows, EncodePlan(rows.schema, (), tuple(rows.schema.names)), label)
+    return SampledSplits(rows, rows, EncodePlan(rows.schema, (), tuple(rows.schema.names)), label)
 
 
 def test_relations_are_measured_once(monkeypatch):

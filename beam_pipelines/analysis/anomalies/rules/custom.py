@@ -98,7 +98,7 @@ FEATURE_TYPE = _type(statistics_pb2.FeatureNameStatistics.DESCRIPTOR)
 _ALL_EXAMPLES = "All Examples"
 
 
-class Place(NamedTuple):
+class FeaturePlace(NamedTuple):
     """A feature in a dataset of statistics.
 
     ``dataset`` is the name of a slice, empty for all rows; ``path`` has the steps of the feature.
@@ -121,8 +121,8 @@ class CustomValidation(NamedTuple):
       environments: the environments in which it is evaluated; empty: always.
     """
 
-    test: Place
-    base: Place | None
+    test: FeaturePlace
+    base: FeaturePlace | None
     expression: Expression
     severity: int
     description: str
@@ -204,7 +204,7 @@ def _features(statistics: Statistics | None) -> _Features:
 
 
 def _statistics_of(
-    place: Place, datasets: _Features, where: str
+    place: FeaturePlace, datasets: _Features, where: str
 ) -> statistics_pb2.FeatureNameStatistics:
     name = place.dataset
     if not name and name not in datasets:

@@ -13,9 +13,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from beam_pipelines.analysis.anomalies.rules import texts
 from beam_pipelines.analysis.anomalies.rules.reason import (
-    Finding,
     Info,
     Reason,
+    ReasonFound,
     clear_domain,
     number_text,
 )
@@ -32,7 +32,7 @@ _NOT_BOOLEAN = "Non-boolean values"
 
 def domain_findings(
     feature: schema_pb2.Feature, view: FeatureView, domains: Domains
-) -> Iterator[Finding]:
+) -> Iterator[ReasonFound]:
     """Yields the findings about a feature's values.
 
     The feature has the schema's type and is present in some row.
@@ -48,7 +48,7 @@ def domain_findings(
             f"text, for {kind}",
             "bytes",
         )
-        yield Finding(reason, clear_domain)
+        yield ReasonFound(reason, clear_domain)
     elif view.counted_values and kind in _FINDINGS_FOR_DOMAIN:
         yield from _FINDINGS_FOR_DOMAIN[kind](feature, view, domains)
 
@@ -75,7 +75,9 @@ def in_domain(values: pa.Array, allowed: list[str]) -> texts.Mask:
     return known
 
 
-def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Finding]:
+def _int_findings(
+    feature: schema_pb2.Feature, view: FeatureView, _: Domains
+) -> Iterator[ReasonFound]:
     least, most = view.minimum, view.maximum
     if view.strings is not None:
         bad = _first_text(view.strings, ~texts.are_integers(view.strings.values))
@@ -84,7 +86,7 @@ def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) ->
             reason = Reason(
                 Info.INT_TYPE_NOT_INT_STRING, _INVALID, description, "integers as text", f"'{bad}'"
             )
-            yield Finding(reason, clear_domain)
+            yield ReasonFound(reason, clear_domain)
             return
         numbers = texts.integers(view.strings.values)
         least, most = min(numbers, default=None), max(numbers, default=None)
@@ -93,13 +95,15 @@ def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) ->
         description = f"Unexpectedly small value: {least}."
         expected = f"at least {domain.min}"
         reason = Reason(Info.INT_TYPE_SMALL_INT, _OUT_OF_RANGE, description, expected, str(least))
-        yield Finding(reason, partial(_set_bound, domain="int_domain", bound="min", value=least))
+        yield ReasonFound(
+            reason, partial(_set_bound, domain="int_domain", bound="min", value=least)
+        )
     if most is not None and domain.HasField("max") and most > domain.max:
         description = f"Unexpectedly large value: {most}."
         reason = Reason(
             Info.INT_TYPE_BIG_INT, _OUT_OF_RANGE, description, f"at most {domain.max}", str(most)
         )
-        yield Finding(reason, partial(_set_bound, domain="int_domain", bound="max", value=most))
+        yield ReasonFound(reason, partial(_set_bound, domain="int_domain", bound="max", value=most))
 
 
 def _set_bound(
@@ -110,7 +114,7 @@ def _set_bound(
 
 def _float_findings(
     feature: schema_pb2.Feature, view: FeatureView, _: Domains
-) -> Iterator[Finding]:
+) -> Iterator[ReasonFound]:
     domain = feature.float_domain
     # Bounds are 32 bits wide: compared in 64, a bound of 0.1 would be above the value 0.1.
     with np.errstate(over="ignore"):
@@ -130,7 +134,7 @@ def _float_findings(
                 "numbers as text",
                 f"'{bad}'",
             )
-            yield Finding(reason, clear_domain)
+            yield ReasonFound(reason, clear_domain)
             return
         numbers = texts.floats(view.strings.values)
         nans = int(view.strings.counts[np.isnan(numbers)].sum())
@@ -144,7 +148,7 @@ def _float_findings(
             "no NaN",
             f"{nans:,} NaN",
         )
-        yield Finding(
+        yield ReasonFound(
             reason, partial(_set_bound, domain="float_domain", bound="disallow_nan", value=False)
         )
     yield from _float_range_findings(domain, least, most)
@@ -156,14 +160,14 @@ def _float_findings(
         )
         description = "Float feature has Inf values."
         reason = Reason(Info.FLOAT_TYPE_HAS_INF, _INVALID, description, "no infinities", found)
-        yield Finding(
+        yield ReasonFound(
             reason, partial(_set_bound, domain="float_domain", bound="disallow_inf", value=False)
         )
 
 
 def _float_range_findings(
     domain: schema_pb2.FloatDomain, least: float | None, most: float | None
-) -> Iterator[Finding]:
+) -> Iterator[ReasonFound]:
     six = "(upto six significant digits)"
     if least is not None and domain.HasField("min") and least < domain.min:
         low, bound = number_text(least), number_text(domain.min)
@@ -171,17 +175,23 @@ def _float_range_findings(
         reason = Reason(
             Info.FLOAT_TYPE_SMALL_FLOAT, _OUT_OF_RANGE, description, f"at least {bound}", low
         )
-        yield Finding(reason, partial(_set_bound, domain="float_domain", bound="min", value=least))
+        yield ReasonFound(
+            reason, partial(_set_bound, domain="float_domain", bound="min", value=least)
+        )
     if most is not None and domain.HasField("max") and most > domain.max:
         high, bound = number_text(most), number_text(domain.max)
         description = f"Unexpectedly high value: {high}>{bound}{six}"
         reason = Reason(
             Info.FLOAT_TYPE_BIG_FLOAT, _OUT_OF_RANGE, description, f"at most {bound}", high
         )
-        yield Finding(reason, partial(_set_bound, domain="float_domain", bound="max", value=most))
+        yield ReasonFound(
+            reason, partial(_set_bound, domain="float_domain", bound="max", value=most)
+        )
 
 
-def _bool_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Finding]:
+def _bool_findings(
+    feature: schema_pb2.Feature, view: FeatureView, _: Domains
+) -> Iterator[ReasonFound]:
     if view.strings is not None:
         allowed = truth_values(feature.bool_domain)
         bad = _first_text(view.strings, ~in_domain(view.strings.values, allowed))
@@ -191,14 +201,14 @@ def _bool_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -
             reason = Reason(
                 Info.BOOL_TYPE_UNEXPECTED_STRING, _NOT_BOOLEAN, description, names, f"'{bad}'"
             )
-            yield Finding(reason, clear_domain)
+            yield ReasonFound(reason, clear_domain)
     elif feature.type == schema_pb2.INT:
         yield from _bool_int_findings(view)
     else:
         yield from _bool_float_findings(view)
 
 
-def _bool_int_findings(view: FeatureView) -> Iterator[Finding]:
+def _bool_int_findings(view: FeatureView) -> Iterator[ReasonFound]:
     for kind, strange, is_strange in (
         (Info.BOOL_TYPE_SMALL_INT, view.minimum, (view.minimum or 0) < 0),
         (Info.BOOL_TYPE_BIG_INT, view.maximum, (view.maximum or 0) > 1),
@@ -208,11 +218,11 @@ def _bool_int_findings(view: FeatureView) -> Iterator[Finding]:
                 f"Integers (such as {strange:.6g}) not in {{0, 1}}: converting to an integer."
             )
             reason = Reason(kind, _NOT_BOOLEAN, description, "0 or 1", str(strange))
-            yield Finding(reason, partial(_to_range, domain="int_domain", view=view))
+            yield ReasonFound(reason, partial(_to_range, domain="int_domain", view=view))
             return
 
 
-def _bool_float_findings(view: FeatureView) -> Iterator[Finding]:
+def _bool_float_findings(view: FeatureView) -> Iterator[ReasonFound]:
     strange = next(
         (bound for bound in (view.minimum, view.maximum) if bound not in (None, 0, 1)), None
     )
@@ -229,7 +239,7 @@ def _bool_float_findings(view: FeatureView) -> Iterator[Finding]:
         return
     description += ": converting to float_domain."
     reason = Reason(Info.BOOL_TYPE_UNEXPECTED_FLOAT, _NOT_BOOLEAN, description, "0 or 1", found)
-    yield Finding(reason, partial(_to_range, domain="float_domain", view=view))
+    yield ReasonFound(reason, partial(_to_range, domain="float_domain", view=view))
 
 
 def _to_range(feature: schema_pb2.Feature, _: Domains, *, domain: str, view: FeatureView) -> None:
@@ -242,7 +252,7 @@ def _to_range(feature: schema_pb2.Feature, _: Domains, *, domain: str, view: Fea
 
 def _string_findings(
     feature: schema_pb2.Feature, view: FeatureView, domains: Domains
-) -> Iterator[Finding]:
+) -> Iterator[ReasonFound]:
     texts = view.strings
     if texts is None:
         return
@@ -251,7 +261,7 @@ def _string_findings(
         reason = Reason(
             Info.ENUM_TYPE_INVALID_UTF8, "Invalid UTF8 strings", description, "UTF-8", "other bytes"
         )
-        yield Finding(reason, clear_domain)
+        yield ReasonFound(reason, clear_domain)
         return
     allowed = domain_values(feature, domains)
     strange = texts.where(~in_domain(texts.values, allowed))
@@ -277,7 +287,7 @@ def _string_findings(
         f"one of {len(allowed)} values{least}",
         f"{named}{more}",
     )
-    yield Finding(reason, partial(_add_values, values=sorted(text for text, _ in ordered)))
+    yield ReasonFound(reason, partial(_add_values, values=sorted(text for text, _ in ordered)))
 
 
 def _add_values(feature: schema_pb2.Feature, domains: Domains, *, values: list[str]) -> None:
@@ -305,7 +315,7 @@ def _share(count: int, total: int) -> str:
     return "<1%" if percent < 1 else f"~{int(percent)}%"
 
 
-_FINDINGS_FOR_DOMAIN: dict[str | None, Callable[[Any, FeatureView, Any], Iterator[Finding]]] = {
+_FINDINGS_FOR_DOMAIN: dict[str | None, Callable[[Any, FeatureView, Any], Iterator[ReasonFound]]] = {
     "int_domain": _int_findings,
     "float_domain": _float_findings,
     "bool_domain": _bool_findings,

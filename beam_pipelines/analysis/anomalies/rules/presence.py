@@ -8,7 +8,7 @@ from functools import partial
 
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
-from beam_pipelines.analysis.anomalies.rules.reason import Finding, Info, Reason, deprecate
+from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason, ReasonFound, deprecate
 from beam_pipelines.analysis.statistics.view import FeatureView, Level
 from beam_pipelines.core.layout.schema_features import (
     TYPE_FOR_STATISTICS_TYPE,
@@ -47,28 +47,28 @@ def not_in_environment(name: str, environment: str) -> Reason:
     )
 
 
-def not_present() -> Finding:
+def not_present() -> ReasonFound:
     """Returns the finding about a required feature that has only nulls."""
     description = "The feature was not present in any examples."
     reason = Reason(
         Info.FEATURE_TYPE_NOT_PRESENT, "Column dropped", description, "values", "only nulls"
     )
-    return Finding(reason, deprecate)
+    return ReasonFound(reason, deprecate)
 
 
-def wrong_type(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Finding]:
+def wrong_type(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[ReasonFound]:
     """Yields the finding about a feature of another type than the schema's."""
     if TYPE_FOR_STATISTICS_TYPE[view.type] == feature.type:
         return
     expected, found = schema_pb2.FeatureType.Name(feature.type), _Feature.Type.Name(view.type)
     description = f"Expected data of type: {expected} but got {found}"
-    yield Finding(
+    yield ReasonFound(
         Reason(Info.UNEXPECTED_DATA_TYPE, "Unexpected data type", description, expected, found),
         deprecate,
     )
 
 
-def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Finding]:
+def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[ReasonFound]:
     """Yields findings about the number and share of rows with the feature."""
     presence = feature.presence
     if presence.HasField("min_count") and view.present < presence.min_count:
@@ -83,7 +83,7 @@ def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterato
             f"at least {presence.min_count:,} present",
             f"{view.present:,} present",
         )
-        yield Finding(reason, lower_count)
+        yield ReasonFound(reason, lower_count)
     share = view.fraction_present
     if presence.HasField("min_fraction") and share < presence.min_fraction:
 
@@ -97,10 +97,10 @@ def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterato
             f"at least {100 * presence.min_fraction:.6g}% of the rows",
             f"{100 * share:.6g}% of the rows ({view.missing:,} missing)",
         )
-        yield Finding(reason, lower_fraction)
+        yield ReasonFound(reason, lower_fraction)
 
 
-def valency_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Finding]:
+def valency_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[ReasonFound]:
     """Yields the findings about the number of values in a row.
 
     Checks ``value_count``, ``value_counts`` and ``shape``.
@@ -132,7 +132,7 @@ def valency_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator
         yield from _shape_findings(feature, view)
 
 
-def _nested_mismatch(description: str, expected: str, view: FeatureView) -> Finding:
+def _nested_mismatch(description: str, expected: str, view: FeatureView) -> ReasonFound:
     def clear(feature: schema_pb2.Feature, _: Domains) -> None:
         feature.ClearField("shape_type")
 
@@ -144,12 +144,12 @@ def _nested_mismatch(description: str, expected: str, view: FeatureView) -> Find
         f"{expected} of lists",
         levels,
     )
-    return Finding(reason, clear)
+    return ReasonFound(reason, clear)
 
 
 def _count_findings(
     count: schema_pb2.ValueCount, found: Level, level: int | None
-) -> Iterator[Finding]:
+) -> Iterator[ReasonFound]:
     where = "." if level is None else f" at nestedness level {level}."
     if count.HasField("min") and found.min_values < count.min:
         reason = Reason(
@@ -159,7 +159,7 @@ def _count_findings(
             f"at least {count.min} values",
             f"{found.min_values} values",
         )
-        yield Finding(reason, partial(_widen_count, level=level, minimum=found.min_values))
+        yield ReasonFound(reason, partial(_widen_count, level=level, minimum=found.min_values))
     if count.HasField("max") and found.max_values > count.max:
         reason = Reason(
             Info.FEATURE_TYPE_HIGH_NUMBER_VALUES,
@@ -168,7 +168,7 @@ def _count_findings(
             f"at most {count.max} values",
             f"{found.max_values} values",
         )
-        yield Finding(reason, partial(_widen_count, level=level, maximum=found.max_values))
+        yield ReasonFound(reason, partial(_widen_count, level=level, maximum=found.max_values))
 
 
 def _widen_count(
@@ -188,7 +188,7 @@ def _widen_count(
         count.max = maximum
 
 
-def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Finding]:
+def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[ReasonFound]:
     size = math.prod(dimension.size for dimension in feature.shape.dim)
     found = math.prod(level.min_values for level in view.levels)
     is_fixed = all(
@@ -219,13 +219,13 @@ def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
         feature.ClearField("shape")
 
     expected = f"{size} value{'s' * (size != 1)} in every row"
-    yield Finding(
+    yield ReasonFound(
         Reason(Info.INVALID_FEATURE_SHAPE, "Feature shape dropped", description, expected, shown),
         clear,
     )
 
 
-def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Finding]:
+def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[ReasonFound]:
     """Yields the findings about the number of distinct values.
 
     As in TFDV, only texts are counted.
@@ -250,7 +250,7 @@ def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
             "a text feature",
             "numbers or bytes",
         )
-        yield Finding(reason, clear)
+        yield ReasonFound(reason, clear)
         return
     unique = view.texts.unique
 
@@ -264,13 +264,13 @@ def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
     if limits.HasField("min") and unique < limits.min:
         description = f"Expected at least {limits.min} unique values but found only {unique}."
         short, expected = "Low number of unique values", f"at least {limits.min:,} distinct values"
-        yield Finding(
+        yield ReasonFound(
             Reason(Info.FEATURE_TYPE_LOW_UNIQUE, short, description, expected, f"{unique:,}"), widen
         )
     if limits.HasField("max") and unique > limits.max:
         description = f"Expected no more than {limits.max} unique values but found {unique}."
         short, expected = "High number of unique values", f"at most {limits.max:,} distinct values"
-        yield Finding(
+        yield ReasonFound(
             Reason(Info.FEATURE_TYPE_HIGH_UNIQUE, short, description, expected, f"{unique:,}"),
             widen,
         )

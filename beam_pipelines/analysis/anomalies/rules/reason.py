@@ -33,7 +33,7 @@ class Reason(NamedTuple):
     is_accepted: bool = False
 
 
-class Finding(NamedTuple):
+class ReasonFound(NamedTuple):
     """A reason, and the change that TFDV's ``update_schema`` makes for it.
 
     Attributes:

@@ -11,9 +11,9 @@ from functools import partial
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies.rules.reason import (
-    Finding,
     Info,
     Reason,
+    ReasonFound,
     clear_domain,
     deprecate,
 )
@@ -38,7 +38,7 @@ _TYPES_FOR_DOMAIN = {
 
 def corrected(
     feature: schema_pb2.Feature, domains: Domains
-) -> tuple[schema_pb2.Feature, list[Finding]]:
+) -> tuple[schema_pb2.Feature, list[ReasonFound]]:
     """Returns a feature without its contradictions, and their findings.
 
     It is a copy. Without it, one contradiction would be found again as an anomaly of the data.
@@ -52,7 +52,7 @@ def corrected(
     return copy, findings
 
 
-def _findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[Finding]:
+def _findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[ReasonFound]:
     """Yields the findings in order.
 
     The caller widens the feature by each before it takes the next.
@@ -64,7 +64,7 @@ def _findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[Finding
             short = "unspecified type: inferring the type to be BYTES, given the domain specified."
             widen = _set_bytes
         expected = "a type: INT, FLOAT or BYTES"
-        yield Finding(_reason(Info.FEATURE_MISSING_TYPE, short, expected, "none"), widen)
+        yield ReasonFound(_reason(Info.FEATURE_MISSING_TYPE, short, expected, "none"), widen)
         if widen is deprecate:
             return
     yield from _presence_findings(feature)
@@ -76,7 +76,7 @@ def _set_bytes(feature: schema_pb2.Feature, _: Domains) -> None:
     feature.type = schema_pb2.BYTES
 
 
-def _presence_findings(feature: schema_pb2.Feature) -> Iterator[Finding]:
+def _presence_findings(feature: schema_pb2.Feature) -> Iterator[ReasonFound]:
     def clear(feature: schema_pb2.Feature, _: Domains) -> None:
         feature.presence.ClearField("min_fraction")
 
@@ -87,10 +87,10 @@ def _presence_findings(feature: schema_pb2.Feature) -> Iterator[Finding]:
     expected, found = "min_fraction from 0 to 1", f"{fraction:g}"
     if fraction < 0:
         short = "min_fraction should not be negative: clear is equal to zero"
-        yield Finding(_reason(_INVALID, short, expected, found), clear)
+        yield ReasonFound(_reason(_INVALID, short, expected, found), clear)
     if fraction > 1:
         short = "min_fraction should not greater than 1"
-        yield Finding(_reason(_INVALID, short, expected, found), set_one)
+        yield ReasonFound(_reason(_INVALID, short, expected, found), set_one)
 
 
 def _counts(feature: schema_pb2.Feature) -> list[tuple[str, schema_pb2.ValueCount]]:
@@ -99,7 +99,7 @@ def _counts(feature: schema_pb2.Feature) -> list[tuple[str, schema_pb2.ValueCoun
     return [("ValueCount", feature.value_count), *levels]
 
 
-def _count_findings(feature: schema_pb2.Feature) -> Iterator[Finding]:
+def _count_findings(feature: schema_pb2.Feature) -> Iterator[ReasonFound]:
     def clear_min(feature: schema_pb2.Feature, _: Domains, *, place: int) -> None:
         _counts(feature)[place][1].ClearField("min")
 
@@ -115,18 +115,18 @@ def _count_findings(feature: schema_pb2.Feature) -> Iterator[Finding]:
             reason = _reason(
                 _INVALID, f"{name}.min should not be negative", "min from 0", str(count.min)
             )
-            yield Finding(reason, partial(clear_min, place=place))
+            yield ReasonFound(reason, partial(clear_min, place=place))
         if count.HasField("max") and count.max < count.min:
             short = f"{name}.max should not be less than min"
             reason = _reason(_INVALID, short, f"max from {count.min}", str(count.max))
-            yield Finding(reason, partial(raise_max, place=place))
+            yield ReasonFound(reason, partial(raise_max, place=place))
     sizes = [dimension.size for dimension in feature.shape.dim]
     if any(size <= 0 for size in sizes):
         short = "Shape.dim.size must be a positive integer"
-        yield Finding(_reason(_INVALID, short, "sizes above 0", str(sizes)), clear_shape)
+        yield ReasonFound(_reason(_INVALID, short, "sizes above 0", str(sizes)), clear_shape)
 
 
-def _domain_findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[Finding]:
+def _domain_findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[ReasonFound]:
     kind = feature.WhichOneof("domain_info")
     if feature.type not in _TYPES_FOR_DOMAIN.get(kind or "", _ALL_TYPES):
         type_ = schema_pb2.FeatureType.Name(feature.type)
@@ -137,12 +137,12 @@ def _domain_findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[
             f"a domain for {type_}",
             str(kind),
         )
-        yield Finding(reason, clear_domain)
+        yield ReasonFound(reason, clear_domain)
     elif kind == "domain" and feature.domain not in domains:
         short = f"missing domain: {feature.domain}"
         expected = f"a string_domain named '{feature.domain}'"
         reason = _reason(Info.INVALID_DOMAIN_SPECIFICATION, short, expected, "none")
-        yield Finding(reason, clear_domain)
+        yield ReasonFound(reason, clear_domain)
     values = list(feature.string_domain.value)
     if len(set(values)) < len(values):
         repeats = ", ".join(value for place, value in enumerate(values) if value in values[:place])
@@ -153,14 +153,14 @@ def _domain_findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[
             "every value once",
             repeats,
         )
-        yield Finding(reason, _keep_first_values)
+        yield ReasonFound(reason, _keep_first_values)
     kind = feature.WhichOneof("domain_info")
     if feature.HasField("distribution_constraints") and kind not in ("domain", "string_domain"):
         short = "distribution constraints require domain or string domain."
         if kind is not None:
             short = f"distribution constraints not supported for {_domain_word(kind)} domains."
         reason = _reason(_INVALID, short, "a domain of strings", kind or "no domain")
-        yield Finding(reason, _clear_constraints)
+        yield ReasonFound(reason, _clear_constraints)
 
 
 def _keep_first_values(feature: schema_pb2.Feature, _: Domains) -> None:
