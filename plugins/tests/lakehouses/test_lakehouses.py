@@ -39,8 +39,7 @@ def numbers(*outputs: Path) -> list[int]:
 
 def snapshot(output: Path) -> dict[str, Any]:
     """Returns the snapshot in a dataset's manifest."""
-    found = read_manifest(str(output)).sources["trips"].snapshot
-    assert found is not None
+    found: dict[str, Any] = to_json(read_manifest(str(output)).sources["trips"].snapshot)
     return found
 
 
