@@ -440,7 +440,7 @@ def test_a_dataset_of_class_folders(tmp_path):
     written = write_digits(tmp_path / "photos", 120, ("png", "jpeg"))
     manifest = converted(tmp_path, f"{RECIPE}split: {{train: 0.8, eval: 0.2}}\n")
     names = sorted(DIGIT_NAMES)
-    assert manifest.labels == {"image/class/label": names}
+    assert manifest.labels == {"image/class/label": tuple(names)}
     assert (tmp_path / "out" / "labels.txt").read_text() == "".join(
         f"{i}:{name}\n" for i, name in enumerate(names)
     )
