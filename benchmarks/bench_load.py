@@ -23,6 +23,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf
 
+import beam_pipelines as bp
 import criteo_like
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.dataset import loader
@@ -50,7 +51,7 @@ class Way(NamedTuple):
 
 def ways(folder: str, batch_size: int) -> list[Way]:
     """Returns what is compared."""
-    info = loader.info(folder)
+    info = bp.info(folder)
     spec, train = info.feature_spec(), info.split("train")
     paths, rows = [shard.path for shard in train.shards], train.rows
     cores = os.cpu_count() or 1

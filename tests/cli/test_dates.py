@@ -15,6 +15,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.dataset import loader
 from beam_pipelines.recipe import path_dates
@@ -333,7 +334,7 @@ def test_days_are_loaded_together(encoded: Path) -> None:
     days_ = [encoded / "out" / "2026-11-30", encoded / "out" / "2026-12-01"]
     assert rows(days_) == sorted(rows(days_[0]) + rows(days_[1]))
     assert rows(days_[:1]) == rows(days_[0])
-    info = loader.info(days_)
+    info = bp.info(days_)
     assert (info.split("train").rows, len(info.split("train").shards)) == (130, 4)
     batches = loader.load([str(day) for day in days_], batch_size=50, seed=1)
     assert len(batches) == info.steps_per_epoch(batch_size=50) == 3
@@ -358,11 +359,12 @@ def test_days_that_do_not_go_together(encoded, tmp_path, monkeypatch):
         match=r"anew: found other encodings than in .*2026-11-30, .*beam-pipelines transform",
     ):
         loader.load([first, encoded / "anew"])
-    assert {
-        name: one.rows for name, one in loader.info([first, encoded / "file"]).splits.items()
-    } == {"train": 70, "test": 60}
+    assert {name: one.rows for name, one in bp.info([first, encoded / "file"]).splits.items()} == {
+        "train": 70,
+        "test": 60,
+    }
     with pytest.raises(ValueError, match="found an empty list"):
-        loader.info([])
+        bp.info([])
     changed = manifest(later)
     for key, value, message in (
         ("label", "price", "copy: found the label price, expected clicked as in"),

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform.tf_metadata import schema_utils
 
+import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset import info, loader
 from tests.reader.indexed import add_index
@@ -159,7 +160,7 @@ def test_drop_remainder_makes_all_batches_alike(folder):
     batches = loader.load(folder, batch_size=8, drop_remainder=True, shuffle=False)
     assert batches.element_spec[0]["id"].shape == (8, 1)
     assert ids(batches) == list(range(48))
-    known = loader.info(folder)
+    known = bp.info(folder)
     assert known.steps_per_epoch(batch_size=8, drop_remainder=True) == len(batches) == 6
     assert known.steps_per_epoch("train", batch_size=8) == 7
 
@@ -226,7 +227,7 @@ def test_a_manifest_of_another_kind_is_refused(tmp_path, text, message):
     """A file that is no manifest, or a later one, is named."""
     (tmp_path / "dataset.json").write_text(text)
     with pytest.raises(DataError, match=f"dataset.json: {message}"):
-        loader.info(tmp_path)
+        bp.info(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +327,7 @@ def test_labels_are_those_of_the_labels_domain(tmp_path, feature, names):
         f'feature {{ name: "odd" {feature} }} string_domain {{ name: "animals" value: "bee" '
         f'value: "ant" }}'
     )
-    assert loader.info(write_dataset(tmp_path, schema=schema)).labels() == names
+    assert bp.info(write_dataset(tmp_path, schema=schema)).labels() == names
 
 
 def test_labels_are_those_that_the_source_knows(tmp_path):
@@ -335,7 +336,7 @@ def test_labels_are_those_that_the_source_knows(tmp_path):
     Names of another feature are not the label's.
     """
     folder = write_dataset(tmp_path, labels={"id": ["no", "yes"], "odd": ["even", "odd"]})
-    assert loader.info(folder).labels() == ("even", "odd")
+    assert bp.info(folder).labels() == ("even", "odd")
 
 
 def test_labels_are_the_tokens_of_the_labels_vocabulary(tmp_path):
@@ -356,7 +357,7 @@ def test_labels_are_the_tokens_of_the_labels_vocabulary(tmp_path):
     (tmp_path / "dataset.json").write_text(
         json.dumps(text | {"schema": "transform_graph/transformed_metadata/schema.pbtxt"})
     )
-    assert loader.info(folder).labels() == ("dog", "cat")
+    assert bp.info(folder).labels() == ("dog", "cat")
 
 
 UNDER_MIRRORED_STRATEGY = """

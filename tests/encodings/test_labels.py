@@ -12,7 +12,7 @@ from PIL import Image
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import RecipeProblems
-from beam_pipelines.dataset import contact_sheet, inspect, loader
+from beam_pipelines.dataset import contact_sheet, inspect
 from beam_pipelines.encodings.labels import label_files, labels_of_features
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.pipeline import convert
@@ -157,7 +157,7 @@ def test_a_dataset_tells_its_labels(tmp_path, folder, monkeypatch):
     assert (
         tmp_path / "out" / "labels" / "image-class-label.txt"
     ).read_text() == "0:cat\n1:dog\n2:eel\n"
-    assert loader.info(out).labels() == names
+    assert bp.info(out).labels() == names
     shown = "".join(inspect.inspect_examples(out, 3))
     assert all(f"({name})" in shown for name in (*names, *NAMES, "red", "blue"))
     features = bp.open(out).features
@@ -200,11 +200,11 @@ def test_two_maps_of_one_source(tmp_path: Path) -> None:
     assert (out / "labels" / "image-class-coarse-label.txt").read_text().splitlines()[
         1
     ] == "1:coarse_1"
-    assert loader.info(str(out)).labels_by_feature["image/class/coarse/label"] == image_sets.COARSE
+    assert bp.info(str(out)).labels_by_feature["image/class/coarse/label"] == image_sets.COARSE
     (tmp_path / "rows.csv").write_text("color\nred\nblue\n")
     text = "name: more\nsources: {more: rows.csv}\nlabel: color\nsplit: {train: 1.0}\n"
     plan = make_plan(parse_recipe(text, "recipe.yaml", str(tmp_path)))
     convert.convert(plan, str(out), overwrite=True, quiet=True)
     assert not (out / "labels").exists()
     assert not (out / "labels.txt").exists()
-    assert loader.info(str(out)).labels_by_feature == {}
+    assert bp.info(str(out)).labels_by_feature == {}

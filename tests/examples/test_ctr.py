@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
+import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.dataset import loader
 
@@ -191,8 +192,8 @@ def test_a_daily_run_adds_a_day(folder: Path) -> None:
     assert after == before
     second = json.loads((folder / "out" / DAYS[1] / "dataset.json").read_text())
     assert (second["date"], second["span"], second["counts"]["written"]) == (DAYS[1], 20779, 3000)
-    both = loader.info([first, folder / "out" / DAYS[1]])
-    assert both.split("train").rows == loader.info(first).split("train").rows + 3000
+    both = bp.info([first, folder / "out" / DAYS[1]])
+    assert both.split("train").rows == bp.info(first).split("train").rows + 3000
 
 
 def test_a_day_that_breaks_the_contract_stops(folder, repository, capsys):

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import beam_pipelines as bp
 from beam_pipelines.dataset import loader
 from tests.support.few_flights import convert, write_fewer_flights
 from tests.support.interrupted import run_until
@@ -118,11 +119,11 @@ def test_the_serving_graph_gives_the_features_of_the_shards(trained, repository)
     )
     example = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(example)
-    names = list(example.model_inputs(loader.info(trained.encoded)))
+    names = list(example.model_inputs(bp.info(trained.encoded)))
     graph = tf.saved_model.load(
         str(trained.encoded / "transform_graph" / "transform_fn")
     ).signatures["serving_default"]
-    shards = [shard.path for shard in loader.info(trained.raw).split("eval").shards]
+    shards = [shard.path for shard in bp.info(trained.raw).split("eval").shards]
     served = [graph(examples=rows) for rows in tf.data.TFRecordDataset(shards, "GZIP").batch(1000)]
     raw, encoded = (
         list(

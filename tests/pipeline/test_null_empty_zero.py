@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+import beam_pipelines as bp
 from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.verify import verify_dataset
@@ -113,7 +114,7 @@ def test_load(rows: tuple[Path, list[dict[str, Any]]]) -> None:
 def test_parsed_by_hand(rows: tuple[Path, list[dict[str, Any]]]) -> None:
     """TensorFlow's own function parses batches by the schema's specs to the same."""
     folder, expected = rows
-    info = loader.info(folder)
+    info = bp.info(folder)
     _, lists, _ = tf.io.parse_sequence_example(
         read_records(folder), info.feature_spec(), info.sequence_spec()
     )

@@ -423,8 +423,8 @@ def test_load_gives_ragged_batches(data: Path, lists: Path) -> None:
                 word.encode() for word in rows[key]["words"] or []
             ]
             assert features["prices"][place].numpy().tolist() == rows[key]["prices"]
-    assert set(loader.info(lists).sequence_spec()) == {"words", "prices", "ids"}
-    assert set(loader.info(lists).feature_spec()) == {"id", "label", "tags"}
+    assert set(bp.info(lists).sequence_spec()) == {"words", "prices", "ids"}
+    assert set(bp.info(lists).feature_spec()) == {"id", "label", "tags"}
 
 
 def test_load_keeps_null_steps(grouped: Path) -> None:

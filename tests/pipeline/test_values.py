@@ -23,6 +23,7 @@ import tensorflow as tf
 from hypothesis.extra import numpy as hnp
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
+import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.verify import verify_dataset
@@ -144,7 +145,7 @@ def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
         folder = Path(name)
         pq.write_table(table, folder / "d.parquet")
         converted(folder, recipe("d.parquet"))
-        info, serialized = loader.info(folder / "out"), read_records(folder / "out")
+        info, serialized = bp.info(folder / "out"), read_records(folder / "out")
 
         decoded = ExamplesToRecordBatchDecoder(info.schema().SerializeToString()).DecodeBatch(
             serialized
@@ -179,7 +180,7 @@ def test_null_empty_zero(tmp_path: Path) -> None:
     rows = [{"x": [1], "n": 1}, {"x": None, "n": None}, {"x": [], "n": 0}, {"x": [0], "n": 3}]
     (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
     converted(tmp_path, recipe("d.jsonl") + "derive: {x_missing: x IS NULL}\n")
-    info = loader.info(tmp_path / "out")
+    info = bp.info(tmp_path / "out")
     decoded = ExamplesToRecordBatchDecoder(info.schema().SerializeToString()).DecodeBatch(
         read_records(tmp_path / "out")
     )

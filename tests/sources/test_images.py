@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+import beam_pipelines as bp
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.core.layout.manifest import Manifest
@@ -446,7 +447,7 @@ def test_a_dataset_of_class_folders(tmp_path):
     )
     (entry,) = manifest.sources["digits"].files
     assert (entry.files, entry.bytes) == (120, sum(len(data) for _, data in written.values()))
-    info = loader.info(tmp_path / "out")
+    info = bp.info(tmp_path / "out")
     assert info.labels() == tuple(names)
     seen = {}
     for split in info.splits:

@@ -385,7 +385,7 @@ def convert(folder: Path, recipe: str) -> Any:
     parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
     convert_module.convert(make_plan(parsed), str(folder / "out"), quiet=True, overwrite=True)
     verify_dataset(str(folder / "out"))
-    return loader.info(folder / "out")
+    return bp.info(folder / "out")
 
 
 def dense(tensor: tf.SparseTensor) -> dict[tuple[int, ...], float]:

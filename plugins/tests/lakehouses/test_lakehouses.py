@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 import beam_pipelines as bp
+from beam_pipelines.core.layout.manifest import to_json
 from beam_pipelines.dataset.manifest import read_manifest
 from plugins.tests.support import delta_tables as delta
 from plugins.tests.support import iceberg_tables as iceberg
