@@ -191,8 +191,11 @@ def _file(file: write.ShardInfo | write.WrittenAlso) -> AlsoFile:
 
 
 def _source(plan: SourcePlan, counts: SourceCounts) -> ManifestSource:
-    source = plan.source
-    shown = {"columns": source.columns, **format_of(plan).found_of(source)}
+    found = None
+    if plan.decisions:
+        source = plan.source
+        shown = {"columns": source.columns, **format_of(plan).found_of(source)}
+        found = {name: value for name, value in shown.items() if value not in (None, {}, ())}
     return ManifestSource(
         format=plan.format,
         columns={field.name: _type_name(field.type) for field in plan.read_schema},
@@ -201,9 +204,7 @@ def _source(plan: SourcePlan, counts: SourceCounts) -> ManifestSource:
         rejected=counts.rejected,
         files=tuple(_files(plan, counts.fingerprints)),
         decisions=tuple(plan.decisions),
-        found={name: value for name, value in shown.items() if value not in (None, {}, ())}
-        if plan.decisions
-        else None,
+        found=found,
         partitions=tuple(plan.reader.names) if isinstance(plan.reader, Partitioned) else (),
         snapshot=plan.snapshot and ManifestSnapshot(**plan.snapshot._asdict()),
     )

@@ -156,22 +156,6 @@ def test_a_conversion_counts_the_rows_that_are_joined(tmp_path: pathlib.Path) ->
     assert late["counts"]["written"] == found["csv"][0]["counts"]["written"]
 
 
-def test_the_server_gets_the_first_part(tmp_path: pathlib.Path) -> None:
-    """``plan`` shows it; a table joined to itself has all rows."""
-    write_data(tmp_path)
-    recipe = SOURCES.replace(CSV, SQLITE)
-    recipe += "filter: price > 3 AND country = 'DE0'\n"
-    plan = plan_in(tmp_path, recipe)
-    assert 'WHERE (q."total" > 3' in " ".join(plan.base.decisions)
-    text = plan.describe()
-    assert "filter before the joins\n  price > 3\njoins" in text
-    assert "filter after the joins\n  country = 'DE0'" in text
-    itself = "join: [{source: orders, on: {id: user}, prefix: o_}]\nfilter: total > 3\n"
-    plan = plan_in(tmp_path, f"sources: {{orders: {{{SQLITE}}}}}\nfrom: orders\n{itself}")
-    assert conditions(plan) == ("total > 3", None)
-    assert "WHERE" not in " ".join(plan.base.decisions)
-
-
 def test_a_row_without_a_value_is_an_error_before_the_joins(tmp_path: pathlib.Path) -> None:
     """Its message has the part and the row; ``TRY_CAST`` mends it."""
     write_data(tmp_path)

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import json
 import os
+import pathlib
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.dataset import info as info_module
-from beam_pipelines.dataset import inspect, loader, manifest, verify
+from beam_pipelines.dataset import inspect, loader, verify
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
@@ -55,7 +56,7 @@ def original() -> tuple[str, dict[str, Any]]:
     ):
         status = main_module.run(["convert", recipe, "--output", folder, "--quiet"])
     require(status == 0, "manifest: no dataset to begin with")
-    return folder, manifest.read_manifest(folder)
+    return folder, json.loads(pathlib.Path(folder, MANIFEST).read_text())
 
 
 def run(data: bytes) -> None:
