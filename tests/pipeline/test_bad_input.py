@@ -208,7 +208,7 @@ def test_too_many_rejected_rows(format_, folder, capsys):
     [
         ('a,b\n1,x\n2,"y\n', "path: a.csv", "a.csv, line 3: found a quote that is never closed"),
         ("a,b,a\n1,2,3\n", "path: a.csv", "found the column name 'a' twice"),
-        (GOOD, "{path: a.csv, compression: gzip}", "found damaged gzip data"),
+        (GOOD, "{path: a.csv, compression: gzip}", "found no compression, expected gzip"),
     ],
 )
 def test_what_concerns_a_file_is_never_rejected(content, source, message, folder, capsys):

@@ -329,13 +329,13 @@ def test_an_input_that_changes_during_the_run_is_noticed(data, tmp_path, monkeyp
     """A base file that changes after its read fails the run."""
     source = tmp_path / "v.csv"
     source.write_text("a,b\n1,2\n3,4\n")
-    original = convert.check_anomalies
+    original = convert.first_pass_result.check_anomalies
 
     def change(*arguments: Any) -> Any:
         source.write_text("a,b\n1,2\n3,5\n")
         return original(*arguments)
 
-    monkeypatch.setattr(convert, "check_anomalies", change)
+    monkeypatch.setattr(convert.first_pass_result, "check_anomalies", change)
     recipe = "name: v\nsources: {v: {path: v.csv}}"
     with pytest.raises(DataError, match=r"v\.csv: the file changed during the run"):
         converted(tmp_path, tmp_path / "out", recipe=recipe)
@@ -347,13 +347,13 @@ def test_a_right_source_that_changes_during_the_run_is_noticed(data, tmp_path, m
     (tmp_path / "visits.csv").write_bytes((data / "visits.csv").read_bytes())
     users = tmp_path / "users.jsonl"
     users.write_bytes((data / "users.jsonl").read_bytes())
-    original = convert.check_anomalies
+    original = convert.first_pass_result.check_anomalies
 
     def change(*arguments: Any) -> Any:
         users.write_bytes((data / "users.jsonl").read_bytes().replace(b'"age": 1,', b'"age": 2,'))
         return original(*arguments)
 
-    monkeypatch.setattr(convert, "check_anomalies", change)
+    monkeypatch.setattr(convert.first_pass_result, "check_anomalies", change)
     with pytest.raises(DataError, match=r"users\.jsonl: the file changed during the run"):
         converted(tmp_path, tmp_path / "out")
     assert not (tmp_path / "out" / "dataset.json").exists()
