@@ -125,7 +125,7 @@ def decode_images(
     affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
     threads = len(affinity) or os.cpu_count() or 1
     shape = *image.size, image.channels
-    most = 2 * (PIL.Image.MAX_IMAGE_PIXELS or _ANY_PIXELS)
+    most = 2 * PIL.Image.MAX_IMAGE_PIXELS if PIL.Image.MAX_IMAGE_PIXELS else _ANY_PIXELS
     found = _native.decode_jpegs(contents, shape, image.crop, seed, epochs, most, threads)
     if found is None:
         pixels = np.empty((len(contents), *shape), np.uint8)
