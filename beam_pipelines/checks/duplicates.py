@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from beam_pipelines.checks.check import Check, Facts, RowsAgain, SelectedColumns
 from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
-from beam_pipelines.checks.meet import Drop, Meet, Way, repeats
+from beam_pipelines.checks.meet import Meet, RowDrop, Way, repeats
 from beam_pipelines.checks.near import NearColumn, plan_near, read_near
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.recipe.keys import recipe_key, section
@@ -94,12 +94,14 @@ class FindDuplicates(Check):
     def meets(self) -> tuple[Meet, ...]:
         near = self.rule.near
         if near is not None:
-            drop = Drop(self.name, "a near duplicate", near.column) if self.rule.drops else None
+            drop = RowDrop(self.name, "a near duplicate", near.column) if self.rule.drops else None
             return (Meet(EQUAL, self.columns, repeats, drop=drop, way=self.way),)
         by = self.rule.by
         has = f"the same {', '.join(by)}" if by else "the same values"
         reason = f"a duplicate: an earlier row has {has}"
-        drop = Drop(self.name, reason, by[0] if len(by) == 1 else "") if self.rule.drops else None
+        drop = (
+            RowDrop(self.name, reason, by[0] if len(by) == 1 else "") if self.rule.drops else None
+        )
         return (Meet(EQUAL, self.columns, repeats, drop=drop),)
 
     @property

@@ -29,7 +29,7 @@ Pairs = npt.NDArray[np.int64]
 Decide = Callable[[npt.NDArray[Any]], Pairs]
 
 
-class Drop(NamedTuple):
+class RowDrop(NamedTuple):
     """Which check leaves a row out, why, and its column if any."""
 
     check: str
@@ -86,7 +86,7 @@ class Meet(NamedTuple):
     decide: Decide
     skips_null: bool = False
     has_splits: bool = False
-    drop: Drop | None = None
+    drop: RowDrop | None = None
     way: Way | None = None
 
 

@@ -19,7 +19,7 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.kinds.cast import Cast
 from beam_pipelines.encodings.kinds.clip import Clip
-from beam_pipelines.encodings.kinds.column import SameColumn
+from beam_pipelines.encodings.kinds.column import Column
 from beam_pipelines.encodings.plan import Chain, EncodePlan, Step, needs_fit
 from beam_pipelines.encodings.values import check_range, flattened, narrowed
 from beam_pipelines.recipe.text.yaml_text import yaml_text
@@ -145,7 +145,7 @@ def rounded_ids(plan: EncodePlan) -> dict[str, pa.DataType]:
 
 def _keeps(step: Step) -> bool:
     """Whether a step keeps the integers of a column."""
-    return step.encoding.fills or isinstance(step.encoding, SameColumn | Clip)
+    return step.encoding.fills or isinstance(step.encoding, Column | Clip)
 
 
 def needed(plan: EncodePlan, names: Collection[str]) -> tuple[list[Chain], set[str]]:

@@ -19,7 +19,7 @@ from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.encodings import ENCODING_FOR_KIND, Encoding, Feature, Fitted
 from beam_pipelines.encodings.analyzers import Moments, Quantiles
 from beam_pipelines.encodings.encoding import Fixed
-from beam_pipelines.encodings.kinds.column import DropFeature, SameColumn
+from beam_pipelines.encodings.kinds.column import Column, Drop
 from beam_pipelines.recipe.model import Fit, Recipe
 from beam_pipelines.recipe.output import Floats
 
@@ -338,7 +338,7 @@ class _Planner:
     def add(self, name: str, encodings: list[tuple[str, Encoding]]) -> None:
         """Adds an entry's chain, or one chain for each of its parts."""
         first = encodings[0][1]
-        if isinstance(first, DropFeature):
+        if isinstance(first, Drop):
             self._drop(name, encodings)
             return
         inputs = first.inputs or (name,)
@@ -357,7 +357,7 @@ class _Planner:
                     "values or lists of them: no encoding takes the steps of a feature list that "
                     "are lists.",
                 )
-        chain = encodings[1:] if isinstance(first, SameColumn) else encodings
+        chain = encodings[1:] if isinstance(first, Column) else encodings
         for kind, encoding in chain[:-1]:
             if "" not in encoding.parts():
                 unknown.append(kind)
@@ -394,7 +394,7 @@ class _Planner:
         ]
         steps: list[Step] = []
         for index, (kind, encoding) in enumerate(encodings):
-            if index and (encoding.inputs or isinstance(encoding, DropFeature)):
+            if index and (encoding.inputs or isinstance(encoding, Drop)):
                 self._wrong(
                     entry, f"{kind}: found it inside a chain, expected it as the first step."
                 )

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.checks.check import Check
-from beam_pipelines.checks.meet import HASH, Drop, Meet, Meeting, Pairs, hash_name
+from beam_pipelines.checks.meet import HASH, Meet, Meeting, Pairs, RowDrop, hash_name
 from beam_pipelines.core.arrow.ipc import unpack
 from beam_pipelines.core.chunks import LEFT_OUT, PLACE, ROW, Chunk, Rejected, add_counts
 from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
@@ -278,7 +278,7 @@ class RowDropper:
 class _Drop:
     """Yields the chunks of a range without repeated rows, in order."""
 
-    def __init__(self, drop: Drop, base: SourcePlan) -> None:
+    def __init__(self, drop: RowDrop, base: SourcePlan) -> None:
         self._reason = drop.reason
         self._dropper = RowDropper(drop.check, base, drop.column)
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.checks.meet import Drop, Meet, hash_name, hash_values, repeats
+from beam_pipelines.checks.meet import Meet, RowDrop, hash_name, hash_values, repeats
 from beam_pipelines.core.chunks import ROW, Chunk, Rejected
 from beam_pipelines.transforms import equal_rows
 from beam_pipelines.transforms.equal_rows import decide, send_hashes, send_places
@@ -36,7 +36,7 @@ def kept(chunks: list[Chunk], partitions: int) -> list[Chunk]:
         if any(number in message.payloads for message in hashes)
     ]
     places += [equal_rows._send_chunk(chunk, hash_name("m"), True) for chunk in chunks]
-    drop = equal_rows._Drop(Drop("duplicates", "", ""), None)
+    drop = equal_rows._Drop(RowDrop("duplicates", "", ""), None)
     drop._dropper = _Dropper("duplicates", None, "")
     ranges = sorted({chunk.range_number for chunk in chunks})
     return [chunk for number in ranges for chunk in drop(received(places, number))]

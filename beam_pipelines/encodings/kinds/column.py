@@ -36,7 +36,7 @@ class _Unchanged(Fixed):
 
 
 @dataclasses.dataclass(frozen=True)
-class SameColumn(_Unchanged):
+class Column(_Unchanged):
     """Takes a column unchanged.
 
     Attributes:
@@ -48,7 +48,7 @@ class SameColumn(_Unchanged):
     elementwise = True
 
     @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> SameColumn:
+    def of(cls, parameters: Mapping[str, Any]) -> Column:
         """Takes the column's name: ``{column: dest}``."""
         expected = "a column's name, as in {column: dest}"
         check_parameters(parameters, {"value": expected})
@@ -56,5 +56,5 @@ class SameColumn(_Unchanged):
 
 
 @dataclasses.dataclass(frozen=True)
-class DropFeature(_Unchanged):
+class Drop(_Unchanged):
     """Leaves a feature out of the examples; only the plan uses it."""

@@ -10,7 +10,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 
-from beam_pipelines.checks.meet import Drop, Meeting
+from beam_pipelines.checks.meet import Meeting, RowDrop
 from beam_pipelines.core.arrow.ipc import unpack
 from beam_pipelines.core.chunks import PLACE, Chunk
 from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
@@ -101,7 +101,7 @@ def _find(received: Received, rule: NearRule) -> Iterator[Met]:
 class _DropNear:
     """Yields the chunks of a range without near rows, in order."""
 
-    def __init__(self, rule: NearRule, base: SourcePlan, drop: Drop) -> None:
+    def __init__(self, rule: NearRule, base: SourcePlan, drop: RowDrop) -> None:
         self._rule = rule
         self._reason = drop.reason
         self._dropper = RowDropper(drop.check, base, drop.column)
@@ -133,7 +133,7 @@ class MeetNear(beam.PTransform):
     """
 
     rule: NearRule
-    drop: Drop | None
+    drop: RowDrop | None
     meeting: Meeting
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> dict[str, beam.PCollection[Any]]:

@@ -20,7 +20,7 @@ from beam_pipelines.encodings.formula import Formula
 from beam_pipelines.encodings.kinds.bag_of_words import FittedBagOfWords, FittedTfIdf
 from beam_pipelines.encodings.kinds.cast import _RANGES, Cast
 from beam_pipelines.encodings.kinds.clip import Clip
-from beam_pipelines.encodings.kinds.column import SameColumn
+from beam_pipelines.encodings.kinds.column import Column
 from beam_pipelines.encodings.kinds.cross import Cross
 from beam_pipelines.encodings.kinds.cyclic import Cyclic
 from beam_pipelines.encodings.kinds.date_parts import DateParts
@@ -116,7 +116,7 @@ def _clip(fitted: Clip, *columns: OnnxColumn) -> GraphValue:
 
 
 @to_onnx.register
-def _column(fitted: SameColumn, *columns: OnnxColumn) -> GraphValue:
+def _column(fitted: Column, *columns: OnnxColumn) -> GraphValue:
     """Returns the values."""
     return columns[0].values
 

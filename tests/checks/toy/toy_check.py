@@ -8,7 +8,7 @@ import numpy as np
 
 from beam_pipelines.checks.check import Check
 from beam_pipelines.checks.finding import Finding
-from beam_pipelines.checks.meet import Drop, Meet, later_splits, repeats
+from beam_pipelines.checks.meet import Meet, RowDrop, later_splits, repeats
 from beam_pipelines.core.places import MOST_PLACES, Place
 from beam_pipelines.recipe.values import read_text
 
@@ -70,7 +70,7 @@ class NoTwins(_OfColumn):
 
     @property
     def meets(self):
-        drop = Drop(self.name, "a twin", self.column)
+        drop = RowDrop(self.name, "a twin", self.column)
         return (Meet(self.name, (self.column,), repeats, True, drop=drop),)
 
     def judge(self, facts, rows):  # noqa: ARG002 - as in the base class
