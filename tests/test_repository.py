@@ -248,16 +248,6 @@ def test_every_test_says_what_it_shows():
     assert silent == []
 
 
-def test_modules_stay_small():
-    """Modules of the package have at most 500 lines: one idea each."""
-    long = {
-        name: count
-        for name, text in python_files("beam_pipelines/")
-        if (count := len(text.splitlines())) > 500
-    }
-    assert long == {}
-
-
 def test_constraints_pin_every_requirement():
     """Constraints pin every requirement.
 
