@@ -1,4 +1,4 @@
-"""Bounds of the code's size: a change that passes one takes something away."""
+"""Bounds of the size of the code, which changes keep."""
 
 from __future__ import annotations
 
