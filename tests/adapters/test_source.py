@@ -135,8 +135,8 @@ def test_loads_no_tensorflow_and_no_beam(folder):
     """The module that adapters share imports neither TensorFlow nor Beam."""
     code = f"""
 import sys
-from beam_pipelines.adapters.source import Portion, Source
-assert sum(len(batch["id"]) for batch in Portion(Source({folder!r}, None, {{}}), 0)) == {ROWS}
+from beam_pipelines.adapters.source import Portion, ReaderSource
+assert sum(len(batch["id"]) for batch in Portion(ReaderSource({folder!r}, None, {{}}), 0)) == {ROWS}
 found = {{name.partition(".")[0] for name in sys.modules}}
 assert not found & {{"tensorflow", "apache_beam", "tfx_bsl", "torch", "keras"}}, found
 """
