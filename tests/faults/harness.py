@@ -195,7 +195,8 @@ class Workshop:
             "folder": str(folder),
             "arguments": arguments,
             "notes": str(notes),
-            "environment": {"TMPDIR": str(temporary)},
+            # TensorFlow's autograph would leave compiled functions in the temporary folder.
+            "environment": {"TMPDIR": str(temporary), "PYTHONDONTWRITEBYTECODE": "1"},
             "obeys_permissions": obeys_permissions,
             "faults": [
                 {**fault, "counter": str(notes / f"count{number}")}

@@ -75,6 +75,7 @@ def _command(request: dict[str, Any], begun: int) -> NoReturn:
     os.setsid()
     os.chdir(request["folder"])
     os.environ.update(request["environment"])
+    sys.dont_write_bytecode = True
     tempfile.tempdir = None
     for number, name in enumerate(
         ("/dev/null", f"{request['notes']}/out", f"{request['notes']}/err")
