@@ -149,7 +149,7 @@ def _names(folder: str, known: Collection[str], wishes: Wishes) -> list[str]:
 
 
 def _feature(
-    folder: str, feature: schema_pb2.ReadFeature, is_list: bool, is_several: bool, wishes: Wishes
+    folder: str, feature: schema_pb2.Feature, is_list: bool, is_several: bool, wishes: Wishes
 ) -> ReadFeature:
     name = feature.name
     if feature.type not in _TYPES:

@@ -144,7 +144,7 @@ def _parquet(folder: str, manifest: Manifest) -> pa.Schema | None:
 
 
 def _feature(
-    feature: schema_pb2.FeatureFacts,
+    feature: schema_pb2.Feature,
     columns: Mapping[str, str],
     labels: Mapping[str, tuple[str, ...]],
     numbers: Mapping[str, Numbers],

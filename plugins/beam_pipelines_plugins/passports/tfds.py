@@ -1,7 +1,7 @@
 """The files that let TensorFlow Datasets open a dataset.
 
 ``tfds.builder_from_directory(folder)`` reads ``dataset_info.json`` and ``features.json``, the JSON
-forms of its protos ``DatasetInfo`` and ``FeatureFacts``, and the names of class labels.
+forms of its protos ``DatasetInfo`` and ``Feature``, and the names of class labels.
 """
 
 from __future__ import annotations
