@@ -69,7 +69,7 @@ class FoundRow(Protocol):
         """The values that were asked for."""
 
 
-class RowsAgain(Protocol):
+class RowReader(Protocol):
     """Reads rows again by their places."""
 
     @property
@@ -207,5 +207,5 @@ class Check(abc.ABC):
         yield from ()
 
     @abc.abstractmethod
-    def judge(self, facts: Facts, rows: RowsAgain) -> Iterable[Finding]:
+    def judge(self, facts: Facts, rows: RowReader) -> Iterable[Finding]:
         """Yields the findings."""

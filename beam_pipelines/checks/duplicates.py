@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from beam_pipelines.checks.check import Check, Facts, RowsAgain, SelectedColumns
+from beam_pipelines.checks.check import Check, Facts, RowReader, SelectedColumns
 from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
 from beam_pipelines.checks.meet import Meet, RowDrop, Way, repeats
 from beam_pipelines.checks.near import NearColumn, plan_near, read_near
@@ -108,7 +108,7 @@ class FindDuplicates(Check):
     def sees(self) -> tuple[str, ...]:
         return self.columns
 
-    def judge(self, facts: Facts, rows: RowsAgain) -> Iterator[Finding]:
+    def judge(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
         rule, near, found = self.rule, self.rule.near, facts.repeats(EQUAL)
         pairs = rows.pairs_of(found.pairs)
         compared: dict[str, Any] = {"by": list(rule.by) or ROWS}

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.checks.check import Check, CheckError, Facts, RowsAgain, SelectedColumns
+from beam_pipelines.checks.check import Check, CheckError, Facts, RowReader, SelectedColumns
 from beam_pipelines.checks.expectations import Expectation, read_expectations
 from beam_pipelines.checks.finding import Finding
 from beam_pipelines.checks.meet import Meet, repeats
@@ -148,7 +148,7 @@ class Expect(Check):
                         )
                         yield Problem(("expect", index, "column"), message)
 
-    def judge(self, facts: Facts, rows: RowsAgain) -> Iterator[Finding]:
+    def judge(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
         found = [facts.repeats(meet.name) for meet in self.meets]
         for (rule, condition), judged in zip(
             self.expected, judge(self.expected, facts.pieces, facts.rows, found), strict=True

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.checks.check import Check, Facts, RowsAgain, SelectedColumns
+from beam_pipelines.checks.check import Check, Facts, RowReader, SelectedColumns
 from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
 from beam_pipelines.checks.meet import Meet, Way, later_splits
 from beam_pipelines.checks.near import NearColumn, plan_near, read_near
@@ -241,7 +241,7 @@ class FindLeaks(Check):
             )
             yield Problem((self.name, "time"), message)
 
-    def judge(self, facts: Facts, rows: RowsAgain) -> Iterator[Finding]:
+    def judge(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
         yield from self._of_rows(facts, rows)
         yield from self._of_times(facts, rows)
         yield from self._of_features(facts)
@@ -257,7 +257,7 @@ class FindLeaks(Check):
         hint = f"{_HINTS[kind]}, or take 'leaks: warn'."
         return Finding(self.rule.action, line, hint, {"what": kind, **data}, listed)
 
-    def _of_rows(self, facts: Facts, rows: RowsAgain) -> Iterator[Finding]:
+    def _of_rows(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
         """Yields equal rows and entities of several splits."""
         names, near, entity = tuple(facts.splits), self.rule.near, ", ".join(self.rule.entity)
         has, like, data = "are also", "the values of", dict[str, Any]()
@@ -283,7 +283,7 @@ class FindLeaks(Check):
                 listed = listed_pairs(rows.source, pairs, reasons, split=own)
                 yield self._finding(ROWS if kind == _ENTITY else kind, line, entry, listed)
 
-    def _of_times(self, facts: Facts, rows: RowsAgain) -> Iterator[Finding]:
+    def _of_times(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
         """Yields splits with rows later than one below them."""
         names, times = tuple(facts.splits), merge_times(facts.of_splits)
         for split, later in itertools.combinations(range(len(names)), 2):

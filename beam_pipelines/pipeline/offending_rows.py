@@ -146,7 +146,7 @@ def find_bad_row(plan: Plan, message: str) -> str:
     return ""
 
 
-class RowFound(NamedTuple):
+class OffendingRow(NamedTuple):
     """The place of a row in its file, and some values."""
 
     position: Position
@@ -240,14 +240,14 @@ class RangeReader(RowChain):
                 return found[0]
         return ""
 
-    def rows_of(self, places: Iterable[Place], columns: Sequence[str]) -> list[RowFound]:
+    def rows_of(self, places: Iterable[Place], columns: Sequence[str]) -> list[OffendingRow]:
         """Returns rows by their places after selection, in order.
 
         Args:
           places: of rows.
           columns: whose values are shown.
         """
-        found: dict[Place, RowFound] = {}
+        found: dict[Place, OffendingRow] = {}
         ordered = sorted(set(places))
         for number, own in itertools.groupby(ordered, key=lambda place: place.range_number):
             found.update(self._rows_of_range(number, list(own), columns))
@@ -270,7 +270,7 @@ class RangeReader(RowChain):
 
     def _rows_of_range(
         self, number: int, places: Sequence[Place], columns: Sequence[str]
-    ) -> dict[Place, RowFound]:
+    ) -> dict[Place, OffendingRow]:
         values: dict[Place, tuple[int, dict[str, Any]]] = {}
         for chunk in self.select(self.plan.base.ranges[number]):
             for place in places:
@@ -280,4 +280,6 @@ class RangeReader(RowChain):
                     values[place] = row.column(ROW)[0].as_py(), shown
         rows = sorted({row for row, _ in values.values()})
         positions = dict(zip(rows, self.positions.find(number, rows), strict=True))
-        return {place: RowFound(positions[row], shown) for place, (row, shown) in values.items()}
+        return {
+            place: OffendingRow(positions[row], shown) for place, (row, shown) in values.items()
+        }

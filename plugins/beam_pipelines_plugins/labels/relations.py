@@ -26,7 +26,7 @@ _Floats = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]
 
 
-class RowsOfValues(NamedTuple):
+class ValueBucket(NamedTuple):
     """The rows with some values of a column.
 
     Attributes:
@@ -55,7 +55,7 @@ class Relation(NamedTuple):
 
     bits: float
     share: float
-    buckets: tuple[RowsOfValues, ...]
+    buckets: tuple[ValueBucket, ...]
 
 
 class Label:
@@ -126,7 +126,7 @@ class Label:
 
     def _rates(
         self, codes: _Ints, names: Sequence[str], table: _Floats, weights: _Floats
-    ) -> Iterator[RowsOfValues]:
+    ) -> Iterator[ValueBucket]:
         rows = table.sum(axis=1)
         sums = np.bincount(codes, weights * self.numbers, len(names))
         for place, name in enumerate(names):
@@ -136,9 +136,9 @@ class Label:
             if self.kind == "class":
                 best = int(table[place].argmax())
                 rate = float(table[place, best] / rows[place])
-                yield RowsOfValues(name, share, rate, self.classes[best])
+                yield ValueBucket(name, share, rate, self.classes[best])
             else:
-                yield RowsOfValues(name, share, float(sums[place] / rows[place]))
+                yield ValueBucket(name, share, float(sums[place] / rows[place]))
 
 
 def can_be_label(kind: pa.DataType) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.checks.check import Check, Facts, RowsAgain, SelectedColumns
+from beam_pipelines.checks.check import Check, Facts, RowReader, SelectedColumns
 from beam_pipelines.checks.finding import Finding
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.core.places import Place
@@ -155,7 +155,7 @@ class FindPersonal(Check):
     def piece(self, rows: pa.RecordBatch) -> Any:
         return scan_batch(rows.select(self.columns)) if self.columns else ()
 
-    def judge(self, facts: Facts, rows: RowsAgain) -> Iterator[Finding]:
+    def judge(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
         found = find_personal(facts.pieces, facts.rows)
         located = rows.rows_of([each.place for each in found], ())
         names = ", ".join(dict.fromkeys(each.column for each in found))
