@@ -204,15 +204,14 @@ def convert(
       RecipeError: the output exists already, or is not a place for a dataset.
       DataError: the data do not match the recipe, or the run failed. No new dataset exists then.
     """
-    return run_conversion(
-        plan, RunOptions(output, overwrite, resume, beam_options, quiet, exchange)
-    )
+    options = RunOptions(output, overwrite, resume, beam_options, quiet, exchange)
+    run_conversion(plan, options)
+    return read_manifest(options.output)
 
 
-def run_conversion(plan: Plan, options: RunOptions) -> Manifest:
+def run_conversion(plan: Plan, options: RunOptions) -> None:
     """Converts like ``convert``, with the settings as one value."""
     _run("Convert", Conversion, plan, options)
-    return read_manifest(options.output)
 
 
 def submit(plan: Plan, options: RunOptions) -> str:
