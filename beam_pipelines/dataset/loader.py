@@ -94,7 +94,7 @@ def load(
         "rank": shard[0],
         "world_size": shard[1],
     }
-    if dataset.manifest.get("record") == "raw":
+    if dataset.record == "raw":
         _check_no_features(dataset, features, label, raw)
         make_reader = functools.partial(
             dataset.batches, split, batch_size, as_="records", **options

@@ -57,6 +57,7 @@ class Dataset:
       folders: of all, in the order of their rows.
       splits: split -> number of rows, in the recipe's order.
       label: name of the label's feature, or ``None``.
+      record: ``example``, ``sequence_example`` or ``raw``.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Dataset:
             for name, found in one.fields.splits.items():
                 self.splits[name] = self.splits.get(name, 0) + found.rows
         self.label: str | None = self._first.fields.label
+        self.record: str = self._first.fields.record
 
     @functools.cached_property
     def manifest(self) -> dict[str, Any]:
@@ -113,7 +115,7 @@ class Dataset:
         """
         from beam_pipelines.opening.feature_info import describe_features
 
-        if self._first.fields.record == "raw":
+        if self.record == "raw":
             return {}
         read = self._first.files.read
         return describe_features(read, mask(self.folder), self._first.fields, self.schema)
@@ -159,7 +161,7 @@ class Dataset:
         if not rows:
             return pa.table({})
         found = RowFinder(self._indexed(split)).find(rows)
-        if self._first.fields.record == "raw":
+        if self.record == "raw":
             records = parse_rows(found, [], "records")[RECORD].cut(0, len(rows))
             return pa.table({RECORD: pa.array(records, pa.large_binary())})
         features = self._to_read(Wishes(), "numpy")
@@ -372,7 +374,7 @@ class Dataset:
                         "records, expected another kind. Leave it out."
                     )
             return []
-        if self._first.fields.record == "raw":
+        if self.record == "raw":
             raise DataError(
                 f"{self.folder}: found raw records, expected tf.Examples or tf.SequenceExamples. "
                 "Give as_='records', and parse them."
@@ -432,16 +434,14 @@ class Dataset:
         Raises:
           DataError: the records are no tf.Examples.
         """
-        record = self._first.fields.record
-        if record != "example":
-            kind = "raw records" if record == "raw" else "tf.SequenceExamples"
+        if self.record != "example":
+            kind = "raw records" if self.record == "raw" else "tf.SequenceExamples"
             raise DataError(
                 f"{self.folder}: found {kind}, expected tf.Examples, which is all that {reader} "
                 "takes. Take the serving graph, transform_graph/transform_fn."
             )
         if columns is None:
-            names = [feature.name for feature in self.schema.feature]
-            columns = [name for name in names if name != self.label]
+            columns = [one.name for one in self.schema.feature if one.name != self.label]
         return wanted_features(mask(self.folder), self.schema, (), Wishes(columns), "numpy")
 
     def _fitted(self, names: list[str], derives: bool) -> FittedPlan:
