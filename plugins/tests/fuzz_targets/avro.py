@@ -11,12 +11,10 @@ from typing import Any
 
 import fastavro
 
-from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import plan, planner
-from beam_pipelines.transforms import read
 from beam_pipelines_plugins.formats.avro_blocks import container, read_blocks, read_header
+from plugins.tests.support.whole_and_ranges import read_both
 from tests.fuzz import mutations, scratch
-from tests.fuzz.finding import explained, require
+from tests.fuzz.finding import require
 from tests.fuzz.target import Target
 
 HEAD = 1
@@ -50,21 +48,10 @@ def run(data: bytes) -> None:
     """Reads a file whole and in ranges; compares the rows with fastavro's."""
     size, text = data[:HEAD].ljust(HEAD, b"\0")[0] + 16, data[HEAD:]
     path = scratch.write("avro", "a.avro", text)
-
-    def call() -> Any:
-        planned = planner.plan_source(Source("s", (path,)), "")
-        return planned, read.read_table(planned, reject=False)[0]
-
-    found, _ = explained(call)
+    found = read_both(path, size)
     if found is None:
         return
-    planned, table = found
-    ranged = plan.cut_ranges(tuple(planned.files), True, size)
-    again, _ = explained(
-        lambda: read.read_table(
-            planned.__class__(**{**planned.__dict__, "ranges": ranged}), reject=False
-        )[0]
-    )
+    table, again, _ = found
     if again is not None:
         require(again.num_rows == table.num_rows, "avro: other rows in ranges")
     try:

@@ -8,16 +8,13 @@ from __future__ import annotations
 import functools
 import io
 import random
-from typing import Any
 
 import h5py
 import numpy as np
 
-from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import plan, planner
-from beam_pipelines.transforms import read
+from plugins.tests.support.whole_and_ranges import read_both
 from tests.fuzz import mutations, scratch
-from tests.fuzz.finding import explained, require
+from tests.fuzz.finding import require
 from tests.fuzz.target import Target
 
 HEAD = 1
@@ -28,21 +25,10 @@ def run(data: bytes) -> None:
     """Reads a file whole and in ranges; compares the rows."""
     size, body = 64 * (data[:HEAD].ljust(HEAD, b"\0")[0] + 1), data[HEAD:]
     path = scratch.write("hdf5", "a.h5", body)
-
-    def call() -> Any:
-        planned = planner.plan_source(Source("s", (path,)), "")
-        return planned, read.read_table(planned, reject=False)[0]
-
-    found, _ = explained(call)
+    found = read_both(path, size)
     if found is None:
         return
-    planned, table = found
-    ranged = plan.cut_ranges(tuple(planned.files), True, size)
-    again, why = explained(
-        lambda: read.read_table(
-            planned.__class__(**{**planned.__dict__, "ranges": ranged}), reject=False
-        )[0]
-    )
+    table, again, why = found
     require(again is not None, "hdf5: ranges are refused", why)
     require(again.num_rows == table.num_rows, "hdf5: other rows in ranges")
     with h5py.File(io.BytesIO(body), "r") as file:
