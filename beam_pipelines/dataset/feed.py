@@ -40,7 +40,7 @@ ADVICE = {
 
 
 class Rate(NamedTuple):
-    """What reading took.
+    """The batches of a reading, and the time that they took.
 
     Attributes:
       rows, batches: that were read.
@@ -62,7 +62,7 @@ class Rate(NamedTuple):
 
 
 class Feed(NamedTuple):
-    """What a dataset can feed.
+    """The rates at which a dataset feeds a trainer.
 
     Attributes:
       rows_per_second, steps_per_second: that were read.

@@ -10,7 +10,7 @@ namespace native {
 namespace {
 
 constexpr unsigned kLines = 16;
-constexpr int kMargin = 2;  // pixels beside the window that the colors of its edges come from
+constexpr int kMargin = 2;  // pixels around the window: the colors of its edges come from them
 
 unsigned scaled(unsigned pixels, int eighths) { return static_cast<unsigned>((uint64_t{pixels} * static_cast<unsigned>(eighths) + 7) / 8); }
 

@@ -1,4 +1,4 @@
-"""What a table's log says of one snapshot, whichever log it is.
+"""One snapshot of a table, from the log of Delta or Iceberg.
 
 Deleted rows that are still in files are kept as an Arrow file with one batch for each data file, so
 that a worker reads those of its own file only.
