@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import ipaddress
-import os
 import pathlib
-import pwd
 import shutil
 import signal
-import socket
 import subprocess
-import tempfile
-import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+from plugins.tests.support import own_server
 
 USER, PASSWORD = "shop", "a #secret of nobody €"
 # It does not run as root; Debian's package makes a user for it.
 _OWNER = "mysql"
-_START_SECONDS = 60
 
 
 def program(name: str) -> str | None:
@@ -30,10 +27,7 @@ def program(name: str) -> str | None:
 
 def is_here() -> bool:
     """Whether a server can be started."""
-    is_installed = program("mariadbd") is not None and program("mariadb-install-db") is not None
-    if os.geteuid() != 0:
-        return is_installed
-    return is_installed and any(user.pw_name == _OWNER for user in pwd.getpwall())
+    return own_server.can_run(_OWNER, [program("mariadbd"), program("mariadb-install-db")])
 
 
 class Server(NamedTuple):
@@ -74,32 +68,20 @@ class Server(NamedTuple):
 @contextlib.contextmanager
 def mariadb_server() -> Iterator[Server]:
     """Starts a server with a database ``shop``; stops it at the end."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="beam-pipelines-mariadb-"))
-    as_owner: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        as_owner = {"user": _OWNER, "group": pwd.getpwnam(_OWNER).pw_gid, "extra_groups": []}
-        shutil.chown(folder, _OWNER)
-    try:
+    with own_server.own_folder(_OWNER, "mariadb") as (folder, arguments):
         _write_certificates(folder)
         data = [f"--datadir={folder / 'data'}"]
         made = [program("mariadb-install-db"), "--no-defaults", *data, "--skip-test-db"]
         made += ["--auth-root-authentication-method=normal"]
-        subprocess.run(made, check=True, cwd=folder, capture_output=True, **as_owner)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        command = [program("mariadbd"), "--no-defaults", *data, f"--port={port}"]
+        subprocess.run(made, check=True, capture_output=True, **arguments)
+        server = Server(own_server.free_port(), folder)
+        command = [program("mariadbd"), "--no-defaults", *data, f"--port={server.port}"]
         command += ["--bind-address=127.0.0.1", f"--socket={folder / 'socket'}"]
         command += [f"--pid-file={folder / 'pid'}", "--innodb-flush-log-at-trx-commit=0"]
         command += [f"--ssl-cert={folder / 'server.pem'}", f"--ssl-key={folder / 'server.key'}"]
         command += [f"--log-bin={folder / 'data' / 'log'}", "--server-id=1"]
-        with open(folder / "log", "wb") as log:
-            process = subprocess.Popen(
-                command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, **as_owner
-            )
-        try:
-            server = Server(port, folder)
-            _await(server, process)
+        ask = functools.partial(server.run, "SELECT 1", database="mysql")
+        with own_server.running(command, arguments, ask, signal.SIGTERM):
             server.run(
                 "CREATE DATABASE shop CHARACTER SET utf8mb4",
                 f"CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'",
@@ -107,11 +89,6 @@ def mariadb_server() -> Iterator[Server]:
                 database="mysql",
             )
             yield server
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(_START_SECONDS)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write_certificates(folder: pathlib.Path) -> None:
@@ -148,15 +125,3 @@ def _write_certificates(folder: pathlib.Path) -> None:
             serialization.NoEncryption(),
         )
     )
-
-
-def _await(server: Server, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(_START_SECONDS * 10):
-        try:
-            server.run("SELECT 1", database="mysql")
-            return
-        except Exception:
-            if process.poll() is not None:
-                raise
-            time.sleep(0.1)
-    raise TimeoutError((server.folder / "log").read_text())

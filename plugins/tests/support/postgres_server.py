@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
-import os
 import pathlib
-import pwd
 import shutil
 import signal
-import socket
 import subprocess
-import tempfile
-import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+from plugins.tests.support import own_server
 
 USER, PASSWORD = "shop", "a secret of nobody"
 # It does not run as root; Debian's package makes a user for it.
 _OWNER = "postgres"
-_START_SECONDS = 60
 
 
 def program(name: str) -> str | None:
@@ -34,10 +31,7 @@ def program(name: str) -> str | None:
 
 def is_here() -> bool:
     """Whether a server can be started."""
-    is_installed = program("postgres") is not None and program("initdb") is not None
-    if os.geteuid() != 0:
-        return is_installed
-    return is_installed and any(user.pw_name == _OWNER for user in pwd.getpwall())
+    return own_server.can_run(_OWNER, [program("postgres"), program("initdb")])
 
 
 class Server(NamedTuple):
@@ -75,46 +69,17 @@ class Server(NamedTuple):
 @contextlib.contextmanager
 def postgres_server() -> Iterator[Server]:
     """Starts a server in a temporary folder; stops it at the end."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="beam-pipelines-postgres-"))
-    as_owner: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        as_owner = {"user": _OWNER, "group": pwd.getpwnam(_OWNER).pw_gid, "extra_groups": []}
-        shutil.chown(folder, _OWNER)
-    try:
+    with own_server.own_folder(_OWNER, "postgres") as (folder, arguments):
         secret = folder / "secret"
         secret.write_text(PASSWORD)
         secret.chmod(0o644)
         data = folder / "data"
         made = [program("initdb"), f"--pgdata={data}", f"--username={USER}", f"--pwfile={secret}"]
         made += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync"]
-        subprocess.run(made, check=True, cwd=folder, stdout=subprocess.DEVNULL, **as_owner)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        command = [program("postgres"), "-D", str(data), "-p", str(port), "-k", str(folder)]
+        subprocess.run(made, check=True, stdout=subprocess.DEVNULL, **arguments)
+        server = Server(own_server.free_port(), folder)
+        command = [program("postgres"), "-D", str(data), "-p", str(server.port), "-k", str(folder)]
         command += ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
-        with open(folder / "log", "wb") as log:
-            process = subprocess.Popen(
-                command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, **as_owner
-            )
-        try:
-            server = Server(port, folder)
-            _await(server, process)
+        ask = functools.partial(server.run, "SELECT 1")
+        with own_server.running(command, arguments, ask, signal.SIGINT):
             yield server
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(_START_SECONDS)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _await(server: Server, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(_START_SECONDS * 10):
-        try:
-            server.run("SELECT 1")
-            return
-        except Exception:
-            if process.poll() is not None:
-                raise
-            time.sleep(0.1)
-    raise TimeoutError((server.folder / "log").read_text())

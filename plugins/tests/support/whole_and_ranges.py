@@ -1,4 +1,4 @@
-"""Reads a file whole and in ranges, for targets of formats with ranges."""
+"""Reads a file whole and in ranges, for targets of fuzzing."""
 
 from __future__ import annotations
 
