@@ -108,7 +108,7 @@ def _output(output: str | os.PathLike[str], date: datetime.date | None) -> str:
 
 def transform(
     dataset: str | os.PathLike[str],
-    new_data: str | Sequence[str],
+    new_data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str],
     *,
     sources: Mapping[str, str] | None = None,
@@ -146,7 +146,8 @@ def transform(
       DataError: there is no dataset, it encodes nothing, or the run failed.
     """
     folder = os.fspath(dataset)
-    paths = [new_data] if isinstance(new_data, str) else list(new_data)
+    given = [new_data] if isinstance(new_data, str | os.PathLike) else new_data
+    paths = [os.fspath(path) for path in given]
     with Lines(folder).explained():
         planned = plan_transform(
             folder, paths, sources or {}, None if grow else split, date, input_roots, settings
