@@ -140,6 +140,30 @@ def test_the_wheels_convert(python: str, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "croissant.json").exists()
 
 
+def test_the_slim_installation_converts(tmp_path: Path) -> None:
+    """It takes 1.2 GB at most, and says what it lacks."""
+    own = make_environment(sys.executable, tmp_path / "venv")
+    slim = ("--no-deps", "--requirement", ROOT / "requirements-slim.txt")
+    pip(own, "install", *slim, one(READER_WHEEL), one(FULL_WHEEL))
+    recipe = write_recipe(tmp_path)
+    command = own.with_name("beam-pipelines")
+    for arguments in (["convert", recipe, "--output", "out"], ["verify", "out"]):
+        run(own, tmp_path, command, *arguments)
+    run(own, tmp_path, "-c", READ.partition("try:")[0], "out")
+    size = sum(path.lstat().st_size for path in (tmp_path / "venv").rglob("*"))
+    assert size < 1.2e9
+    for arguments in (
+        ["convert", recipe, "--output", "other", "--set", "output.serving=true"],
+        ["graph", "out"],
+    ):
+        failed = subprocess.run(
+            [command, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert failed.returncode
+        assert "without TensorFlow" in failed.stderr
+        assert "pip install --constraint constraints.txt ./reader ." in failed.stderr
+
+
 @pytest.mark.parametrize("python", interpreters(14))
 def test_the_reader_reads_alone(python: str, tmp_path: Path, dataset: Path) -> None:
     """The reader's wheel reads a dataset, and passes its own tests.

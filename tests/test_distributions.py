@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import fnmatch
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import beam_pipelines
 from beam_pipelines.cli import doctor
@@ -146,3 +149,30 @@ def test_the_doctor_lists_all_extras() -> None:
     for extra, names in doctor.EXTRAS.items():
         needed = {re.split(r"[\[<>= ]", one)[0] for one in extras[extra]}
         assert set(names) - optional == needed
+
+
+def required(name: str, found: set[str]) -> set[str]:
+    """Adds all that a package asks for, without TensorFlow."""
+    asks = () if name == "tfx-bsl" else importlib.metadata.requires(name) or ()
+    for asked in map(Requirement, asks):
+        asked_name = canonicalize_name(asked.name)
+        wanted = asked.marker is None or asked.marker.evaluate({"extra": ""})
+        if wanted and asked_name not in found | {"tensorflow-transform"}:
+            found.add(asked_name)
+            required(asked_name, found)
+    return found
+
+
+def test_the_slim_installation_has_what_is_imported():
+    """Its list has the constraints' lines of what is asked for."""
+    listed, constraints = (
+        {line for line in (ROOT / name).read_text().splitlines() if line and line[0] != "#"}
+        for name in ("requirements-slim.txt", "constraints.txt")
+    )
+    assert listed <= constraints
+    ours = {"beam-pipelines", "beam-pipelines-reader"}
+    here = [one for one in map(Requirement, listed) if not one.marker or one.marker.evaluate()]
+    if any(importlib.metadata.version(one.name) not in one.specifier for one in here):
+        pytest.skip("other versions are installed, which may ask for other packages")
+    names = {canonicalize_name(one.name) for one in here}
+    assert names == required("beam-pipelines", set(ours)) - ours

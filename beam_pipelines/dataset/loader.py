@@ -14,7 +14,7 @@ from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.dataset import decode
 from beam_pipelines.dataset.info import spec_of
-from beam_pipelines.dataset.tensorflow_batches import as_tensorflow
+from beam_pipelines.dataset.tensorflow_batches import as_tensorflow, check_tensorflow
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.opening.together import Folders
 from beam_pipelines.reader.parse import RECORD
@@ -82,6 +82,7 @@ def load(
         or of another size than the manifest says, or one of the first images cannot be decoded.
       ValueError: an argument is wrong.
     """
+    check_tensorflow()
     import tensorflow as tf
 
     dataset = Dataset(folder)

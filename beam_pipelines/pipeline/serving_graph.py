@@ -25,6 +25,7 @@ from beam_pipelines.core.errors import DataError, PipelineError
 from beam_pipelines.core.layout import dataset_layout
 from beam_pipelines.core.layout.schema_features import flattened, without_features
 from beam_pipelines.core.layout.tensor_representations import drop_inferred
+from beam_pipelines.core.process.full_package import tensorflow_lacks
 from beam_pipelines.dataset.checked_files import add_files, check_files
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
@@ -212,6 +213,8 @@ def make_graph(dataset: str | os.PathLike[str]) -> str:
             f"{dataset}: found a dataset without encodings, which has no serving graph. Its "
             "records are the raw rows."
         )
+    if lacks := tensorflow_lacks():
+        raise DataError(f"{dataset}: {lacks}")
     with run_lock.locked(dataset, files.join(dataset, dataset_layout.TEMPORARY)):
         path = files.within(dataset, posixpath.dirname(dataset_layout.SAVED_MODEL))
         if files.exists(files.within(dataset, dataset_layout.SAVED_MODEL)):

@@ -1,8 +1,9 @@
-"""Imports modules of beam-pipelines that beam-pipelines-reader does without."""
+"""Says what an installation lacks: beam-pipelines, or TensorFlow."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from types import ModuleType
 
 from beam_pipelines.core.version import __version__
@@ -29,3 +30,13 @@ def import_module(name: str, wanted_by: str) -> ModuleType:
             f"{wanted_by}: found beam-pipelines-reader alone, expected beam-pipelines as well. "
             f"Install beam-pipelines {__version__}."
         ) from error
+
+
+def tensorflow_lacks() -> str:
+    """Returns what to do without TensorFlow, or an empty text."""
+    if importlib.util.find_spec("tensorflow") and importlib.util.find_spec("tensorflow_transform"):
+        return ""
+    return (
+        "found an installation without TensorFlow, expected tensorflow and tensorflow-transform. "
+        "In a clone: pip install --constraint constraints.txt ./reader ."
+    )

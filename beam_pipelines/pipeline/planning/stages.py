@@ -15,6 +15,7 @@ import pyarrow as pa
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
 from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
 from beam_pipelines.core.errors import Problem, RecipeProblems
+from beam_pipelines.core.process.full_package import tensorflow_lacks
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.pipeline.planning import feature_lists
 from beam_pipelines.pipeline.planning.plan import Plan, Validation, source_labels
@@ -331,7 +332,16 @@ def _exact_floats(plan: Plan) -> Iterator[Problem]:
             yield Problem(("output", "floats"), message)
 
 
-CHECKS = (_sparse_names, _characters, _exact_floats, private_problems)
+def _tensorflow(plan: Plan) -> Iterator[Problem]:
+    """Yields keys whose work a slim installation cannot do."""
+    if lacks := tensorflow_lacks():
+        if plan.recipe.output.serving:
+            yield Problem(("output", "serving"), lacks)
+        if plan.recipe.preprocessing_fn is not None:
+            yield Problem(("preprocessing_fn",), lacks)
+
+
+CHECKS = (_sparse_names, _characters, _exact_floats, _tensorflow, private_problems)
 
 
 def _filtered(plan: Plan) -> Plan:
