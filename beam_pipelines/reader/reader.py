@@ -209,7 +209,11 @@ class Reader(Iterator[Batch]):
         """
         own = self.state_dict()
         if set(state) != set(own):
-            raise ValueError(f"state: found {dict(state)}, expected what state_dict() returns.")
+            raise ValueError(
+                f"state: found the keys {', '.join(state)}, expected {', '.join(own)}, as "
+                "state_dict() of this version returns. Begin the epoch again: an earlier version's "
+                "state may name other rows."
+            )
         if state["data"] != own["data"]:
             raise DataError(
                 f"{self._order.streams[0].split.indexed[0].parts.path}: found a state of other "

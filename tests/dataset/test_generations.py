@@ -23,7 +23,7 @@ ROWS = {"train": 18, "eval": 6}
 def folder(tmp_path_factory) -> Path:
     """The dataset."""
     folder = tmp_path_factory.mktemp("generations")
-    with zipfile.ZipFile(Path(__file__).with_name("generations.zip")) as archive:
+    with zipfile.ZipFile(Path(__file__).with_name("releases") / "generations.zip") as archive:
         archive.extractall(folder)
     return folder
 

@@ -293,7 +293,7 @@ def test_wrong_arguments(folder, options, message):
         ({"order": 9}, "another version"),
         ({"row": ROWS}, "found row 400, expected 0 to 399"),
         ({"epoch": None}, "found epoch None"),
-        ({"more": 1}, "expected what state_dict"),
+        ({"more": 1}, "Begin the epoch again"),
     ],
 )
 def test_wrong_states(folder, change, message):
