@@ -189,6 +189,13 @@ test-dist: dist ## Install them in fresh environments, with each Python that is 
 .PHONY: test-release
 test-release: test-runners test-engines-smallest test-faults test-slow test-native ## Run what CI leaves out, before a release (hours; make prism flink-jars spark-jars)
 
+.PHONY: release
+release: test-dist .venv-release/installed ## Build and test the wheels, and put a list of packages, checksums and notes beside them; uploads nothing
+	.venv-release/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/*.whl
+	.venv-release/tool/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-file dist/sbom.cdx.json .venv-release/bin/python
+	awk '/^## \[[0-9]/ { found++ } found == 1' CHANGELOG.md > dist/NOTES.md
+	cd dist && sha256sum * > ../SHA256SUMS && mv ../SHA256SUMS .
+
 .PHONY: bench
 bench: .venv/installed-dev ## Measure a whole conversion next to the loop people write today
 	$(BIN)/python benchmarks/bench_convert.py
@@ -198,7 +205,7 @@ check: lint types imports test-all ## Style, types, imports, tests: what CI runs
 
 .PHONY: clean
 clean: ## Remove what make made: environment, demo data and output, caches
-	rm -rf .venv .venv-adapters .venv-docs .venv-lowest .venv-newest .venv-tfx .demo out build reader/build plugins/build dist *.egg-info reader/*.egg-info plugins/*.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/core/_native/*.so
+	rm -rf .venv .venv-adapters .venv-docs .venv-lowest .venv-newest .venv-release .venv-tfx .demo out build reader/build plugins/build dist *.egg-info reader/*.egg-info plugins/*.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/core/_native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Prism is built of the release of Beam that is pinned; Beam would download it.
@@ -268,6 +275,14 @@ NATIVE := reader/setup.py $(wildcard beam_pipelines/core/_native/*.cc beam_pipel
 	@test -n "$(PYTHON)" || { echo "No Python 3.10 to 3.13 found. Install Python 3.11, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv .venv-adapters
 	.venv-adapters/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement tests/adapters/requirements.txt --editable ./reader --editable ./plugins --editable '.[demo,test]'
+	@touch $@
+
+# What users get, and beside it the program that lists it.
+.venv-release/installed: pyproject.toml reader/pyproject.toml plugins/pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-release
+	$(PYTHON) -m venv .venv-release/tool
+	@$(call pip_install,.venv-release,--constraint constraints.txt ./reader . ./plugins)
+	@$(call pip_install,.venv-release/tool,'cyclonedx-bom==7.*')
 	@touch $@
 
 # TFX's wheels are for glibc 2.39 and later, which pip does not say where it finds none that fits. What another system's compiler makes of the
