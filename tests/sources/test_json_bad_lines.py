@@ -6,6 +6,7 @@ The cost is small.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.json as pa_json
@@ -14,10 +15,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.sources.json import by_line
 from beam_pipelines.sources.json import format as format_module
 from beam_pipelines.transforms import read
-from tests.sources.support import plan_of, write
+from tests.sources.support import plan_of, read_rows, write
 
 GOOD = (
     '{"a":1,"b":"x","c":1.5,"d":true,"e":[1,2],"f":{"g":1},"t":"2013-01-31 05:15:00","s":1,"r":0.5}'
@@ -100,6 +102,16 @@ def is_bad(line: bytes) -> bool:
         return False
     # A column of float64 whose type is not declared refuses integers that it would round.
     return int(float(number)) != number or not -(2**63) <= number < 2**63
+
+
+def test_half_a_character_is_refused_and_may_be_rejected(tmp_path: Path) -> None:
+    """No other type would read it."""
+    path = write(tmp_path / "a.jsonl", '{"a": "\\ud83d x"}\n{"a": "x"}\n')
+    with pytest.raises(DataError, match=r"half a character.*on_error: \{reject: 10\}") as caught:
+        read_rows(path)
+    assert "types" not in str(caught.value)
+    table, _, found = read.read_table(plan_of(path), reject=True)
+    assert (table["a"].to_pylist(), len(found)) == (["x"], 1)
 
 
 def rejected(path: str, **options: str) -> tuple[pa.Table, tuple[Rejected, ...]]:

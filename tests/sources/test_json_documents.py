@@ -30,7 +30,7 @@ _OBJECTS = st.lists(st.dictionaries(_TEXTS, _VALUES, max_size=3), min_size=1, ma
 @given(
     objects=_OBJECTS,
     indent=st.sampled_from([None, 1, 2]),
-    between=st.sampled_from([None, "", "\n", " \n\n"]),
+    between=st.sampled_from([None, "", "\n", " \n\n", ",\n", ", "]),
     end=st.sampled_from(["\n", "\r\n"]),
     size=st.integers(1, 40),
 )
@@ -41,7 +41,8 @@ def test_elements_become_lines(objects, indent, between, end, size):
     else:
         text = between.join(json.dumps(one, indent=indent, ensure_ascii=False) for one in objects)
     data = text.replace("\n", end).encode()
-    made = b"".join(as_lines(data[start : start + size] for start in range(0, len(data), size)))
+    blocks = (data[start : start + size] for start in range(0, len(data), size))
+    made = b"".join(as_lines(blocks, "a.json"))
     lines = made.decode().replace("\r\n", "\n").split("\n")
     assert [json.loads(line) for line in lines if line.strip()] == objects
     if indent and between is None:
@@ -63,6 +64,7 @@ FLAT = [{"id": 1, "a.b": "x, {y}"}, {"id": 2, "a.b": 'é"\n'}]
         "\ufeff" + json.dumps(ROWS, indent=2),
         "\n".join(json.dumps(row, indent=2) for row in ROWS),
         "".join(json.dumps(row) for row in ROWS),
+        "".join(json.dumps(row) + ",\n" for row in ROWS),
     ],
 )
 def test_documents_are_found(tmp_path: Path, text: str) -> None:
@@ -207,3 +209,10 @@ def test_one_object_of_columns_has_a_finding(tmp_path, monkeypatch, value):
     exec(code, {"pandas": pd})  # noqa: S102 - the remedy
     assert [(row["a"], row["b"]) for row in read_rows("new.jsonl")] == [(1, "u"), (2, "v")]
     assert len(read_rows("a.json")) == 1
+
+
+@pytest.mark.parametrize("text", ['[{"a": 1},', '[{"a": 1}', '[\n{"a": 1},\n{"a": 2}\n'])
+def test_an_array_without_an_end_is_refused(tmp_path: Path, text: str) -> None:
+    """A file that is cut between two elements is no whole one."""
+    with pytest.raises(DataError, match="the end of the file within an array"):
+        read_rows(write(tmp_path / "a.json", text))

@@ -31,6 +31,7 @@ from beam_pipelines.sources.text.cells import cell_parser
 _PIECE_BYTES = 1 << 16
 _BLANKS = b" \t\r\n"
 _MEND = "Mend the line."
+_MEND_OR_REJECT = "Mend the line, or leave such lines out with 'on_error: {reject: 10}'."
 _UNKNOWN = (
     "found a field that was not seen at planning, expected only known ones. Set 'infer: full' of "
     "the source to look at every line first, or name the columns to read with 'columns'."
@@ -128,14 +129,13 @@ class _LineParser:
     def _row(self, line: bytes, text: bytes) -> dict[str, Any]:
         """Returns the values of a line, which may have texts for others."""
         found = _object_of(line)
-        row = self._struct(found if text == line else _object_of(text), self._type, "")
         if b"\\u" in line:
             try:
                 json.dumps(found, ensure_ascii=False).encode()
             except UnicodeEncodeError:
                 message = "found the escape of half a character, expected a whole one. "
-                raise _LineError("", message + _MEND) from None
-        return row
+                raise _LineError("", message + _MEND_OR_REJECT) from None
+        return self._struct(found if text == line else _object_of(text), self._type, "")
 
     def _struct(self, found: Any, type_: pa.DataType, prefix: str) -> dict[str, Any]:
         if not isinstance(found, dict):

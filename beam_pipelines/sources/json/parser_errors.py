@@ -23,6 +23,8 @@ def plain(error: Exception) -> str:
 
 def cure_of_kinds(error: Exception) -> str:
     """Returns the remedy for a field with two kinds of values."""
+    if "Column() changed from object to array" in str(error):
+        return "Make objects of lists, for example: jq -c '{a: .[0], b: .[1]}' old > new.jsonl"
     if (found := text_for_kinds(error)) is None:
         return "Mend the line."
     name, type_ = found

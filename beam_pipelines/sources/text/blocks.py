@@ -70,7 +70,7 @@ def as_utf8(source: Source, path: str, blocks: Iterator[bytes]) -> Iterator[byte
     encoding = encodings.transcoded_from(source)
     if encoding is not None:
         blocks = encodings.transcoded(blocks, path, encoding)
-    return documents.as_lines(blocks) if source.format == documents.DOCUMENTS else blocks
+    return documents.as_lines(blocks, path) if source.format == documents.DOCUMENTS else blocks
 
 
 def read_bodies(

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.sources.text.json_strings import string_quotes
 
 Bytes = npt.NDArray[np.uint8]
@@ -26,6 +27,7 @@ _STRUCTURE = np.isin(np.arange(256), list(b"{[}],\n\r"))
 _LINE_END = re.compile(r"[\r\n]")
 _OPENING = re.compile(r"[ \t]*\{")
 _BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?\s*([\[{])")
+_COMMAS_AT_ENDS = re.compile(r"[ \t]*,\s*[\r\n]\s*\{")
 
 
 def is_document(head: bytes) -> bool:
@@ -46,6 +48,8 @@ def is_document(head: bytes) -> bool:
     after = text[end:].lstrip(" \t\r")
     if is_array:
         return not after.strip()
+    if _COMMAS_AT_ENDS.match(text, end):
+        return True
     if "\n" in text[:end]:
         return after[:1] in ("", "\n")
     after = text[end:].lstrip(" \t")  # a carriage return alone ends a line
@@ -75,15 +79,20 @@ def _end_of_value(text: str, start: int = 0) -> int:
         return 0
 
 
-def as_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def as_lines(blocks: Iterable[bytes], path: str) -> Iterator[bytes]:
     """Yields documents as lines, block by block.
 
     Args:
       blocks: text in UTF-8, cut anywhere; an array of elements, or elements one after the other.
+      path: of the file, for the error.
+
+    Raises:
+      DataError: the array has no end.
     """
     lines = _BlockState()
-    waiting = b""
+    waiting = last = b""
     for block in blocks:
+        last = block.rstrip()[-1:] or last
         # Text behind a comma or an element decides what becomes of it.
         waiting += block
         if not waiting.endswith((b",", b"}")):
@@ -91,6 +100,11 @@ def as_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
             waiting = b""
     if waiting:
         yield lines.add(waiting)
+    if lines.is_array and last != b"]":
+        raise DataError(
+            f"{path}: found the end of the file within an array, expected ']'. The file may be cut "
+            "off: get it again."
+        )
 
 
 class _BlockState:
@@ -102,6 +116,11 @@ class _BlockState:
         self._backslashes = 0  # at the end of the last block
         self._in_string = False
         self._owed = 0  # line ends within the element so far
+
+    @property
+    def is_array(self) -> bool:
+        """Whether the text is an array of elements."""
+        return self._base == 1
 
     def add(self, block: bytes) -> bytes:
         """Returns a block as lines."""
@@ -132,10 +151,12 @@ class _BlockState:
         if base:
             text[places[(steps > 0) & (depths == 1)]] = _BLANK  # of the array itself
             text[places[(steps < 0) & (depths == 0)]] = _BLANK
-            commas = places[(marks == _COMMA) & (depths == 1)]
-            following = text[np.minimum(commas + 1, len(text) - 1)]
-            has_end = (following == _NEWLINE) | (following == _RETURN)
-            text[commas] = np.where(has_end, _BLANK, _NEWLINE)
+        following = text[np.minimum(closed + 1, len(text) - 1)]
+        on_line = ~np.isin(following, [_NEWLINE, _RETURN, _COMMA]) & (closed + 1 < len(text))
+        commas = places[(marks == _COMMA) & (depths == base)]
+        following = text[np.minimum(commas + 1, len(text) - 1)]
+        has_end = (following == _NEWLINE) | (following == _RETURN)
+        text[commas] = np.where(has_end, _BLANK, _NEWLINE)
         # Line ends within an element come after it; an object may follow on the same line.
         counts = np.diff(np.searchsorted(within, closed), prepend=0)
         if len(closed):
@@ -144,8 +165,6 @@ class _BlockState:
         else:
             self._owed += len(within)
         if not base:
-            following = text[np.minimum(closed + 1, len(text) - 1)]
-            on_line = ~np.isin(following, [_NEWLINE, _RETURN]) & (closed + 1 < len(text))
             counts = np.maximum(counts, on_line)
         added = np.insert(text, np.repeat(closed + 1, counts), _NEWLINE)
         return added.tobytes()
