@@ -393,11 +393,12 @@ def test_a_column_without_a_name(tmp_path: Path) -> None:
     """Columns without a name get their number, unless ``header: true``."""
     path = write(tmp_path / "a.csv", "b, ,,c\n0,2,,x\n")
     assert plan_of(path).decisions == (
-        "names without the blanks around them, such as ' '  # header: true keeps them",
+        "names without blanks and '#' around, such as ' '  # header: true keeps them",
         "column 2 has no name: column2",
         "column 3 has no name: column3",
     )
     assert read_rows(path) == [{"b": 0, "column2": 2, "column3": None, "c": "x"}]
+    assert read_rows(write(tmp_path / "n.csv", "# a,b\n1,2\n")) == [{"a": 1, "b": 2}]
     path = write(tmp_path / "b.csv", "b,\n0,2\n")
     assert "column 2 has no name" in problems_of(path, header=True)["sources", "s", "columns"]
     assert read_rows(path, header=True, columns=("b",)) == [{"b": 0}]

@@ -40,6 +40,7 @@ def test_other_delimiters_are_asked_about(tmp_path: Path, mark: str, shown: str)
         # R's write.table() and print(): rows have names, and that column has none.
         (['"id" "name" "v"', *(f'"{n + 1}" {n} "a {n}" {n * 2}' for n in range(5))], {"row": 4, "id": 3, "name": "a 3", "v": 6}),
         (["  id name v", *(f"{n + 1}  {n}  n{n}  {n * 2}" for n in range(5))], {"row": 4, **ROW}),
+        (["# id name v", *(f"{n}  n{n}  {n * 2}" for n in range(5))], ROW),
     ],
 )  # fmt: skip
 def test_tables_between_blanks(tmp_path, monkeypatch, lines, row):

@@ -25,12 +25,13 @@ INDEX = "index"
 def names_of(cells: tuple[str, ...], source: Source) -> tuple[str, ...]:
     """Returns the columns' names by the cells of a header.
 
-    With ``header: true`` they are the cells. Else blanks around names are left out, and columns
-    without a name have a number: ``column3``; a first one is ``index``.
+    With ``header: true`` they are the cells. Else blanks around names and a ``#`` before the first
+    are left out, and columns without a name have a number: ``column3``; a first one is ``index``.
     """
     if source.options_of(CsvOptions).header is not None:
         return cells
     names = [cell.strip() for cell in cells]
+    names[:1] = [name.lstrip("# ") or name for name in names[:1]]
     for place in nameless(cells) if len(cells) > 1 else ():
         name = f"column{place + 1}" if place else INDEX
         names[place] = "" if name in names else name

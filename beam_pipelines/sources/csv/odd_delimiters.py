@@ -10,6 +10,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources.csv.cells import kind, split_text
+from beam_pipelines.sources.csv.header import named
 
 # Characters that texts hardly have, and one that they often have.
 _RARE, _COMMON = ("^", "~", "\x01", "\x1f"), ":"
@@ -77,11 +78,17 @@ def _between_blanks(lines: Sequence[str], name: str) -> tuple[int, str] | None:
       lines: of the file; the first one may lack the name of the first column, as R writes it.
       name: of the file.
     """
-    read, write = f"pandas.read_csv({name!r}, sep=r'\\s+')", ".to_csv('new.csv', index=False)"
+    given = ""
+    if is_marked := lines[0].startswith("# "):  # as NumPy writes it
+        lines = [lines[0].lstrip("# "), *lines[1:]]
+        given = f", skiprows=1, names={lines[0].split()}"
+    read = f"pandas.read_csv({name!r}, sep=r'\\s+'{given})"
+    write = ".to_csv('new.csv', index=False)"
     is_single = not any("  " in line or "\t" in line or line != line.strip() for line in lines)
     rows = split_text("\n".join(lines), " ", '"') if is_single else [line.split() for line in lines]
     if _is_even(rows, _LEAST_CELLS) and _has_values(rows):
-        cure = """Set 'delimiter: " "'""" if is_single else _WRITE + read + write
+        names = f", {named(rows[0])}" if is_marked else ""
+        cure = f"""Set 'delimiter: " "'{names}""" if is_single else _WRITE + read + write
         return len(rows[0]), cure
     places = _fixed_places(lines)
     fixed = [[line[start:end].strip() for start, end in places] for line in lines]

@@ -148,12 +148,13 @@ def _preamble(source: Source, text: bytes, default: str) -> tuple[Source, list[s
 def _names(cells: tuple[str, ...], source: Source) -> list[str]:
     """Returns decisions on names; 'header: true' takes them as they are."""
     found = []
-    blank = [cell for cell in cells if cell != cell.strip()]
-    if blank:
-        found.append(
-            f"names without the blanks around them, such as {blank[0]!r}  # header: true keeps them"
-        )
     names = names_of(cells, source)
+    changed = [cell for cell, name in zip(cells, names, strict=True) if cell and cell != name]
+    if changed:
+        found.append(
+            f"names without blanks and '#' around, such as {changed[0]!r}"
+            "  # header: true keeps them"
+        )
     found += [
         f"column {place + 1} has no name: {names[place]}"
         for place in nameless(cells)
