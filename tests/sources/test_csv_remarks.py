@@ -83,6 +83,12 @@ def test_a_unit_that_a_cell_lacks(tmp_path: Path) -> None:
     assert [row["a"] for row in rows] == [*range(30), None]
 
 
+def test_few_rows_have_a_finding_if_all_agree(tmp_path: Path) -> None:
+    """Three currencies in three rows are no words."""
+    assert "numbers with units" in plan_of(put(tmp_path, ["$5", "€4.50", "£3"])).decisions[0]
+    assert plan_of(put(tmp_path, ["$5", "€4.50", "free"])).decisions == ()
+
+
 def test_days_that_are_whole_numbers(tmp_path: Path) -> None:
     """If all numbers are days, the finding has the format, which works."""
     cells = [f"202401{day:02}" for day in range(1, 21)]

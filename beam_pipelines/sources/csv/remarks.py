@@ -212,10 +212,12 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
         return own
     cells = [cell for cell in cells if cell]
     found = None
-    if len(cells) >= _LEAST:
+    if len({*cells}) > 1:
         found = (
             remark_of_dates(name, cells) or _measures(name, cells, decimal) or _marked(name, cells)
         )
+    if found is not None and len(cells) < _LEAST and not all(found.fits):
+        found = None
     if found is None:
         return _mostly(name, evidence)
     others = list(
