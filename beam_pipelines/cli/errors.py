@@ -78,6 +78,7 @@ def hint_without_recipe(message: str, data: str) -> str:
     if is_recipe(data):
         return ""
     known = {*(field.name for field in dataclasses.fields(Source)), *FORMATS.option_names}
+    known.remove("name")  # of the source itself
     settings: list[str] = []
     end = 0
     for found in _PROPOSED.finditer(message):

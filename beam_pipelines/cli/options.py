@@ -124,7 +124,7 @@ class BeamCommand(click.Command):
             data = ctx.params.get("recipe_or_data") or ctx.params.get("data")
             paths = [data] if isinstance(data, str) else list(data or ())
             if len(paths) == 1:
-                error.hint = hint_without_recipe(str(error), paths[0])
+                error.hint = f"{hint_without_recipe(str(error), paths[0])}\n{error.hint}".strip()
             if ctx.params.get("form") == "json":
                 answer("json", {"error": str(error)}, ())
             raise

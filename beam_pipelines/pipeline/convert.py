@@ -352,14 +352,19 @@ def _builds_graph_beside(plan: Plan) -> bool:
 
 @contextlib.contextmanager
 def _cause_named(plan: Plan) -> Iterator[None]:
-    """Names a changed input or a bad row as a failure's cause."""
+    """Names a changed input or a bad row as cause, and findings."""
     try:
         yield
     except PipelineError as error:
         check_unchanged(plan)
-        if isinstance(error, RowError) and (bad := find_bad_row(plan, str(error))):
-            raise RowError(bad) from error
-        raise
+        bad = find_bad_row(plan, str(error)) if isinstance(error, RowError) else ""
+        failure = RowError(bad) if bad else error
+        failure.hint = "\n".join(
+            f"found    {name}: {decision}"
+            for name, source in plan.sources.items()
+            for decision in source.decisions
+        )
+        raise failure from (error if bad else error.__cause__)
 
 
 def _read_paths(plan: Plan) -> Iterator[str]:

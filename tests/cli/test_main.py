@@ -447,8 +447,22 @@ def test_keys_that_are_set_together() -> None:
     assert options[1::2] == ["sources.a.format=lines", """derive={x: "f('::')"}""", "drop=[y]"]
 
 
+@pytest.mark.end_to_end
+@pytest.mark.parametrize("name", ["a.csv", "a.yaml"])
+def test_a_failed_run_shows_what_planning_has_found(name, tmp_path, monkeypatch, capsys):
+    """The cause may be how the file was read."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("a;d\n1,5;x\n2,5;y\n")
+    (tmp_path / "a.yaml").write_text("name: a\nsources: {a: a.csv}\n")
+    assert main_module.run(["convert", name, "-o", "out", "-q", "--set", "derive.n=d::INT"]) == 1
+    shown = capsys.readouterr().err
+    assert "Could not convert string" in shown
+    assert "found    a: formats: {a: \"1234,5\"}  # such as '1,5'" in shown
+
+
 def test_no_key_for_data_without_a_recipe() -> None:
     """Messages that propose no key of a source have no hint."""
+    assert errors.hint_without_recipe("expected 'name: x'.", "a.csv") == ""
     assert errors.hint_without_recipe("found 'a: b', expected 'output: x'.", "a.csv") == ""
 
 
