@@ -89,7 +89,10 @@ def _lines(found: DataComparison) -> Iterator[str]:
         yield f"{found.test} is like {found.base}."
     yield from _not_judged(found)
     if found.has_encodings:
-        yield "not compared: features that encodings made, but the columns before them"
+        yield (
+            "not compared: features that encodings made, but the columns before them. "
+            "'DATASET/examples/Split-train/*', in quotes, is all shards as one file"
+        )
 
 
 def _not_judged(found: DataComparison) -> Iterator[str]:

@@ -469,14 +469,14 @@ class Dataset:
         return mask(self.folder) + (f" and {more:,} more" if more else "")
 
     def _repr_html_(self) -> str | None:
-        """Returns the HTML that a notebook shows; without the full package, none."""
+        """Returns the HTML that a notebook shows; ``None``: the text."""
         if len(self._all) > 1:  # the text says what they are
             return None
         try:
             notebook = full_package.import_module("dataset.notebook", "Dataset._repr_html_")
-        except ImportError:
+            html: str = notebook.html_of(self, self._first.fields)
+        except (ImportError, DataError):  # also a server without ranges
             return None
-        html: str = notebook.html_of(self, self._first.fields)
         return html
 
 

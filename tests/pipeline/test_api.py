@@ -14,6 +14,7 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.opening.report_page import ReportPath
 from beam_pipelines.recipe.model import Recipe
+from tests.support.web_server import served
 
 pytestmark = pytest.mark.end_to_end
 
@@ -106,6 +107,12 @@ def test_a_notebook_shows_splits_rows_and_the_report(dataset: bp.Dataset) -> Non
     assert f'href="{dataset.report}"' in page
     assert "<th>number</th><th>kind</th><th>quarter</th>" in page
     assert "&#x27;a&#x27;" in page
+
+
+def test_a_notebook_shows_the_text_if_rows_cannot_be_read(dataset: bp.Dataset) -> None:
+    """A server without ranges fails a read, but not a notebook."""
+    with served(Path(dataset.folder), has_ranges=False) as server:
+        assert bp.open(server.url)._repr_html_() is None
 
 
 def test_a_notebook_shows_the_report(dataset: bp.Dataset) -> None:

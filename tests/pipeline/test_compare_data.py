@@ -72,6 +72,17 @@ def test_files_datasets_and_recipes(folder: Path, capsys: pytest.CaptureFixture[
     assert run(["compare", "a.csv", "c.csv", "--max_drift", "1"]) == 0
 
 
+def test_what_encodings_made_is_compared_by_the_shards(folder, capsys):
+    """The note is of datasets with encodings, and its pattern works."""
+    for name in ("a", "b"):
+        options = ["--set", "encode={x: z_score}", "-q", "-o", f"out/{name}"]
+        assert run(["convert", f"{name}.yaml", *options]) == 0
+    assert run(["compare", "out/a", "out/b"]) == 0
+    pattern = capsys.readouterr().out.rpartition("'DATASET")[2].partition("'")[0]
+    assert run(["compare", f"out/a{pattern}", f"out/b{pattern}"]) == 0
+    assert "float32" in capsys.readouterr().out
+
+
 def test_the_table_shows_dates_and_what_is_not_judged(folder, capsys):
     """Dates have a drift and ranges; empty columns are left out."""
     for name, day, rows in (("d", "2026-01-01", 60), ("e", "2026-01-02", 900)):

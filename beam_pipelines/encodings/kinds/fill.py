@@ -114,7 +114,9 @@ class FillValue(Fixed):
         if isinstance(self.value, int | float):
             if feature.is_text:
                 raise ValueError(
-                    f"found number {self.value} for {type_name(feature.type)}, expected a text."
+                    f"found number {self.value} for {type_name(feature.type)}, expected a text. "
+                    "Set 'types: {column: float64}' of its source if it has numbers, but none in "
+                    "the sample."
                 )
             if pa.types.is_integer(feature.type) and not (
                 isinstance(self.value, int) and -(2**63) <= self.value < 2**63

@@ -22,6 +22,7 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.text.yaml_text import yaml_list
 from beam_pipelines.sources import inference
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
@@ -309,7 +310,7 @@ def _classes(
     problems = [
         *(
             problem(source, "path", message)
-            for message in _folder_problems(first_of, deep, folders)
+            for message in _folder_problems(first_of, deep, _deeper(images, folders))
         ),
         *_unknown_classes(source, first_of),
     ]
@@ -323,15 +324,19 @@ def _depth(path: str, folder: str) -> int:
     return files.relative(path, folder).count("/") + 1 if _lies_in(path, folder) else 0
 
 
-def _folder_problems(
-    first_of: Mapping[str, str], deep: str, folders: Sequence[str]
-) -> Iterator[str]:
+def _deeper(images: Sequence[FileInfo], folders: Sequence[str]) -> str:
+    """Returns patterns of images two folders deep; other files may be there."""
+    suffixes = sorted({f".{file.path.rpartition('.')[2]}" for file in images})
+    return yaml_list(f"{folder}/*/*/*{suffix}" for folder in folders[:1] for suffix in suffixes)
+
+
+def _folder_problems(first_of: Mapping[str, str], deep: str, patterns: str) -> Iterator[str]:
     """Yields problems of the folders that should be classes.
 
     Args:
       first_of: class -> path of its first image.
       deep: path of an image in a folder inside a class folder, or empty.
-      folders: those that the recipe names.
+      patterns: of such images.
     """
     cure = (
         f"Where folders are no classes, do not read them as such: 'columns: [{ENCODED}, "
@@ -345,8 +350,7 @@ def _folder_problems(
     if deep:
         yield (
             f"found {deep} in a folder inside another, expected <class>/<file>. Where the inner "
-            "folder is the class, write a "
-            f"pattern: '{folders[0]}/*/*/*'. {cure}"
+            f"folder is the class, set 'path: {patterns}'. {cure}"
         )
     for name in first_of:
         if "\n" in name:
