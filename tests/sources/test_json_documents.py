@@ -30,7 +30,7 @@ _OBJECTS = st.lists(st.dictionaries(_TEXTS, _VALUES, max_size=3), min_size=1, ma
 @given(
     objects=_OBJECTS,
     indent=st.sampled_from([None, 1, 2]),
-    between=st.sampled_from([None, "", "\n", " \n\n", ",\n", ", "]),
+    between=st.sampled_from([None, "", "\n", " \n\n", ",", ",\n"]),
     end=st.sampled_from(["\n", "\r\n"]),
     size=st.integers(1, 40),
 )

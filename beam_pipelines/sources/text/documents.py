@@ -27,7 +27,6 @@ _STRUCTURE = np.isin(np.arange(256), list(b"{[}],\n\r"))
 _LINE_END = re.compile(r"[\r\n]")
 _OPENING = re.compile(r"[ \t]*\{")
 _BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?\s*([\[{])")
-_COMMAS_AT_ENDS = re.compile(r"[ \t]*,\s*[\r\n]\s*\{")
 
 
 def is_document(head: bytes) -> bool:
@@ -48,7 +47,7 @@ def is_document(head: bytes) -> bool:
     after = text[end:].lstrip(" \t\r")
     if is_array:
         return not after.strip()
-    if _COMMAS_AT_ENDS.match(text, end):
+    if after.startswith(","):  # lines that are cut out of an array
         return True
     if "\n" in text[:end]:
         return after[:1] in ("", "\n")
@@ -83,7 +82,8 @@ def as_lines(blocks: Iterable[bytes], path: str) -> Iterator[bytes]:
     """Yields documents as lines, block by block.
 
     Args:
-      blocks: text in UTF-8, cut anywhere; an array of elements, or elements one after the other.
+      blocks: text in UTF-8, cut anywhere; an array of elements, or elements one after the other,
+        with commas or without.
       path: of the file, for the error.
 
     Raises:
@@ -148,14 +148,12 @@ class _BlockState:
         text[within] = _BLANK
         text[places[(marks == _RETURN) & (depths > base)]] = _BLANK
         closed = places[(steps < 0) & (depths == base)]
+        behind = text[np.minimum(closed + 1, len(text) - 1)]
         if base:
             text[places[(steps > 0) & (depths == 1)]] = _BLANK  # of the array itself
             text[places[(steps < 0) & (depths == 0)]] = _BLANK
-        following = text[np.minimum(closed + 1, len(text) - 1)]
-        on_line = ~np.isin(following, [_NEWLINE, _RETURN, _COMMA]) & (closed + 1 < len(text))
         commas = places[(marks == _COMMA) & (depths == base)]
-        following = text[np.minimum(commas + 1, len(text) - 1)]
-        has_end = (following == _NEWLINE) | (following == _RETURN)
+        has_end = np.isin(text[np.minimum(commas + 1, len(text) - 1)], [_NEWLINE, _RETURN])
         text[commas] = np.where(has_end, _BLANK, _NEWLINE)
         # Line ends within an element come after it; an object may follow on the same line.
         counts = np.diff(np.searchsorted(within, closed), prepend=0)
@@ -165,6 +163,7 @@ class _BlockState:
         else:
             self._owed += len(within)
         if not base:
+            on_line = ~np.isin(behind, [_COMMA, _NEWLINE, _RETURN]) & (closed + 1 < len(text))
             counts = np.maximum(counts, on_line)
         added = np.insert(text, np.repeat(closed + 1, counts), _NEWLINE)
         return added.tobytes()
