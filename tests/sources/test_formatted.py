@@ -138,35 +138,11 @@ def test_white_space_and_nulls(put: Callable[[Column], Path]) -> None:
     assert [row["a"] for row in rows] == [" x", "y\u00a0", None, "\u3000z", "w", " ?", None]
 
 
-def test_nulls_that_match_nothing_have_a_finding(put: Callable[[Column], Path]) -> None:
-    """It names the texts that no row has, but for the defaults."""
-    path = put(["x", "-", " n.d. ", None, "10", "11"])
-    cases: list[tuple[tuple[str, ...], bool, str]] = [
-        (("-",), False, ""),
-        (("", "NA", "-"), False, ""),
-        (("-", "n.d."), True, ""),
-        (("-", "n.d."), False, "no text of 6 sampled rows is 'n.d.'; write"),
-        (("N\\A", "-", "--"), False, "no text of 6 sampled rows is 'N\\\\A' nor '--'; write"),
-        (("1", "X", "- "), False, 'no text of 6 sampled rows is any of ["1", X, "- "]; write'),
-    ]
-    for nulls, trim, words in cases:
-        plan = plan_of(path, nulls=nulls, **({"trim": True} if trim else {}))
-        found = [one.partition("  # ")[2] for one in plan.decisions if "sampled rows is" in one]
-        assert [one[: len(words)] for one in found] == [words][: bool(words)]
-
-
 def test_trimmed_texts_are_compared_with_nulls(put: Callable[[Column], Path]) -> None:
     """No finding speaks of a text that is null without its blanks."""
     path = put(["x", " ? ", "y", " ?"])
     plan = plan_of(path, nulls=("?",), trim=True)
     assert [one for one in plan.decisions if "may mean null" in one] == []
-
-
-def test_nulls_of_files_without_texts(tmp_path: Path) -> None:
-    """The finding says so."""
-    pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "a.parquet")
-    (found,) = plan_of(tmp_path / "a.parquet", nulls=("-",)).decisions
-    assert found.startswith('nulls: ["-"]  # no column has texts')
 
 
 def test_a_text_of_another_format_has_its_place(put: Callable[[Column], Path]) -> None:

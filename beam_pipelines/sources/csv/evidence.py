@@ -28,8 +28,7 @@ from beam_pipelines.recipe.cell_formats import (
     parse_format,
 )
 from beam_pipelines.sources.csv.cells import CURRENCIES, kind
-from beam_pipelines.sources.csv.date_patterns import count_dates
-from beam_pipelines.sources.csv.formats import NEGATIVE, to_plain
+from beam_pipelines.sources.csv.formats import NEGATIVE, count_dates, to_plain
 from beam_pipelines.sources.csv.sniffer import KNOWN_WORDS, WORDS
 
 # A few values that do not fit make a column nearly numeric: this share, and so many.

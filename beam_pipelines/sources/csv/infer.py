@@ -17,7 +17,7 @@ from beam_pipelines.recipe.cell_formats import WHITE_SPACE, CellFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, whole_numbers
-from beam_pipelines.sources.csv import choice, remarks
+from beam_pipelines.sources.csv import choice
 from beam_pipelines.sources.csv.agreement import check_agreement
 from beam_pipelines.sources.csv.codes import are_codes, has_long, lost_digits
 from beam_pipelines.sources.csv.evidence import (
@@ -63,7 +63,6 @@ class _Found:
       rows: number of records.
       evidence: column -> shapes of its cells.
       counts_rows: whether the first column counts the rows.
-      nulls: null texts of the recipe that are cells.
       long: columns of fractions with many digits.
     """
 
@@ -71,7 +70,6 @@ class _Found:
     evidence: dict[str, Evidence]
     rows: int = 0
     counts_rows: bool = False
-    nulls: set[str] = dataclasses.field(default_factory=set)
     long: set[str] = dataclasses.field(default_factory=set)
 
 
@@ -139,7 +137,6 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
             *decisions,
             *_header_again(read_schema, again),
             *chosen,
-            *remarks.unmatched(source, found.nulls, found.rows),
         ),
     )
 
@@ -241,7 +238,6 @@ def _add_body(
     if wanted[:1] == (INDEX,) and not found.rows:
         found.counts_rows = _counts_rows(table.column(0))
     parse_more = functools.partial(parse, body.data)
-    _note_nulls(found, source, table, parse_more)
     for name in wanted:
         is_code = pa.types.is_string(types[name]) and not pa.types.is_string(table[name].type)
         shape = (codes_of if is_code else evidence_of)(shapes[name])
@@ -260,19 +256,6 @@ def _with_nulls(
     cells = parse((name,), {name: pa.string()}, nulls=())[name]
     counts = cells.filter(pc.is_in(cells, value_set=pa.array(texts))).to_pylist()
     return dataclasses.replace(shape, like_others=Counter(counts))
-
-
-def _note_nulls(found: _Found, source: Source, table: pa.Table, parse: _Parse) -> None:
-    """Adds the recipe's null texts that cells have."""
-    trim = bool(source.options_of(CsvOptions).trim)
-    texts = [text for text in source.nulls if text not in (*Source.nulls, *found.nulls)]
-    if texts and (trim or any(column.null_count for column in table.columns)):
-        types = {
-            one.name: one.type if pa.types.is_binary(one.type) else pa.string()
-            for one in table.schema
-        }
-        cells = parse(tuple(types), types, nulls=()).columns
-        found.nulls |= remarks.null_texts_in(cells, texts, trim)
 
 
 def _trimmed(column: pa.ChunkedArray, nulls: Sequence[str]) -> pa.ChunkedArray:

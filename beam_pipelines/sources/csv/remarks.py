@@ -1,8 +1,4 @@
-"""Remarks on columns of texts, with lines of a recipe for them.
-
-They are about numbers with a unit, months, times and durations, which stay texts, and about days
-that are whole numbers.
-"""
+"""Findings of columns of texts, and what may read them."""
 
 from __future__ import annotations
 
@@ -10,27 +6,18 @@ import dataclasses
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.cell_formats import BLANKS, WHITE_SPACE
+from beam_pipelines.recipe.cell_formats import BLANKS, WHITE_SPACE, DateFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources import inference
-from beam_pipelines.sources.csv.cells import CURRENCIES
+from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
 from beam_pipelines.sources.csv.codes import DIGITS, example_of
-from beam_pipelines.sources.csv.date_patterns import (
-    LEAST_ALIKE,
-    Remark,
-    alike,
-    derived,
-    listed,
-    remark_of_dates,
-)
 from beam_pipelines.sources.csv.evidence import (
     COMPACT,
     Evidence,
@@ -39,34 +26,33 @@ from beam_pipelines.sources.csv.evidence import (
     mostly,
     number_formats,
 )
+from beam_pipelines.sources.csv.formats import named_pattern, to_plain
 from beam_pipelines.sources.options import TextsOptions
-from beam_pipelines.sql.database import identifier
 
-# Cells that make a remark, and the share of them that it must fit.
-_LEAST = 10
-_MOST_UNITS = 5
+# Cells that make a finding, and the share of them that it must fit.
+_LEAST, _LEAST_ALIKE = 10, 0.95
+# Times of day and months that may be something else.
+_PATTERNS = ("%H:%M", "%H:%M:%S", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Hh%M")
+# A unit of one letter has a blank before it: 5A is a code, 5th an ordinal.
 _MEASURED = re.compile(
     rf"(?P<before>[$€£¥₹₽₩₺]?)[{BLANKS}]*(?P<number>[+-]?[0-9](?:[0-9.,'\u2019{BLANKS}]*[0-9])?)"
-    rf"(?P<gap>[{BLANKS}]*)(?P<unit>(?:[^\W\d_]|[°\"'′″])[^\d.,:;()_]{{0,11}})?"
+    rf"[{BLANKS}]*(?P<unit>(?:(?<=[{BLANKS}])|(?=[°\"'′″]|[^\W\d_]{{2}}))(?!(?:st|nd|rd|th)$)"
+    r"(?:[^\W\d_]|[°\"'′″])[^\s\d.,:;()_]{0,11})?"
 )
-_SIMPLE = frozenset("+-.0123456789")
-_CURRENCY = re.compile(rf"[$€£¥₹₽₩₺]|{CURRENCIES}")
-_ORDINALS = frozenset(("st", "nd", "rd", "th"))
-_UNITS = frozenset(
-    (
-        "mg", "g", "kg", "t", "oz", "lb", "lbs", "mm", "cm", "m", "km", "in", "ft", "yd", "mi",
-        "ml", "cl", "l", "L", "s", "sec", "min", "h", "hr", "hrs", "d", "ms", "ns", "us", "Hz",
-        "kHz", "MHz", "GHz", "W", "kW", "MW", "V", "mV", "mA", "J", "kJ", "Pa", "kPa", "hPa", "bar",
-        "K", "k", "M", "B", "bn", "mn", "KB", "MB", "GB", "TB", "kB", "KiB", "MiB", "GiB", "TiB",
-        "B/s", "°C", "°F", "C", "F", "ha", "ac", "kcal", "cal", "px", "pt", "°",
-    )
-)  # fmt: skip
-_KINDS = {"int64": "numbers", "double": "numbers", "bool": "booleans"}
-# What a spreadsheet puts around texts that look like numbers, and an expression without it.
-_MARKED = {
-    "formulas of a spreadsheet": ('="[^"]*"', """'^="(.*)"$', '\\1'"""),
-    "texts behind a spreadsheet's apostrophe": ("'[^']+", "'^''', ''"),
-}
+_MOST_UNITS = 5
+_DATED = re.compile(
+    rf"(?=.*[0-9]{{4}})(?=.*(?:{names_pattern(MONTHS)}|(?<![0-9])(?:[0-9]{{4}}([-/.])[0-9]{{1,2}}\1"
+    r"[0-9]{1,2}|[0-9]{1,2}([-/.])[0-9]{1,2}\2[0-9]{4})(?![0-9])))"
+    rf"(?:{names_pattern(MONTHS)}(?![A-Za-z])|{names_pattern(WEEKDAYS)}(?![A-Za-z])"
+    r"|[0-9]+(?:st|nd|rd|th)?|(?:of|at|the|am|pm|[A-Z]{1,4})\b|T|[-+/.,:\s])+"
+)
+# Kinds of texts: their words, the pattern of each, and the functions that read them.
+_KINDS = (
+    ("durations", re.compile("[0-9]+:[0-5][0-9](?::[0-5][0-9])?"), "split_part"),
+    ("dates or times that no one format reads", _DATED, "strptime or a CAST to TIMESTAMPTZ"),
+    ("texts with the marks of a spreadsheet", re.compile('="[^"]*"|\'[^\']+'), "regexp_replace"),
+)
+_TYPES = {"int64": "numbers", "double": "numbers", "bool": "booleans"}
 
 
 def of_texts(source: Source, evidence: Mapping[str, Evidence]) -> list[str]:
@@ -130,36 +116,6 @@ def around(
     return found
 
 
-def null_texts_in(
-    cells: Iterable[pa.ChunkedArray], texts: Sequence[str], trim: bool = False
-) -> set[str]:
-    """Returns which null texts are cells, or are without white space around."""
-    found = set[str]()
-    for column in cells:
-        is_trimmed = trim and pa.types.is_string(column.type)
-        own = pc.utf8_trim(column, characters=WHITE_SPACE) if is_trimmed else column
-        same = pc.is_in(pa.array(texts, pa.string()).cast(own.type), value_set=own)
-        found.update(itertools.compress(texts, same.to_pylist()))
-    return found
-
-
-def unmatched(source: Source, seen: Collection[str], rows: int) -> list[str]:
-    """Returns the finding of null texts that no sampled row has.
-
-    Args:
-      source: of the recipe; defaults need not be there.
-      seen: null texts that are cells.
-      rows: number of sampled ones; 0: no column has texts.
-    """
-    lacking = [text for text in source.nulls if text not in (*Source.nulls, *seen)]
-    if not lacking:
-        return []
-    shown = " nor ".join(map(repr, lacking)) if len(lacking) < 3 else f"any of {yaml_list(lacking)}"
-    none = f"no text of {rows:,} sampled rows is {shown}" if rows else "no column has texts"
-    words = f"{none}; write them as whole cells are written, or leave them out"
-    return [f"nulls: {yaml_list(source.nulls)}  # {words}"]
-
-
 def _and_others(some: Mapping[str, object]) -> str:
     number = len(some) - 1
     return f" and of {number} other column{'' if number == 1 else 's'}" if number else ""
@@ -186,10 +142,9 @@ def _as_values(name: str, evidence: Evidence) -> list[str]:
     verdict = judge(evidence)
     if not verdict.readings or verdict.misfits or all(map(DIGITS.fullmatch, evidence.some)):
         return []
-    words = f"{verdict.word}, such as {shorten(evidence.example, 40)!r}"
-    return [
-        f"types: {{{key}: text}}  # {words}; {listed(name, map(str, verdict.readings))} reads them"
-    ]
+    formats = _formats(name, map(str, verdict.readings))
+    words = f"{verdict.word}, such as {shorten(evidence.example, 40)!r}; {formats} reads them"
+    return [f"types: {{{key}: text}}  # {words}"]
 
 
 def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[str]:
@@ -201,55 +156,81 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
       evidence: of its cells.
       decimal: the decimal mark of other columns of the file, if they tell.
     """
+    key = yaml_text(name)
     if name in source.types:
         return []
     if evidence.lost:
-        return [f"types: {{{yaml_text(name)}: float64}}  # {evidence.lost}"]
+        return [f"types: {{{key}: float64}}  # {evidence.lost}"]
     if evidence.dates[COMPACT]:
-        return _compact_days(name, evidence)
+        words = f"perhaps days, such as {evidence.example}; {_formats(name, [COMPACT])} reads them"
+        are_days = _LEAST <= evidence.total == evidence.dates[COMPACT]
+        return [f"types: {{{key}: int64}}  # {words}"] * are_days
     cells = [cell.strip(WHITE_SPACE) for cell in evidence.some]
-    if own := _codes(name, cells):
-        return own
+    if example := example_of(name, cells):
+        words = f"codes, such as {shorten(example, 40)!r}"
+        return [f"types: {{{key}: text}}  # {words}; types: {{{key}: float64}} reads numbers"]
     cells = [cell for cell in cells if cell]
-    found = None
-    if len({*cells}) > 1:
-        found = (
-            remark_of_dates(name, cells) or _measures(name, cells, decimal) or _marked(name, cells)
-        )
-    if found is not None and len(cells) < _LEAST and not all(found.fits):
-        found = None
-    if found is None:
-        return _mostly(name, evidence)
-    others = list(
-        dict.fromkeys(cell for cell, fits in zip(cells, found.fits, strict=True) if not fits)
-    )
-    but = f", but not {shorten(others[0], 40)!r}" if others else ""
-    example = next(cell for cell, fits in zip(cells, found.fits, strict=True) if fits)
-    words = f"{found.likeness}, such as {shorten(example, 40)!r}{but}; {found.cure}"
-    return [f"types: {{{yaml_text(name)}: text}}  # {words}{_nulls(others)}"]
+    return _mostly(name, evidence) or _of_a_kind(name, cells, decimal) or _typed(name, evidence)
 
 
-def _compact_days(name: str, evidence: Evidence) -> list[str]:
-    """Returns the finding of whole numbers that may all be days."""
-    if not _LEAST <= evidence.total == evidence.dates[COMPACT]:
-        return []
-    cure = f"{listed(name, [COMPACT])} reads them"
-    words = f"perhaps days, such as {evidence.example}; {cure}"
-    return [f"types: {{{yaml_text(name)}: int64}}  # {words}"]
+def _of_a_kind(name: str, cells: list[str], decimal: str) -> list[str]:
+    """Returns the finding of texts that are nearly all of one kind."""
+    # All kinds have a digit; to look for each takes long.
+    has_digits = _are_alike([bool(re.search("[0-9]", c)) for c in cells])
+    is_enough = len(cells) >= _LEAST or len({*cells}) > 1
+    for likeness, fits, cure in _kinds(name, cells, decimal) if has_digits and is_enough else ():
+        if _are_alike(fits):
+            others = list(dict.fromkeys(itertools.compress(cells, (not fit for fit in fits))))
+            but = f", but not {shorten(others[0], 40)!r}" if others else ""
+            example = shorten(next(itertools.compress(cells, fits)), 40)
+            words = f"{likeness}, such as {example!r}{but}; {cure}{_nulls(others)}"
+            return [f"types: {{{yaml_text(name)}: text}}  # {words}"]
+    return []
 
 
-def _codes(name: str, cells: Sequence[str]) -> list[str]:
-    """Returns the finding of codes that could be numbers."""
-    key, example = yaml_text(name), example_of(name, cells)
-    words = f"codes, such as {shorten(example, 40)!r}; types: {{{key}: float64}} reads numbers"
-    return [f"types: {{{key}: text}}  # {words}"] if example else []
+def _are_alike(fits: Sequence[bool]) -> bool:
+    return sum(fits) >= (_LEAST_ALIKE if len(fits) >= _LEAST else 1) * len(fits)
+
+
+def _kinds(name: str, cells: list[str], decimal: str) -> Iterator[tuple[str, list[bool], str]]:
+    """Yields what texts may be, which of them are, and a remedy."""
+    texts = pa.array(cells, pa.string())
+    named = Counter(pattern for cell in cells if (pattern := named_pattern(cell)))
+    months = [pattern for pattern, _ in named.most_common(1) if "%d" not in pattern]
+    for format_ in map(DateFormat, (*_PATTERNS, *months)):
+        likeness = "months" if format_.has_day else "perhaps times of day"
+        read = "reads the first day of each" if format_.has_day else "reads them"
+        fits = to_plain(texts, format_).is_valid().to_pylist()
+        yield likeness, fits, f"{_formats(name, [str(format_)])} {read}"
+    for likeness, pattern, functions in _KINDS:
+        fits = [pattern.fullmatch(cell) is not None for cell in cells]
+        yield likeness, fits, f"{functions} in 'derive' may read them"
+    matches = [_MEASURED.fullmatch(cell) for cell in cells]
+    units = Counter(match["before"] or match["unit"] for match in matches if match)
+    units.pop(None, None)
+    unit = max(units, key=lambda one: units[one], default="")
+    fits = [match is not None and match["unit"] == unit for match in matches]
+    if unit and _are_alike(fits):
+        numbers = [match["number"] for match in matches if match and match["unit"] == unit]
+        shown = [str(dataclasses.replace(f, after=unit)) for f in number_formats(numbers, decimal)]
+        if shown:  # 007 kg is no number
+            yield "numbers with a unit", fits, f"{_formats(name, shown)} reads numbers"
+    elif 1 < len(units) <= _MOST_UNITS:
+        fits = [match is not None for match in matches]
+        yield "numbers with units", fits, "regexp_extract in 'derive' divides them"
+
+
+def _formats(name: str, formats: Iterable[str]) -> str:
+    """Returns formats as a recipe has them."""
+    shown = (f"{{{yaml_text(name)}: {yaml_text(one)}}}" for one in formats)
+    return f"formats: {' or '.join(shown)}"
 
 
 def _mostly(name: str, evidence: Evidence) -> list[str]:
     """Returns the finding of a column with few texts."""
     found = mostly(evidence)
     if found is None:
-        return _typed(name, evidence)
+        return []
     word, one, others = found
     kinds = f"{word}, such as {shorten(one, 40)!r}, but not {shorten(others[0], 40)!r}"
     return [f"types: {{{yaml_text(name)}: text}}  # most values are {kinds}{_nulls(others)}"]
@@ -261,7 +242,7 @@ def _typed(name: str, evidence: Evidence) -> list[str]:
     others = list(dict.fromkeys(evidence.some))
     if not others or 2 * kinds.total() < evidence.total:
         return []
-    kind = _KINDS.get(max(kinds, key=lambda one: kinds[one]).strip("<>"), "dates or times")
+    kind = _TYPES.get(max(kinds, key=lambda one: kinds[one]).strip("<>"), "dates or times")
     words = f"{kinds.total():,} of {evidence.total:,} values, in other files, are {kind}"
     but = f"but not {shorten(others[0], 40)!r}"
     return [f"types: {{{yaml_text(name)}: text}}  # {words}, {but}{_nulls(others)}"]
@@ -271,62 +252,3 @@ def _nulls(others: list[str]) -> str:
     if len(others) != 1:
         return ""
     return f"; add {shorten(others[0], 40)!r} to 'nulls' if it means null"
-
-
-def _measures(name: str, cells: list[str], decimal: str) -> Remark | None:
-    """Returns what is worth saying of numbers with units."""
-    matches = [_MEASURED.fullmatch(cell) for cell in cells]
-    units = Counter(_unit(match) for match in matches if match)
-    unit, count = max(units.items(), key=lambda one: one[1], default=("", 0))
-    is_before = any(match and match["before"] for match in matches)
-    if unit and not is_before and count >= LEAST_ALIKE * len(cells):
-        fits = [match is not None and _unit(match) == unit for match in matches]
-        texts = [match["number"] for match in matches if match and _unit(match) == unit]
-        return _one_unit(name, unit, texts, fits, decimal)
-    known = [unit for unit in units if unit in _UNITS or _CURRENCY.fullmatch(unit)]
-    fits = [match is not None and _unit(match) in ("", *known) for match in matches]
-    if not 0 < len(known) <= _MOST_UNITS or sum(fits) < LEAST_ALIKE * len(cells):
-        return None
-    shown = " and ".join(map(repr, sorted(known, key=lambda unit: -units[unit])[:2]))
-    end = "+" if is_before else "*$"
-    cure = "regexp_extract in 'derive' divides them"
-    if all(match is None or set(match["number"]) <= _SIMPLE for match in matches):
-        cure = derived(
-            {
-                f"{name}_number": f"regexp_extract({identifier(name)}, '[-0-9.]+')::DOUBLE",
-                f"{name}_unit": f"regexp_extract({identifier(name)}, '[^-0-9. ]{end}')",
-            }
-        )
-        cure = f"{cure} divides them"
-    return Remark(f"numbers with units, {shown}", fits, cure)
-
-
-def _unit(match: re.Match[str]) -> str:
-    """Returns the unit of a number.
-
-    Nothing if it has none, or a letter that makes it a code.
-    """
-    unit = match["before"] or match["unit"] or ""
-    if _CURRENCY.fullmatch(unit):
-        return unit
-    is_code = not match["gap"] and len(unit) == 1 and unit.isalpha() and unit not in _UNITS
-    return "" if is_code or unit in _ORDINALS else unit
-
-
-def _one_unit(
-    name: str, unit: str, texts: list[str], fits: list[bool], decimal: str
-) -> Remark | None:
-    formats = number_formats(texts, decimal)
-    if not formats:
-        return None
-    cures = listed(name, [str(dataclasses.replace(one, after=unit)) for one in formats])
-    return Remark("numbers with a unit", fits, f"{cures} reads numbers")
-
-
-def _marked(name: str, cells: list[str]) -> Remark | None:
-    """Returns what is worth saying of texts with a spreadsheet's marks."""
-    for likeness, (pattern, sql) in _MARKED.items():
-        line = derived({f"{name}_text": f"regexp_replace({identifier(name)}, {sql})"})
-        for found in alike(cells, pattern, likeness, f"{line} takes the texts"):
-            return found
-    return None

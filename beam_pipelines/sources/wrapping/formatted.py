@@ -68,7 +68,7 @@ class Formatted(Wrapped):
         found = contents.source or source
         found = dataclasses.replace(found, types={**found.types, **source.types})
         contents = contents._replace(source=found)
-        evidence, unmatched = self._evidence(contents, files, texts)
+        evidence = self._evidence(contents, files, texts)
         types = {
             name: columns.parse_type(source.types[name])
             if name in source.types
@@ -84,9 +84,7 @@ class Formatted(Wrapped):
             found,
             {n: one for n, one in evidence.items() if f"types: {{{yaml_text(n)}: " not in said},
         )
-        return contents._replace(
-            read_schema=schema, decisions=(*contents.decisions, *noted, *unmatched)
-        )
+        return contents._replace(read_schema=schema, decisions=(*contents.decisions, *noted))
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
@@ -178,11 +176,11 @@ class Formatted(Wrapped):
 
     def _evidence(
         self, contents: Contents, files: tuple[FileInfo, ...], names: Sequence[str]
-    ) -> tuple[dict[str, Evidence], list[str]]:
-        """Returns the evidence of columns of texts, and findings of nulls."""
+    ) -> dict[str, Evidence]:
+        """Returns the evidence of columns of texts."""
         source = contents.source
         if source is None or not names:
-            return {}, [] if source is None else remarks.unmatched(source, (), 0)
+            return {}
         # Lines are parsed as a whole: their other columns say why one is bad.
         read_schema = pa.schema(
             [
@@ -206,7 +204,7 @@ class Formatted(Wrapped):
         )
         inner = self._as_texts(plan, names)
         evidence = {name: Evidence() for name in names}
-        seen, rows, trim = set[str](), 0, bool(source.options_of(TextsOptions).trim)
+        trim = bool(source.options_of(TextsOptions).trim)
         for file in inference.sample_files(tuple(plan.files)):
             with contextlib.suppress(DataError):  # reading reports it
                 table = pa.Table.from_batches(
@@ -214,12 +212,9 @@ class Formatted(Wrapped):
                 )
                 for name in names:
                     texts = table.column(name)
-                    seen |= remarks.null_texts_in([texts], source.nulls, trim)
                     texts = pc.utf8_trim(texts, characters=WHITE_SPACE) if trim else texts
                     evidence[name].add(evidence_of(texts))
-                rows += table.num_rows
-        # Formats that read nulls have left them out.
-        return evidence, [] if self.format.reads_nulls else remarks.unmatched(source, seen, rows)
+        return evidence
 
     def _head(self, inner: SourcePlan, file: FileInfo) -> Iterator[Rows]:
         """Yields the first rows of a file, or all of them."""

@@ -17,7 +17,6 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.csv.choice import without_index
-from beam_pipelines.sources.csv.remarks import unmatched
 from beam_pipelines.sources.format import (
     Contents,
     Format,
@@ -61,12 +60,10 @@ class Excel(Format):
         problems: list[Problem] = []
         rows, counts_rows = 0, True
         decisions: list[str] = []
-        texts: set[str] = set()
         for sampled in inference.sample_rounds(source, files):
             for file in sampled:
                 table = read_table(source, file.path)
                 rows += len(table.rows)
-                texts |= _texts(source, table)
                 decisions += _decisions(table)
                 if table.skipped and source.options_of(ExcelOptions).skip_lines is None:
                     source = source.with_options(skip_lines=table.skipped)
@@ -87,7 +84,6 @@ class Excel(Format):
             )
         if problems:
             raise RecipeProblems(problems)
-        decisions += unmatched(source, texts, rows)
         names = tuple(schemas[0][1].names)
         says = source.columns or source.options_of(ExcelOptions).header is not None
         if len(names) == 1 or not counts_rows or says:
@@ -136,14 +132,6 @@ class Excel(Format):
         bad = {int(match[1]) for one in rejected if (match := _ROW.search(one.position))}
         numbers = [number + 1 for number, _ in table.rows if number + 1 not in bad]
         return [Position(path, f"{table.sheet}, row {numbers[row]}", "") for row in rows]
-
-
-def _texts(source: Source, table: SheetTable) -> set[str]:
-    """Returns all texts of a table, as ``nulls`` sees them."""
-    cells = {one for _, cells in table.rows for one in cells if isinstance(one, str)}
-    if source.options_of(ExcelOptions).trim:
-        cells = {cell.strip() for cell in cells}
-    return cells | {*table.faults.values()}
 
 
 def _decisions(table: SheetTable) -> list[str]:
