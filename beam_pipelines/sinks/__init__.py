@@ -56,13 +56,6 @@ class SinkFile(Protocol):
     def close(self) -> Written:
         """Writes what follows the last partition; the file stays open."""
 
-    def check(self, path: str) -> None:
-        """Reads the complete file by another reader.
-
-        Raises:
-          DataError: its rows are not those that were added.
-        """
-
 
 class Sink(Protocol):
     """Writes one format."""

@@ -48,9 +48,6 @@ class TFRecordFile:
         )
         return Written(int(rows.sum()), self._stream.size, parts)
 
-    def check(self, path: str) -> None:
-        """Checks nothing: records have their own checksums."""
-
     def _joined(self, name: str, type_: type) -> np.ndarray:
         values = [batch.column(name).to_numpy() for batch in self._written]
         return np.concatenate([*values, np.empty(0, type_)]).astype(type_)
