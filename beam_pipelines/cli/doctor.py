@@ -25,7 +25,6 @@ EXTRAS = {
     "excel": ("openpyxl", "python-calamine", "xlrd"),
     "hdf5": ("h5py",),
     "onnx": ("onnx",),
-    "index": ("rapidgzip",),
 }
 
 

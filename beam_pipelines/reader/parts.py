@@ -242,14 +242,10 @@ def _read_together(
 ) -> pa.LargeBinaryArray | None:
     """Returns the records of parts in one array, or ``None``.
 
-    Reads, inflates and checks without the interpreter's lock. Parts of other writers' streams are
-    declined.
+    Reads, inflates and checks without the interpreter's lock. Row groups are declined.
     """
     kinds = {one.parts.compression for one, _ in found}
-    has_others = any(
-        one.parts.restarts is not None or one.row_groups is not None for one, _ in found
-    )
-    if has_others or len(kinds) > 1:
+    if any(one.row_groups is not None for one, _ in found) or len(kinds) > 1:
         return None
     stored: list[_native.StoredPart] = []
     for one, pairs in itertools.groupby(zip(found, data, strict=True), lambda pair: pair[0][0]):

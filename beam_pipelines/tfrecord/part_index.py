@@ -16,7 +16,7 @@ import dataclasses
 import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple, cast, get_args
+from typing import Any, BinaryIO, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,6 @@ VERSION = 1
 EXTENT_BYTES, RUN_BYTES = 4 << 20, 1 << 20
 # Deflate makes at most 258 bytes of two bits.
 MAX_RATIO = 1032
-_WINDOW_BYTES = 32 << 10
 _DESCRIPTION, _CHECKSUM = b"part_index", b"crc32"
 _COLUMNS: Mapping[str, pa.DataType] = {
     "shard": pa.int32(),
@@ -48,17 +47,11 @@ _COLUMNS: Mapping[str, pa.DataType] = {
     "first_row": pa.int64(),
     "crc32": pa.uint32(),
 }
-_RESTART_COLUMNS: Mapping[str, pa.DataType] = {
-    "bit": pa.uint8(),
-    "skipped": pa.int64(),
-    "window": pa.large_binary(),
-}
 _NOT_AN_INDEX = (
     pa.ArrowException,
     ValueError,
-    KeyError,
+    LookupError,
     TypeError,
-    IndexError,
     OSError,
     OverflowError,
     RecursionError,
@@ -102,20 +95,6 @@ def shards_by_index(
     return {index_path(split, number): tuple(own) for number, own in sorted(found.items())}
 
 
-class Restarts(NamedTuple):
-    """Where a reader begins within another writer's deflate stream.
-
-    Attributes:
-      bit: uint8[n], the first bit of the part in the byte at its offset, 0 to 7.
-      skipped: int64[n], inflated bytes before the part's first record.
-      window: the inflated bytes before the offset, at most 32 KiB of each part.
-    """
-
-    bit: npt.NDArray[np.uint8]
-    skipped: Int64s
-    window: pa.LargeBinaryArray
-
-
 class PartColumns(NamedTuple):
     """The columns that a writer gives, one value for each part.
 
@@ -148,7 +127,6 @@ class PartIndex:
       shards: all of the index.
       columns: one value for each part.
       first_row: int64[n], the number of the part's first row among all rows of the index.
-      restarts: ``None`` for shards of this package.
     """
 
     path: str
@@ -156,7 +134,6 @@ class PartIndex:
     shards: tuple[IndexedShard, ...]
     columns: PartColumns
     first_row: Int64s
-    restarts: Restarts | None = None
 
     def __len__(self) -> int:
         return len(self.first_row)
@@ -208,31 +185,28 @@ class PartIndex:
     def bytes_of(self, parts: range) -> range:
         """Returns the bytes of neighbouring parts in their shard."""
         offsets = self.columns.offset[parts.start : parts.stop]
-        # Another writer's part may end behind the start of the next one.
-        ends = offsets + self.columns.bytes[parts.start : parts.stop]
-        return range(int(offsets[0]), int(ends.max()))
+        return range(int(offsets[0]), int(offsets[-1] + self.columns.bytes[parts[-1]]))
 
 
 def make_index(
     compression: PartCompression,
     shards: Sequence[IndexedShard],
     columns: PartColumns,
-    restarts: Restarts | None = None,
-    path: str = "",
 ) -> PartIndex:
     """Returns the index of parts in the order of shards and records."""
     ends = np.cumsum(columns.rows, dtype=np.int64)
-    return PartIndex(path, compression, tuple(shards), columns, ends - columns.rows, restarts)
+    return PartIndex("", compression, tuple(shards), columns, ends - columns.rows)
 
 
 def write_index(file: BinaryIO, index: PartIndex) -> None:
     """Writes an index into a file that is open for writing."""
-    arrays = _arrays(index)
+    found = {**index.columns._asdict(), "first_row": index.first_row}
+    arrays = {name: pa.array(found[name], type_) for name, type_ in _COLUMNS.items()}
     description = json.dumps(
         {"version": VERSION, "compression": index.compression, "shards": index.shards}
     ).encode()
     schema = pa.schema(
-        [pa.field(name, array.type, name == "window") for name, array in arrays.items()],
+        [pa.field(name, array.type, nullable=False) for name, array in arrays.items()],
         {_DESCRIPTION: description, _CHECKSUM: b"%08x" % _checksum(description, arrays)},
     )
     batch = pa.record_batch(list(arrays.values()), schema=schema)
@@ -240,19 +214,8 @@ def write_index(file: BinaryIO, index: PartIndex) -> None:
         writer.write_batch(batch)
 
 
-def _arrays(index: PartIndex) -> dict[str, pa.Array]:
-    found = index.columns._asdict() | {"first_row": index.first_row}
-    if index.restarts is not None:
-        found |= index.restarts._asdict()
-    types = _COLUMNS if index.restarts is None else {**_COLUMNS, **_RESTART_COLUMNS}
-    return {name: pa.array(found[name], type_) for name, type_ in types.items()}
-
-
 def _checksum(description: bytes, arrays: Mapping[str, pa.Array]) -> int:
-    """Returns the CRC-32 of the description and the columns.
-
-    The windows themselves are not in it: a damaged one gives a part with another CRC-32.
-    """
+    """Returns the CRC-32 of the description and the columns."""
     checksum: int = isal_zlib.crc32(description)
     for array in arrays.values():
         # An empty array may have no buffer.
@@ -328,18 +291,13 @@ def _parse(data: pa.Buffer, path: str) -> PartIndex:
     compression = description["compression"]
     if compression not in get_args(PartCompression):
         raise ValueError(f"found compression {compression!r}")
-    columns = {name: _numbers(arrays[name]) for name in arrays if name != "window"}
-    restarts = None
-    if "window" in arrays:
-        own = columns["bit"], columns["skipped"], cast("pa.LargeBinaryArray", arrays["window"])
-        restarts = Restarts(*own)
+    columns = {name: _numbers(array) for name, array in arrays.items()}
     return PartIndex(
         path,
         compression,
         tuple(_shard(entry) for entry in description["shards"]),
         PartColumns(*(columns[name] for name in PartColumns._fields)),
         columns["first_row"],
-        restarts,
     )
 
 
@@ -358,12 +316,12 @@ def _numbers(array: pa.Array) -> npt.NDArray[Any]:
 def _one_batch(reader: pa.RecordBatchFileReader) -> pa.RecordBatch:
     """Returns the only batch of a file, with all columns."""
     found = {field.name: field.type for field in reader.schema}
-    if found not in (dict(_COLUMNS), {**_COLUMNS, **_RESTART_COLUMNS}):
+    if found != dict(_COLUMNS):
         raise ValueError(f"found columns {found}, expected {dict(_COLUMNS)}")
     if reader.num_record_batches != 1:
         raise ValueError(f"found {reader.num_record_batches} batches, expected one")
     batch = reader.get_batch(0)
-    batch.validate(full="window" in found)
+    batch.validate()
     nulls = [name for name in found if batch.column(name).null_count]
     if nulls:
         raise ValueError(f"found nulls in {nulls}")
@@ -383,7 +341,7 @@ def _check_columns(index: PartIndex) -> None:
 
     The sizes bound what a reader allocates.
     """
-    own, shards, restarts = index.columns, index.shards, index.restarts
+    own, shards = index.columns, index.shards
     if not len(index):
         if any(shard.rows for shard in shards):
             raise ValueError("found no parts, expected those of all rows")
@@ -398,37 +356,23 @@ def _check_columns(index: PartIndex) -> None:
     _refuse(index, "offset", (own.offset < 0) | (own.offset > size_of_file))
     _refuse(index, "bytes", (own.bytes <= 0) | (own.bytes > size_of_file - own.offset))
     overlap = np.zeros(len(index), bool)
-    # The end of another writer's part may be in the next deflate block.
-    ends = own.offset if restarts is not None else own.offset + own.bytes
-    overlap[1:] = (own.offset[1:] < ends[:-1]) & (own.shard[1:] == own.shard[:-1])
+    is_same = own.shard[1:] == own.shard[:-1]
+    overlap[1:] = is_same & (own.offset[1:] < (own.offset + own.bytes)[:-1])
     _refuse(index, "offset", overlap)
     least = own.rows * np.int64(HEADER_BYTES + FOOTER_BYTES)
-    if index.compression == PARQUET_COMPRESSION:
-        # A column of equal values takes some bytes; nothing is allocated by this size.
-        least = np.zeros(len(index), np.int64)
-        wrong = np.zeros(len(index), bool)
-    elif index.compression == "none":
+    wrong = own.framed_bytes // MAX_RATIO > own.bytes
+    if index.compression == "none":
         wrong = own.framed_bytes != own.bytes
-    else:
-        wrong = own.framed_bytes // MAX_RATIO > own.bytes
+    elif index.compression == PARQUET_COMPRESSION:
+        # A column of equal values takes some bytes; nothing is allocated by this size.
+        least, wrong = 0 * least, least < 0
     _refuse(index, "framed_bytes", wrong | (own.framed_bytes < least))
-    if restarts is not None:
-        _refuse(index, "bit", restarts.bit > 7)
-        skipped = restarts.skipped
-        _refuse(index, "skipped", (skipped < 0) | (skipped // MAX_RATIO > own.bytes))
-        sizes = np.diff(np.asarray(_offsets(restarts.window)))
-        _refuse(index, "window", sizes > _WINDOW_BYTES)
     firsts = np.append(index.first_row, index.first_row[-1:] + own.rows[-1:])
     _refuse(index, "first_row", np.diff(firsts) != own.rows)
     edges = np.searchsorted(own.shard, np.arange(len(shards) + 1))
     for shard, rows in zip(shards, np.diff(firsts[edges]).tolist(), strict=True):
         if rows != shard.rows:
             raise ValueError(f"{shard.name}: found {rows:,} rows, expected {shard.rows:,}")
-
-
-def _offsets(windows: pa.LargeBinaryArray) -> Int64s:
-    found = np.frombuffer(windows.buffers()[1], np.int64)
-    return found[windows.offset : windows.offset + len(windows) + 1]
 
 
 def _refuse(index: PartIndex, column: str, is_wrong: npt.NDArray[np.bool_]) -> None:
@@ -439,17 +383,15 @@ def _refuse(index: PartIndex, column: str, is_wrong: npt.NDArray[np.bool_]) -> N
 
 def _check_shards(index: PartIndex, shards: Sequence[IndexedShard]) -> None:
     """Raises ``DataError`` if the index is of other shards."""
-    if len(index.shards) != len(shards):
+    shown = [(f"{len(index.shards):,} shards", f"{len(shards):,}")]
+    if len(index.shards) == len(shards):
+        pairs = zip(index.shards, shards, strict=True)
+        shown = [(_shown(one), _shown(other)) for one, other in pairs if one != other]
+    for found, expected in shown:
         raise DataError(
-            f"{index.path}: found an index of {len(index.shards):,} shards, expected "
-            f"{len(shards):,}. It is of another dataset, or older than the shards. {_CURE}."
+            f"{index.path}: found an index of {found}, expected {expected}. It is of another "
+            f"dataset, or older than the shards. {_CURE}."
         )
-    for found, expected in zip(index.shards, shards, strict=True):
-        if found != expected:
-            raise DataError(
-                f"{index.path}: found an index of {_shown(found)}, expected {_shown(expected)}. "
-                f"It is of another dataset, or older than the shards. {_CURE}."
-            )
 
 
 def _shown(shard: IndexedShard) -> str:

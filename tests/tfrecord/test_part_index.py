@@ -20,7 +20,6 @@ from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
     PartColumns,
     PartIndex,
-    Restarts,
     make_index,
     parse_index,
     read_index,
@@ -32,9 +31,7 @@ SHARDS = [[(3, 50, 90), (1, 20, 20)], [], [(2, 40, 64), (5, 90, 200), (1, 16, 16
 
 
 def index_of(
-    shards: list[list[tuple[int, int, int]]],
-    compression: Compression = "gzip",
-    has_restarts: bool = False,
+    shards: list[list[tuple[int, int, int]]], compression: Compression = "gzip"
 ) -> PartIndex:
     """Returns the index of shards with 20 bytes around the parts."""
     rows = [
@@ -58,14 +55,7 @@ def index_of(
         )
         for number, shard in enumerate(shards)
     ]
-    restarts = None
-    if has_restarts:
-        restarts = Restarts(
-            np.arange(len(rows), dtype=np.uint8) % 8,
-            np.arange(len(rows), dtype=np.int64),
-            pa.array([b"w" * place for place in range(len(rows))], pa.large_binary()),
-        )
-    return make_index(compression, files, columns, restarts)
+    return make_index(compression, files, columns)
 
 
 def bytes_of(index: PartIndex) -> bytes:
@@ -83,10 +73,10 @@ def parsed(data: bytes, index: PartIndex) -> PartIndex:
 parts = st.tuples(st.integers(1, 9), st.integers(200, 999), st.integers(200, 9999))
 
 
-@given(st.lists(st.lists(parts, max_size=4), max_size=4), st.booleans())
-def test_every_number_is_kept(shards: list[list[tuple[int, int, int]]], restarts: bool) -> None:
+@given(st.lists(st.lists(parts, max_size=4), max_size=4))
+def test_every_number_is_kept(shards: list[list[tuple[int, int, int]]]) -> None:
     """Columns and shards are read as they were written."""
-    index = index_of(shards, has_restarts=restarts)
+    index = index_of(shards)
     found = parsed(bytes_of(index), index)
     assert found.shards == index.shards
     assert found.rows == sum(part[0] for shard in shards for part in shard)
@@ -94,11 +84,6 @@ def test_every_number_is_kept(shards: list[list[tuple[int, int, int]]], restarts
         assert one.dtype == other.dtype
         assert one.tolist() == other.tolist()
     assert found.first_row.tolist() == index.first_row.tolist()
-    assert (found.restarts is None) == (not restarts)
-    if found.restarts is not None and index.restarts is not None:
-        assert found.restarts.bit.tolist() == index.restarts.bit.tolist()
-        assert found.restarts.skipped.tolist() == index.restarts.skipped.tolist()
-        assert found.restarts.window.to_pylist() == index.restarts.window.to_pylist()
 
 
 @given(st.lists(st.lists(parts, max_size=4), max_size=4))
@@ -146,10 +131,9 @@ def test_columns_are_not_copied(tmp_path: Path) -> None:
         assert not column.flags.writeable
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-def test_every_damage_is_noticed(restarts: bool) -> None:
+def test_every_damage_is_noticed() -> None:
     """A changed byte is refused, or changes nothing that is read."""
-    index = index_of(SHARDS, has_restarts=restarts)
+    index = index_of(SHARDS)
     data = bytes_of(index)
     for place in range(len(data)):
         damaged = bytearray(data)
@@ -188,23 +172,6 @@ def test_impossible_parts_are_refused(column: str, part: int, value: int) -> Non
     columns = index.columns._replace(**{column: changed})
     wrong = make_index("gzip", index.shards, columns)
     with pytest.raises(DataError, match=r"i\.arrow: .*damaged"):
-        parsed(bytes_of(wrong), index)
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"bit": np.array([8], np.uint8)}, "column 'bit'"),
-        ({"skipped": np.array([-1])}, "column 'skipped'"),
-        ({"window": pa.array([b"w" * 32_769], pa.large_binary())}, "column 'window'"),
-    ],
-)
-def test_impossible_restarts_are_refused(change: dict[str, object], reason: str) -> None:
-    """Restarts that cannot be right are refused."""
-    index = index_of([[(3, 50, 90)]], has_restarts=True)
-    assert index.restarts is not None
-    wrong = make_index("gzip", index.shards, index.columns, index.restarts._replace(**change))
-    with pytest.raises(DataError, match=reason):
         parsed(bytes_of(wrong), index)
 
 

@@ -28,8 +28,6 @@ from beam_pipelines.storage import file_checksums, files, input_files
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
     PartColumns,
-    PartIndex,
-    Restarts,
     make_index,
     shards_by_index,
     write_index,
@@ -76,7 +74,7 @@ def make_indexes(path: str, dali: bool = False) -> Iterator[MadeIndex]:
     if os.path.isdir(path):
         raise DataError(
             f"{path}: found a folder without {MANIFEST}, expected a dataset or files. Name the "
-            f"files, as in '{files.join(path, '*.tfrecord.gz')}'."
+            f"files, as in '{files.join(path, '*.tfrecord')}'."
         )
     found = input_files.list_files(path)
     if not found:
@@ -163,21 +161,10 @@ def _write(
     counts = [len(own.columns.rows) for own in scanned]
     columns = [np.concatenate(own) for own in zip(*(own.columns for own in scanned), strict=True)]
     columns[0] = np.repeat(np.arange(len(scanned), dtype=np.int32), counts)
-    restarts = _joined([own.restarts for own in scanned if own.restarts is not None])
-    index: PartIndex = make_index(compression, shards, PartColumns(*columns), restarts)
+    index = make_index(compression, shards, PartColumns(*columns))
     with files.replace(path) as file:
         write_index(file, index)
     return MadeIndex(path, len(shards), index.rows, len(index))
-
-
-def _joined(some: Sequence[Restarts]) -> Restarts | None:
-    if not some:
-        return None
-    return Restarts(
-        np.concatenate([own.bit for own in some]),
-        np.concatenate([own.skipped for own in some]),
-        pa.concat_arrays([own.window for own in some]),
-    )
 
 
 def _in_threads(function: Callable[..., Any], values: Sequence[Any]) -> Iterator[Any]:

@@ -35,7 +35,6 @@ ROWS = 500
 @pytest.fixture(scope="module", params=["none", "gzip", "zlib"])
 def dataset(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """A dataset of two splits."""
-    pytest.importorskip("rapidgzip")
     folder = tmp_path_factory.mktemp("made")
     (folder / "t.csv").write_text("a,b\n" + "".join(f"{row},x{row}\n" for row in range(ROWS)))
     text = RECIPE.replace("COMPRESSION", request.param)
@@ -170,13 +169,3 @@ def test_what_has_no_index(
     assert run(["index", path]) != 0
     assert message in capsys.readouterr().err
     assert not list(itertools.chain(tmp_path.rglob("*.arrow")))
-
-
-def test_a_missing_package_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Without rapidgzip the command says what to install."""
-    monkeypatch.setitem(__import__("sys").modules, "rapidgzip", None)
-    (tmp_path / "a.tfrecord.gz").write_bytes(gzip.compress(b""))
-    assert run(["index", str(tmp_path / "a.tfrecord.gz")]) != 0
-    assert "pip install './plugins[index]' in a clone" in capsys.readouterr().err

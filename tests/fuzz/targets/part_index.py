@@ -15,7 +15,6 @@ from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
     PartColumns,
     PartIndex,
-    Restarts,
     make_index,
     parse_index,
     write_index,
@@ -55,8 +54,9 @@ def run(data: bytes) -> None:
     for part in range(len(index)):
         shard, offset, size, framed, count, _ = (int(column[part]) for column in index.columns)
         require(0 <= shard < len(index.shards), "part_index: no such shard", shard)
-        least = 0 if index.restarts else ends[shard]
-        is_inside = least <= offset and size > 0 and offset + size <= index.shards[shard].bytes
+        is_inside = (
+            ends[shard] <= offset and size > 0 and offset + size <= index.shards[shard].bytes
+        )
         require(is_inside, "part_index: outside of its shard", (part, offset, size))
         require(count > 0 and framed >= 16 * count, "part_index: no place for records", part)
         require(int(index.first_row[part]) == rows, "part_index: another first row", part)
@@ -67,23 +67,17 @@ def run(data: bytes) -> None:
 
 
 def seeds() -> list[bytes]:
-    """Indexes of none, one and several shards, and with restarts."""
+    """Indexes of none, one and several shards."""
     shards = [IndexedShard(f"s-{number}", 5 * number, 900, "0123abcd") for number in range(3)]
     parts = [(1, 10, 100, 400, 5, 7), (2, 10, 50, 300, 4, 8), (2, 60, 100, 300, 6, 9)]
     columns = PartColumns(
         *(np.array([part[place] for part in parts], type_) for place, type_ in enumerate(_TYPES))
     )
     nothing = PartColumns(*(np.zeros(0, type_) for type_ in _TYPES))
-    restarts = Restarts(
-        np.array([0, 3, 7], np.uint8),
-        np.array([0, 10, 20], np.int64),
-        pa.array([b"", b"x" * 40, b"y"], pa.large_binary()),
-    )
     return [
         written(make_index("gzip", [], nothing)),
         written(make_index("zlib", shards[:1], nothing)),
         written(make_index("gzip", shards, columns)),
-        written(make_index("gzip", shards, columns, restarts)),
     ]
 
 
@@ -107,7 +101,6 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
             index.shards,
             PartColumns(**columns),
             first_row,
-            index.restarts,
         )
     )
 
