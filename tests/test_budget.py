@@ -36,7 +36,6 @@ LONG_MODULES = {
     "beam_pipelines/sources/csv/evidence.py": 454,
     "beam_pipelines/sources/images/idx.py": 436,
     "beam_pipelines/sources/json/format.py": 496,
-    "beam_pipelines/sources/tfrecord/format.py": 452,
     "beam_pipelines/sql/aggregates.py": 440,
     "beam_pipelines/sql/expressions.py": 414,
     "beam_pipelines/storage/files.py": 472,

@@ -28,7 +28,7 @@ from beam_pipelines.dataset.shard_records import read_examples
 from beam_pipelines.encodings.labels import LONGEST_LIST, LONGEST_TEXT, label_texts, labels_behind
 from beam_pipelines.opening.feature_info import texts_of_ids
 from beam_pipelines.reader.features import names_of_lists_of_lists
-from beam_pipelines.sources.tfrecord.decoder import RecordDecoder, is_sequence_example
+from beam_pipelines.sources.tfrecord.decoder import decode_records, is_sequence_example
 from beam_pipelines.storage import files
 
 HEX_BYTES = 8
@@ -198,7 +198,7 @@ def decode_examples(
     """Decodes examples to columns of lists; a missing feature is null."""
     try:
         # Without a schema the decoder finds features and types in the records, in any order.
-        batch = RecordDecoder(schema, any(map(is_sequence_example, records))).decode(records)
+        batch = decode_records(records, schema, any(map(is_sequence_example, records)))
     except ValueError as error:
         raise DataError(
             f"{path}: found records that are no tf.Examples, or not by the schema: {error}"

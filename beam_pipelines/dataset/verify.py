@@ -33,7 +33,7 @@ from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.shard_records import read_manifest_blocks
 from beam_pipelines.dataset.verify_also import check_also, check_file
 from beam_pipelines.sources.images.columns import damaged_images, image_features
-from beam_pipelines.sources.tfrecord.decoder import RecordDecoder
+from beam_pipelines.sources.tfrecord.decoder import decode_records
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord import part_index
 from beam_pipelines.tfrecord.framing import read_record_blocks
@@ -166,13 +166,12 @@ def _verify_shard(
 ) -> int:
     if not files.exists(path):
         raise DataError(f"{path}: the shard is missing. Convert again with --overwrite.")
-    decoder = RecordDecoder(schema, manifest.record == "sequence_example")
     is_raw, limits, rows = manifest.record == "raw", _limits(manifest), 0
     for block in read_manifest_blocks(path, manifest, schema):
         if not is_raw:
-            batch = _check_block(
-                decoder, block, schema, f"{path}, records {rows} to {rows + len(block) - 1}"
-            )
+            is_sequence = manifest.record == "sequence_example"
+            where = f"{path}, records {rows} to {rows + len(block) - 1}"
+            batch = _check_block(block, schema, is_sequence, where)
             for name in images or ():
                 values = batch.column(batch.schema.get_field_index(name))
                 _check_images(values, limits, path, rows, f", feature '{name}'")
@@ -217,11 +216,11 @@ def _check_images(images: pa.Array, limits: Limits, path: str, first: int, where
 
 
 def _check_block(
-    decoder: RecordDecoder, block: Sequence[bytes], schema: schema_pb2.Schema, where: str
+    block: Sequence[bytes], schema: schema_pb2.Schema, is_sequence: bool, where: str
 ) -> pa.RecordBatch:
     """Returns the records of a block as columns, checked against the schema."""
     try:
-        batch = decoder.decode(block)
+        batch = decode_records(block, schema, is_sequence)
     except ValueError as error:
         raise DataError(f"{where}: do not parse by the schema: {error}") from error
     for feature in features_of(schema):

@@ -63,7 +63,7 @@ class WireError(ValueError):
 def parse_sequences(
     records: Iterable[bytes], layout: Layout
 ) -> tuple[list[pa.Array], list[pa.Array]]:
-    """Parses serialized records; see ``sources.tfrecord.decoder.decode_sequences``."""
+    """Parses serialized records; see ``sources.tfrecord.decoder.decode_lists``."""
     messages = list(_parsed(records))
     if layout.is_closed:
         _check_names(messages, layout)
@@ -143,7 +143,7 @@ def _parsed(records: Iterable[bytes]) -> Iterator[Any]:
             message = parse(record)
         except DecodeError as error:
             found = (
-                "found bytes that are no tf.SequenceExample, expected one. The record is "
+                "found bytes that are no tf.Example or tf.SequenceExample, expected one. It is "
                 "damaged, or something else"
             )
             raise WireError(number, "", found) from error

@@ -17,7 +17,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 
 from beam_pipelines.core import _native
-from beam_pipelines.sources.tfrecord.decoder import decode_sequences, sequence_batch
+from beam_pipelines.sources.tfrecord.decoder import decode_lists, record_batch
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, find_layout
 from tests.support.kernels import without_kernels
 
@@ -86,7 +86,7 @@ def message(layout: Layout, record: tuple[Features, Features]) -> tf.train.Seque
 
 def decoded(records: list[bytes], layout: Layout) -> list[tuple[Features, Features]]:
     """Decodes records into Python values: None for a missing feature or list."""
-    context, lists = decode_sequences(records, layout)
+    context, lists = decode_lists(records, layout)
     columns = [
         [
             dict(zip(of, row, strict=True))
@@ -262,7 +262,7 @@ def test_layout_is_found() -> None:
         ("z", pa.large_binary()),
     ]
     names = ["a", "b", "##SEQUENCE##.a", "##SEQUENCE##.b", "z"]
-    assert sequence_batch(raw, found).schema.names == names
+    assert record_batch(raw, found).schema.names == names
 
 
 def test_another_kind_is_refused(with_and_without_kernels: None) -> None:
@@ -272,9 +272,9 @@ def test_another_kind_is_refused(with_and_without_kernels: None) -> None:
     with pytest.raises(
         WireError, match="in row 0, feature 'x', found int64 values, expected float"
     ):
-        decode_sequences(raw, Layout({}, {"x": pa.float32()}))
-    with pytest.raises(WireError, match=r"in row 3, found bytes that are no tf\.SequenceExample"):
-        decode_sequences([*raw, b"\x0a\x05no"], layout)
+        decode_lists(raw, Layout({}, {"x": pa.float32()}))
+    with pytest.raises(WireError, match=r"in row 3, found bytes that are no tf\.Example"):
+        decode_lists([*raw, b"\x0a\x05no"], layout)
 
 
 def test_long_lists(with_and_without_kernels: None) -> None:
@@ -320,4 +320,4 @@ def test_features_that_are_not_read() -> None:
         assert batch.to_pydict() == {"l": [[[0.5], None]]}
     assert _native.parse_examples(pa.array([raw]), read.lists) is None  # not a tf.Example
     with pytest.raises(WireError, match="in row 1, found bytes"):
-        decode_sequences([raw, damaged], read)
+        decode_lists([raw, damaged], read)

@@ -138,8 +138,8 @@ def test_steps_of_several_values(tmp_path: Path, schema: str) -> None:
         (sequence({}, {"words": [[b"\xff"]]}), "words", "UTF8"),
         (sequence({}, {"ids": [[0.5]]}), "ids", "found float values, expected int64"),
         (sequence({"id": [1, 2]}, {}), "id", "2 values, expected at most one"),
-        (FULL[:-3], "", "no tf.SequenceExample"),
-        (b"\x0a\x05no", "", "no tf.SequenceExample"),
+        (FULL[:-3], "", "no tf.Example or tf.SequenceExample"),
+        (b"\x0a\x05no", "", "no tf.Example or tf.SequenceExample"),
     ],
 )
 def test_a_bad_sequence_is_found(tmp_path, schema, bad, column, reason):

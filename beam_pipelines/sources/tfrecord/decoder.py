@@ -1,9 +1,6 @@
 """Decodes serialized tf.Examples and tf.SequenceExamples into columns.
 
-The C++ kernel decodes what writers usually write. tfx-bsl decodes other tf.Examples, protobuf other
-tf.SequenceExamples (tfx-bsl keeps 32 bits of the integers in feature lists). tf.Examples without a
-schema are decoded as tf.SequenceExamples without feature lists, because tfx-bsl cuts a name off at
-a NUL.
+The C++ kernel decodes what writers usually write, protobuf's parser other records.
 """
 
 from __future__ import annotations
@@ -12,7 +9,6 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.layout.schema_features import SEQUENCE, feature_lists_of, features_of
@@ -27,82 +23,23 @@ _TYPES = {
 }
 
 
-class ExampleDecoder:
-    """Decodes serialized tf.Examples with a schema, by the C++ kernel or tfx-bsl."""
+def decode_records(
+    records: Sequence[bytes], schema: schema_pb2.Schema | None, is_sequence: bool
+) -> pa.RecordBatch:
+    """Returns columns of lists, null where a feature is missing.
 
-    def __init__(self, schema: schema_pb2.Schema) -> None:
-        self._schema = schema.SerializeToString()
-        self._decoder = ExamplesToRecordBatchDecoder(self._schema)
-        self._types = _types_of(schema)
+    A feature list is a list of steps, which are lists or null.
 
-    def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
-        """Returns the features as columns of large lists.
-
-        A list is null where a feature is missing or has no kind.
-
-        Raises:
-          ValueError: a record is damaged or contradicts the schema; tfx-bsl's message.
-        """
-        if self._types is not None:
-            array, framed = _array_of(records)
-            batch = _native.parse_examples(array, self._types, framed)
-            if batch is not None:
-                return batch
-        try:
-            return self._decoder.DecodeBatch(list(records))
-        except Exception as error:  # tfx-bsl raises RuntimeError and ValueError alike
-            # A failed decoder would add its values to the next batch.
-            self._decoder = ExamplesToRecordBatchDecoder(self._schema)
-            raise ValueError(str(error)) from error
-
-
-def _array_of(records: Sequence[bytes]) -> tuple[pa.Array, bool]:
-    """Returns records as an array, and whether they are in their frames."""
-    if isinstance(records, RecordBlock):
-        return records.frames(), True
-    return pa.array(records, pa.large_binary()), False
-
-
-def _types_of(schema: schema_pb2.Schema) -> dict[str, pa.DataType] | None:
-    """Returns the features for the kernel, or ``None``.
-
-    ``None`` means that only tfx-bsl can decode them. tfx-bsl makes one column of two features with
-    one name, and refuses other types.
-    """
-    types = {
-        feature.name: _TYPES[feature.type] for feature in schema.feature if feature.type in _TYPES
-    }
-    return types if len(types) == len(schema.feature) else None
-
-
-class RecordDecoder:
-    """Decodes serialized records to a batch.
-
-    Attributes:
+    Args:
+      records: serialized.
+      schema: of them; ``None``: features are found in the records.
       is_sequence: whether they are tf.SequenceExamples.
+
+    Raises:
+      WireError: a record is damaged or contradicts the schema.
     """
-
-    def __init__(self, schema: schema_pb2.Schema | None, is_sequence: bool) -> None:
-        """Prepares to decode with a schema or without one.
-
-        Without a schema, features are found in the records.
-        """
-        self.is_sequence = is_sequence
-        self._layout = None if schema is None else layout_of(schema)
-        self._examples = None if schema is None or is_sequence else ExampleDecoder(schema)
-
-    def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
-        """Returns columns of lists, null where a feature is missing.
-
-        A feature list is a list of steps, which are lists or null.
-
-        Raises:
-          ValueError: a record is damaged or contradicts the schema.
-        """
-        if self._examples is not None:
-            return self._examples.decode(records)
-        layout = self._layout or find_layout(records)
-        return sequence_batch(records, layout if self.is_sequence else layout._replace(lists={}))
+    layout = find_layout(records) if schema is None else layout_of(schema)
+    return record_batch(records, layout if is_sequence else layout._replace(lists={}))
 
 
 def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> Layout:
@@ -124,10 +61,8 @@ def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> 
     return Layout(types(context), types(lists))
 
 
-def decode_sequences(
-    records: Sequence[bytes], layout: Layout
-) -> tuple[list[pa.Array], list[pa.Array]]:
-    """Decodes serialized tf.SequenceExamples.
+def decode_lists(records: Sequence[bytes], layout: Layout) -> tuple[list[pa.Array], list[pa.Array]]:
+    """Decodes serialized tf.Examples or tf.SequenceExamples.
 
     Args:
       records: serialized.
@@ -142,23 +77,26 @@ def decode_sequences(
       WireError: a record is damaged, a feature holds values of another kind, or a record has a
         feature that a closed layout lacks.
     """
-    array, framed = _array_of(records)
-    batch = _native.parse_examples(array, layout.context, framed, layout.lists, layout.is_closed)
+    if isinstance(records, RecordBlock):
+        array, is_framed = records.frames(), True
+    else:
+        array, is_framed = pa.array(records, pa.large_binary()), False
+    batch = _native.parse_examples(array, layout.context, is_framed, layout.lists, layout.is_closed)
     if batch is not None:
         number = len(layout.context)
         return list(batch.columns[:number]), list(batch.columns[number:])
     return parse_sequences(records, layout)
 
 
-def sequence_batch(records: Sequence[bytes], layout: Layout) -> pa.RecordBatch:
-    """Returns tf.SequenceExamples as columns, first the context, then feature lists.
+def record_batch(records: Sequence[bytes], layout: Layout) -> pa.RecordBatch:
+    """Returns records as columns, first the context, then feature lists.
 
     A feature list with the name of a context feature gets the prefix ``##SEQUENCE##.``.
 
     Raises:
       WireError: a record is damaged, or contradicts the layout.
     """
-    context, lists = decode_sequences(records, layout)
+    context, lists = decode_lists(records, layout)
     names = [name if name not in layout.context else f"{SEQUENCE}.{name}" for name in layout.lists]
     return pa.RecordBatch.from_arrays([*context, *lists], [*layout.context, *names])
 

@@ -10,6 +10,7 @@ import functools
 import io
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import BinaryIO, cast
 
 import google_crc32c
@@ -17,7 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.core._native.shared import HEADER_BYTES
+from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.layout.compression import Compression, compression_of
 from beam_pipelines.core.layout.dataset_layout import (
     EXAMPLES,
@@ -28,13 +31,15 @@ from beam_pipelines.core.layout.dataset_layout import (
 from beam_pipelines.core.layout.manifest import parse_manifest
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.files.compression import (
     ChecksummedFile,
     CountedFile,
     name_of_start,
     not_as_named,
 )
-from beam_pipelines.sources.format import Rows, empty_batch, problem
+from beam_pipelines.sources.format import Rows, combine, cut_rows, empty_batch, problem
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files, input_files
 from beam_pipelines.tfrecord import part_index
@@ -45,8 +50,8 @@ from beam_pipelines.tfrecord.record_block import RecordBlock
 _SPLITS = "/" + split_folder(EXAMPLES, "")
 _KEPT = 16
 _CURE = "Make the index again with 'beam-pipelines index', or remove it."
-# Takes the records of a block, and the number of the first one in its file.
-BlockReader = Callable[[RecordBlock, int], Iterator[Rows]]
+# Returns the columns of some records, or raises one of ``bad_rows.ERRORS``.
+Attempt = Callable[[Sequence[bytes]], pa.RecordBatch]
 
 
 def check_compression(source: Source) -> list[Problem]:
@@ -75,22 +80,54 @@ def read_blocks(source: Source, file: FileInfo) -> Iterator[RecordBlock]:
         yield from _blocks(source, file, opened)
 
 
-def read_file(plan: SourcePlan, byte_range: ByteRange, read_block: BlockReader) -> Iterator[Rows]:
+def read_file(
+    plan: SourcePlan,
+    byte_range: ByteRange,
+    attempt: Attempt,
+    explain: Callable[[Exception], tuple[str, str]],
+    reject: bool,
+) -> Iterator[Rows]:
     """Yields the rows of each block, and last the file's checksum.
 
+    Args:
+      plan: of the source.
+      byte_range: to read.
+      attempt: returns the columns of some records.
+      explain: returns the column and the reason of a bad record.
+      reject: whether bad records are left out and listed.
+
     Raises:
-      DataError: the file is damaged.
+      DataError: the file is damaged, or has a bad record.
     """
-    if is_cut(byte_range):
-        yield from _read_parts(plan, byte_range, read_block)
-        return
-    number = 0
-    with files.open_read(byte_range.file.path) as opened:
-        file = ChecksummedFile(opened)
-        for block in _blocks(plan.source, byte_range.file, cast("BinaryIO", file)):
-            yield from read_block(block, number)
+    file, number = byte_range.file, first_record(plan, byte_range)
+    with files.open_read(file.path) as opened:
+        stream: ChecksummedFile | PartsFile
+        if is_cut(byte_range):
+            found, own = parts_of_range(byte_range, _compression(plan.source, file.path))
+            stream = PartsFile(opened, file.path, found, own)
+            blocks = _part_blocks(plan.source, file, stream, number)
+        else:
+            stream = ChecksummedFile(opened)
+            blocks = _blocks(plan.source, file, cast("BinaryIO", stream))
+        for block in blocks:
+            good: list[pa.RecordBatch] = []
+            rejected: list[Rejected] = []
+            for made in bad_rows.sift(partial(_attempted, attempt, block), 0, len(block)):
+                if not isinstance(made, BadRow):
+                    good.append(made)
+                    continue
+                column, reason = explain(made.error)
+                shown = shorten(block[made.number].decode(errors="backslashreplace"))
+                place = f"record {number + made.number}"
+                bad = Rejected(plan.source.name, file.path, place, column, reason, shown)
+                bad_rows.reject_or_raise(bad, rejected, reject)
+            yield from cut_rows(combine(good, plan.schema), tuple(rejected))
             number += len(block)
-        yield Rows(empty_batch(plan.schema), crc32c=file.crc32c())
+        yield Rows(empty_batch(plan.schema), crc32c=stream.crc32c())
+
+
+def _attempted(attempt: Attempt, block: RecordBlock, start: int, end: int) -> pa.RecordBatch:
+    return attempt(block[start:end])
 
 
 def is_cut(byte_range: ByteRange) -> bool:
@@ -115,23 +152,16 @@ def first_record(plan: SourcePlan, byte_range: ByteRange) -> int:
     return found.first_record(own.start) if own else 0
 
 
-def _read_parts(plan: SourcePlan, byte_range: ByteRange, read_block: BlockReader) -> Iterator[Rows]:
-    """Does what ``read_file`` does, for one of several ranges of a file."""
-    path, source = byte_range.file.path, plan.source
-    found, own = parts_of_range(byte_range, _compression(source, byte_range.file.path))
-    with files.open_read(path) as opened:
-        file = PartsFile(opened, path, found, own)
-        number, decompressed = (found.first_record(own.start), 0) if own else (0, 0)
-        offset = found.first_byte(own.start) if own else 0
-        records = cast("BinaryIO", file)
-        for block in read_record_blocks(
-            records, path, "none", source.limits, number=number, offset=offset
-        ):
-            decompressed += block.framed_bytes
-            _check_ratio(source, byte_range.file, file.read_bytes, decompressed)
-            yield from read_block(block, number)
-            number += len(block)
-        yield Rows(empty_batch(plan.schema), crc32c=file.crc32c())
+def _part_blocks(
+    source: Source, file: FileInfo, parts: PartsFile, number: int
+) -> Iterator[RecordBlock]:
+    decompressed = 0
+    for block in read_record_blocks(
+        cast("BinaryIO", parts), file.path, "none", source.limits, number, parts.first_byte
+    ):
+        decompressed += block.framed_bytes
+        _check_ratio(source, file, parts.read_bytes, decompressed)
+        yield block
 
 
 def _compression(source: Source, path: str) -> Compression:
@@ -304,12 +334,14 @@ class PartsFile(io.RawIOBase):
     """Some parts of a file as one stream of framed records.
 
     Attributes:
+      first_byte: of the records, in all of the file's.
       read_bytes: of the file so far.
     """
 
     def __init__(self, file: BinaryIO, path: str, found: FileParts, parts: range) -> None:
         self._file, self._path, self._index = file, path, found.index
         self._parts = iter(parts)
+        self.first_byte = found.first_byte(parts.start) if parts else 0
         self._crc = google_crc32c.Checksum()
         self.read_bytes = 0
 

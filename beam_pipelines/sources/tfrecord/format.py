@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -23,9 +22,8 @@ from beam_pipelines.core.arrow.columns import (
     parse_type,
     type_name,
 )
-from beam_pipelines.core.chunks import SPLIT_KEY, Rejected
+from beam_pipelines.core.chunks import SPLIT_KEY
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
-from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.layout.schema_features import SEQUENCE, duplicates, feature_lists_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
@@ -38,8 +36,6 @@ from beam_pipelines.sources.format import (
     Format,
     QuoteStates,
     Rows,
-    combine,
-    cut_rows,
     problem,
 )
 from beam_pipelines.sources.images.columns import image_features
@@ -47,10 +43,9 @@ from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.tfrecord import explain
 from beam_pipelines.sources.tfrecord.decoder import (
-    ExampleDecoder,
     is_sequence_example,
     layout_of,
-    sequence_batch,
+    record_batch,
 )
 from beam_pipelines.sources.tfrecord.explain import INFERRED
 from beam_pipelines.sources.tfrecord.files import (
@@ -145,14 +140,9 @@ class TFRecord(Format):
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
-        decoder = _decoder(plan)
-        yield from read_file(
-            plan,
-            byte_range,
-            lambda block, number: _read_block(
-                block, decoder, plan, byte_range.file, number, reject
-            ),
-        )
+        attempt = functools.partial(_decode, layout=_layout(plan), plan=plan)
+        explained = functools.partial(_explained, plan)
+        yield from read_file(plan, byte_range, attempt, explained, reject)
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``record`` and the number of the first one; see ``Format``."""
@@ -230,7 +220,7 @@ def _seen_in_steps(
     if not layout.lists:
         return [], seen
     found = bad_rows.sift(
-        lambda start, end: sequence_batch(sample[start:end], Layout({}, layout.lists)),
+        lambda start, end: record_batch(sample[start:end], Layout({}, layout.lists)),
         0,
         len(sample),
     )
@@ -257,108 +247,34 @@ def _has_several(lists: pa.LargeListArray) -> bool:
     return (pc.max(pc.list_value_length(lists.flatten())).as_py() or 0) > 1
 
 
-class _Decoder:
-    """Decodes the features of tf.Examples that the plan reads."""
-
-    def __init__(self, schema: schema_pb2.Schema, names: list[str]) -> None:
-        kept = [feature for feature in schema.feature if feature.name in names]
-        self._decoder = ExampleDecoder(schema_pb2.Schema(feature=kept))
-
-    def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
-        """Decodes serialized examples into large lists.
-
-        Raises:
-          ColumnError: one of them cannot be decoded; the column is empty if the whole record
-            cannot.
-        """
-        try:
-            return self._decoder.decode(records)
-        except ValueError as error:
-            feature = re.search(r'feature "(.*?)"', str(error))
-            raise ColumnError(feature[1] if feature else "", str(error)) from error
-
-
-class _SequenceDecoder:
-    """Decodes features and feature lists of tf.SequenceExamples that the plan reads.
-
-    Without names it decodes all, and refuses records with others.
-    """
-
-    def __init__(self, schema: schema_pb2.Schema, names: list[str] | None) -> None:
-        self._layout = layout_of(schema, names)._replace(is_closed=names is None)
-        self.lists = tuple(self._layout.lists)
-
-    def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
-        """Decodes serialized sequences.
-
-        Features become large lists, feature lists large lists of large lists.
-
-        Raises:
-          ColumnError: as ``_Decoder.decode``.
-        """
-        try:
-            return sequence_batch(records, self._layout)
-        except WireError as error:
-            # Among many records, ``sift`` looks for the row in the message.
-            raise ColumnError(
-                error.feature, error.found if len(records) == 1 else str(error)
-            ) from error
-
-
-def _decoder(plan: SourcePlan) -> _Decoder | _SequenceDecoder:
+def _layout(plan: SourcePlan) -> Layout:
+    """Returns the features and feature lists that a plan reads."""
     inferred = (plan.file_schema.metadata or {}).get(INFERRED)
-    if inferred is not None:
-        # As in JSON Lines, a feature that is not listed in 'columns' may come up.
-        names = plan.read_schema.names if plan.source.columns else None
-        return _SequenceDecoder(schema_pb2.Schema.FromString(inferred), names)
-    path = schema_path(plan.source, [plan.files[0]])
-    schema = read_schema(plan.source, path or "")
-    return (_SequenceDecoder if feature_lists_of(schema) else _Decoder)(
-        schema, plan.read_schema.names
-    )
+    if inferred is None:
+        path = schema_path(plan.source, [plan.files[0]])
+        return layout_of(read_schema(plan.source, path or ""), plan.read_schema.names)
+    # As in JSON Lines, a feature that is not listed in 'columns' may come up.
+    is_closed = not plan.source.columns
+    names = None if is_closed else plan.read_schema.names
+    layout = layout_of(schema_pb2.Schema.FromString(inferred), names)
+    return layout._replace(is_closed=is_closed)
 
 
-def _read_block(
-    block: Sequence[bytes],
-    decoder: _Decoder | _SequenceDecoder,
-    plan: SourcePlan,
-    file: FileInfo,
-    number: int,
-    reject: bool,
-) -> Iterator[Rows]:
-    good: list[pa.RecordBatch] = []
-    rejected: list[Rejected] = []
-    for found in bad_rows.sift(functools.partial(_decode, block, decoder, plan), 0, len(block)):
-        if isinstance(found, BadRow):
-            column = found.error.column if isinstance(found.error, ColumnError) else ""
-            message = (
-                found.error.message if isinstance(found.error, ColumnError) else str(found.error)
-            )
-            reason = explain.reason(plan, column, message)
-            shown = shorten(block[found.number].decode(errors="backslashreplace"))
-            bad = Rejected(
-                plan.source.name,
-                file.path,
-                f"record {number + found.number}",
-                column,
-                reason,
-                shown,
-            )
-            bad_rows.reject_or_raise(bad, rejected, reject)
-        else:
-            good.append(found)
-    yield from cut_rows(combine(good, plan.schema), tuple(rejected))
+def _explained(plan: SourcePlan, error: Exception) -> tuple[str, str]:
+    """Returns the column and the reason of a bad record."""
+    column = error.column if isinstance(error, ColumnError) else ""
+    return column, explain.reason(plan, column, str(error))
 
 
-def _decode(
-    block: Sequence[bytes],
-    decoder: _Decoder | _SequenceDecoder,
-    plan: SourcePlan,
-    start: int,
-    end: int,
-) -> pa.RecordBatch:
-    decoded = decoder.decode(block[start:end])
-    lists = decoder.lists if isinstance(decoder, _SequenceDecoder) else ()
+def _decode(records: Sequence[bytes], layout: Layout, plan: SourcePlan) -> pa.RecordBatch:
+    lists = tuple(layout.lists)
+    try:
+        decoded = record_batch(records, layout)
+    except WireError as error:
+        # Among many records, ``sift`` looks for the row in the message.
+        raise ColumnError(
+            error.feature, error.found if len(records) == 1 else str(error)
+        ) from error
     columns = {}
     for field in plan.file_schema:
         if field.name in plan.read_schema.names:
@@ -370,7 +286,7 @@ def _decode(
                 raise ColumnError(field.name, str(error)) from error
     made = _convert(columns, plan, [name for name in lists if not _is_nested(columns[name].type)])
     if SPLIT_KEY in plan.schema.names:
-        made[SPLIT_KEY] = hashing.sha256_digests(deterministic(block[start:end]))
+        made[SPLIT_KEY] = hashing.sha256_digests(deterministic(records))
     return pa.RecordBatch.from_arrays(
         [made[name] for name in plan.schema.names], schema=plan.schema
     )

@@ -23,7 +23,7 @@ from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.plan import FileInfo
-from beam_pipelines.sources.tfrecord.decoder import decode_sequences
+from beam_pipelines.sources.tfrecord.decoder import decode_lists
 from beam_pipelines.sources.tfrecord.files import read_blocks
 from beam_pipelines.tfrecord.protobuf_parser import Layout, find_kinds
 from beam_pipelines.tfrecord.record_block import RecordBlock
@@ -112,7 +112,7 @@ class _Features:
 def _decode(
     block: RecordBlock, layout: Layout, start: int, end: int
 ) -> tuple[list[pa.Array], list[pa.Array]]:
-    return decode_sequences(block[start:end], layout)
+    return decode_lists(block[start:end], layout)
 
 
 def infer_schema(

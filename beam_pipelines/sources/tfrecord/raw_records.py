@@ -7,20 +7,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from beam_pipelines.core.arrow.columns import parse_type
-from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
-from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import payloads
-from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.format import (
     Contents,
     Format,
     QuoteStates,
     Rows,
-    combine,
-    cut_rows,
 )
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.tfrecord.files import (
@@ -30,9 +24,11 @@ from beam_pipelines.sources.tfrecord.files import (
     is_indexed,
     read_file,
 )
-from beam_pipelines.tfrecord.record_block import RecordBlock
 
 COLUMN = "record"
+_NOT_TEXT = (
+    "found bytes that are not UTF-8, expected text. Leave out 'types' of the source to read bytes."
+)
 
 
 class RawRecords(Format):
@@ -67,38 +63,11 @@ class RawRecords(Format):
         yield from read_file(
             plan,
             byte_range,
-            lambda block, number: _read_block(block, plan, byte_range.file, number, reject),
+            lambda records: payloads.convert(pa.array(list(records), pa.binary()), plan),
+            lambda _: (COLUMN, _NOT_TEXT),
+            reject,
         )
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``record`` and the number of the first one; see ``Format``."""
         return "record", first_record(plan, byte_range)
-
-
-def _read_block(
-    block: RecordBlock, plan: SourcePlan, file: FileInfo, number: int, reject: bool
-) -> Iterator[Rows]:
-    records = pa.array(list(block), pa.binary())
-    good: list[pa.RecordBatch] = []
-    rejected: list[Rejected] = []
-    for found in bad_rows.sift(
-        lambda start, end: payloads.convert(records[start:end], plan), 0, len(records)
-    ):
-        if isinstance(found, BadRow):
-            reason = (
-                "found bytes that are not UTF-8, expected text. Leave out 'types' of the "
-                "source to read bytes."
-            )
-            shown = shorten(block[found.number].decode(errors="backslashreplace"))
-            bad = Rejected(
-                plan.source.name,
-                file.path,
-                f"record {number + found.number}",
-                COLUMN,
-                reason,
-                shown,
-            )
-            bad_rows.reject_or_raise(bad, rejected, reject)
-        else:
-            good.append(found)
-    yield from cut_rows(combine(good, plan.schema), tuple(rejected))

@@ -19,7 +19,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.dataset import inspect
 from beam_pipelines.sources import planner
-from beam_pipelines.sources.tfrecord.decoder import RecordDecoder, is_sequence_example
+from beam_pipelines.sources.tfrecord.decoder import decode_records, is_sequence_example
 from beam_pipelines.transforms import read
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
@@ -225,7 +225,7 @@ def decode(
 ) -> None:
     """Decodes all records at once and compares them with protobuf."""
     try:
-        batch = RecordDecoder(schema, is_sequence).decode(records)
+        batch = decode_records(records, schema, is_sequence)
     except ValueError as error:
         require(bool(str(error)), "example: an error without a message")
         return
