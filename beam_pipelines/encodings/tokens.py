@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,6 @@ import pyarrow.compute as pc
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import is_valid
 from beam_pipelines.core.arrow.columns import type_name
-from beam_pipelines.core.arrow.key_index import KeyIndex, find_keys, index_keys
 from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.encodings.analyzers import Weights
 from beam_pipelines.encodings.feature import Feature
@@ -29,8 +27,6 @@ from beam_pipelines.encodings.values import need_number
 if TYPE_CHECKING:
     import tensorflow as tf
 
-_Kept = TypeVar("_Kept")
-
 Ids = npt.NDArray[np.int64]
 UNSEEN = -1
 NO_TOKENS = (
@@ -38,15 +34,10 @@ NO_TOKENS = (
     "the column out with 'drop', or lower 'min_count'."
 )
 
-# Up to this size Arrow hashes the vocabulary for each batch: 0.3 ms at 10,000 tokens. At 50,000
-# tokens that costs as much as looking up the distinct ones of 50,000 values in an index.
-_HASHED_PER_BATCH = 1 << 15
-# Up to this number of values, those of a server's request, are looked up one by one.
-_FEW = 64
+_NOTHING = pa.array([], pa.binary())
 
-# What vocabularies are looked up with, by id of the array; removed with the array.
-_places: dict[int, dict[bytes, int]] = {}
-_indexes: dict[int, KeyIndex] = {}
+# Indexes of vocabularies, by id of the array; removed with the array.
+_indexes: dict[int, pa.Array] = {}
 _lock = Lock()
 
 
@@ -189,64 +180,41 @@ class TokenCounts:
         return sums.take(pc.select_k_unstable(sums, self.top_k, order))
 
 
-def find_tokens(vocabulary: pa.Array, values: pa.Array) -> Ids:
+def find_tokens(vocabulary: pa.Array, values: pa.Array, num_oov: int = 0) -> Ids:
     """Returns the place of each value in a vocabulary.
 
     Args:
-      vocabulary: binary, distinct. An index of a large one is built once and kept as long as this
-        array.
+      vocabulary: binary, distinct. Its index is built once and kept as long as this array.
       values: n scalars: text, bytes or int64.
+      num_oov: number of ids for other values, as ``_native.look_up`` has them.
 
     Returns:
-      int64[n], the place of each value; ``UNSEEN`` of nulls and of values that are not in it.
+      int64[n], the place of each value; ``UNSEEN`` of nulls, and of values that are not in it if
+      ``num_oov`` is 0.
     """
-    is_integer = pa.types.is_integer(values.type)
-    if len(values) <= _FEW or (len(vocabulary) <= _HASHED_PER_BATCH and not is_integer):
-        return _find(vocabulary, as_tokens(values))
-    encoded = values.dictionary_encode()
-    places = np.append(_find(vocabulary, as_tokens(encoded.dictionary)), UNSEEN)
-    codes = encoded.indices.fill_null(len(places) - 1) if encoded.null_count else encoded.indices
-    found: Ids = places[codes.to_numpy()]
-    return found
-
-
-def _find(vocabulary: pa.Array, tokens: pa.Array) -> Ids:
-    if len(vocabulary) > _HASHED_PER_BATCH:
-        # A view, not the array itself, which the index would keep alive.
-        index = _kept(_indexes, vocabulary, lambda tokens: index_keys([tokens.slice(0)]))
-        keys = find_keys(index, [tokens])
-        found: Ids = np.where(keys < 0, UNSEEN, index.rows[keys])
+    if pa.types.is_integer(values.type):  # whose texts are slow to make
+        encoded = values.dictionary_encode()
+        places = np.append(find_tokens(vocabulary, as_tokens(encoded.dictionary), num_oov), UNSEEN)
+        found: Ids = places[encoded.indices.fill_null(len(places) - 1).to_numpy()]
         return found
-    if len(tokens) <= _FEW:
-        place_of = _kept(_places, vocabulary, _places_of)
-        return np.array([place_of.get(token, UNSEEN) for token in tokens.to_pylist()], np.int64)
-    places = pc.index_in(tokens, value_set=vocabulary)
-    ids: Ids = places.fill_null(UNSEEN).to_numpy().astype(np.int64)
+    index = _index_of(vocabulary)
+    ids: Ids = _native.look_up(as_tokens(values), vocabulary, index, num_oov).to_numpy()
     return ids
 
 
-def _places_of(vocabulary: pa.Array) -> dict[bytes, int]:
-    return dict(zip(vocabulary.to_pylist(), range(len(vocabulary)), strict=True))
-
-
-def _kept(kept: dict[int, _Kept], vocabulary: pa.Array, make: Callable[[pa.Array], _Kept]) -> _Kept:
-    """Returns what a vocabulary is looked up with; it is made once."""
+def _index_of(vocabulary: pa.Array) -> pa.Array:
+    """Returns the index of a vocabulary; it is made once."""
+    key = id(vocabulary)
     with _lock:
-        if id(vocabulary) not in kept:
-            kept[id(vocabulary)] = make(vocabulary)
-            weakref.finalize(vocabulary, kept.pop, id(vocabulary), None).atexit = False
-        return kept[id(vocabulary)]
+        if key not in _indexes:
+            _indexes[key] = _native.index_texts(vocabulary)
+            weakref.finalize(vocabulary, _indexes.pop, key, None).atexit = False
+        return _indexes[key]
 
 
 def buckets_of(values: pa.Array, buckets: int) -> Ids:
     """Returns int64[n], ``tf.strings.to_hash_bucket_fast`` of each value.
 
-    That is the fingerprint modulo ``buckets``. A null gives any number below ``buckets``.
+    That is the fingerprint modulo ``buckets``; of a null ``UNSEEN``.
     """
-    places: Any = slice(None)
-    if pa.types.is_integer(values.type):  # whose texts are slow to make
-        encoded = values.fill_null(0).dictionary_encode()
-        values, places = as_tokens(encoded.dictionary), encoded.indices.to_numpy()
-    hashes = _native.fingerprints(values) % np.uint64(buckets)
-    found: Ids = hashes.astype(np.int64)[places]
-    return found
+    return find_tokens(_NOTHING, values, buckets)

@@ -34,6 +34,7 @@ from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.tokens import find_tokens
 from beam_pipelines.transforms import encode
 from tests.support.encoding_chains import Step, analyze, declared, fit_chain
+from tests.support.kernels import without_kernels
 
 TEXT, BYTES, INT = pa.string(), pa.binary(), pa.int64()
 TEXTS = pa.list_(TEXT)
@@ -254,22 +255,24 @@ def test_other_values_get_ids_as_a_static_vocabulary_table_gives_them(
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.lists(st.binary(min_size=1, max_size=3), unique=True, min_size=1, max_size=20),
-    st.lists(st.none() | st.binary(max_size=3)),
+    st.lists(st.binary(max_size=3) | st.binary(max_size=70), unique=True, max_size=90),
+    st.lists(st.none() | st.binary(max_size=3) | st.binary(max_size=70), max_size=90),
+    st.sampled_from([0, 1, 2, 3, 1000, 1 << 62]),
 )
-def test_the_index_of_a_large_vocabulary_finds_the_same(
-    known: list[bytes], values: list[bytes | None]
+def test_tokens_are_found_in_a_vocabulary(
+    known: list[bytes], values: list[bytes | None], num_oov: int
 ) -> None:
-    """A dictionary, Arrow's hash and a kept index find the same place."""
+    """The index finds the places that a dictionary has, with the kernel and without."""
     vocabulary, array = pa.array(known, BYTES), pa.array(values, BYTES)
     place = {value: number for number, value in enumerate(known)}
-    expected = [place.get(value, -1) if value is not None else -1 for value in values]
-    assert find_tokens(vocabulary, array).tolist() == expected
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokens, "_FEW", -1)
-        assert find_tokens(vocabulary, array).tolist() == expected
-        patch.setattr(tokens, "_HASHED_PER_BATCH", -1)
-        assert find_tokens(vocabulary, array).tolist() == expected
+    others = _native.fingerprints(array) % np.uint64(num_oov or 1) + np.uint64(len(known))
+    expected = [
+        -1 if value is None else place.get(value, int(other) if num_oov else -1)
+        for value, other in zip(values, others, strict=True)
+    ]
+    assert find_tokens(vocabulary, array, num_oov).tolist() == expected
+    with without_kernels():
+        assert find_tokens(pa.array(known, BYTES), array, num_oov).tolist() == expected
 
 
 def test_an_index_is_built_once_and_dies_with_its_vocabulary(
@@ -279,11 +282,10 @@ def test_an_index_is_built_once_and_dies_with_its_vocabulary(
 
     Without the array there is none.
     """
-    monkeypatch.setattr(tokens, "_HASHED_PER_BATCH", 1)
     vocabulary = pa.array([b"x", b"y"], BYTES)
     built = []
-    build = tokens.index_keys
-    monkeypatch.setattr(tokens, "index_keys", lambda arrays: built.append(1) or build(arrays))
+    build = _native.index_texts
+    monkeypatch.setattr(_native, "index_texts", lambda known: built.append(1) or build(known))
     before = len(tokens._indexes)
     for _ in range(3):
         find_tokens(vocabulary, pa.array(["y"]))

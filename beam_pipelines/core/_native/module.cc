@@ -26,6 +26,7 @@
 #include "images.h"
 #include "import.h"
 #include "inflate.h"
+#include "lookup.h"
 #include "parts.h"
 #include "quotes.h"
 #include "repeats.h"
@@ -59,6 +60,10 @@ std::vector<Feature> read_features(const Imported& batch, const std::vector<std:
     }
   }
   return features;
+}
+
+Column column_of(const Imported& imported) {
+  return read_column(*imported.schema, *imported.array, "", 0, imported.array->length);
 }
 
 PyObject* py_serialize(PyObject*, PyObject* arguments) {
@@ -158,10 +163,40 @@ PyObject* py_fingerprints(PyObject*, PyObject* arguments) {
   const bool done = run([&] {
     const size_t size = static_cast<size_t>(texts.array->length) * sizeof(uint64_t);
     Buffer out(size);
-    fingerprints(read_column(*texts.schema, *texts.array, "", 0, texts.array->length), reinterpret_cast<uint64_t*>(out.data()));
+    fingerprints(column_of(texts), reinterpret_cast<uint64_t*>(out.data()));
     hashes = out.release(size);
   });
   return done ? export_array("L", texts.array->length, hashes) : nullptr;
+}
+
+PyObject* py_index_texts(PyObject*, PyObject* arguments) {
+  PyObject* pair;
+  Imported texts;
+  if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &pair) || !import_pair(pair, &texts)) return nullptr;
+  Memory slots;
+  const bool done = run([&] { slots = index_texts(column_of(texts)); });
+  return done ? export_array("L", static_cast<int64_t>(slots_for(texts.array->length)), slots) : nullptr;
+}
+
+PyObject* py_look_up(PyObject*, PyObject* arguments) {
+  PyObject *pair, *known_pair, *slots_pair;
+  unsigned long long num_oov;
+  Imported texts, known, slots;
+  if (!PyArg_ParseTuple(arguments, "O!O!O!K", &PyTuple_Type, &pair, &PyTuple_Type, &known_pair, &PyTuple_Type, &slots_pair, &num_oov) ||
+      !import_pair(pair, &texts) || !import_pair(known_pair, &known) || !import_pair(slots_pair, &slots)) {
+    return nullptr;
+  }
+  Memory ids;
+  const bool done = run([&] {
+    if (std::strcmp(slots.schema->format, "L") != 0 || slots.array->null_count > 0) throw InvalidData("found no slots of an index");
+    const auto* first = static_cast<const uint64_t*>(slots.array->buffers[1]) + slots.array->offset;
+    const size_t size = static_cast<size_t>(texts.array->length) * sizeof(int64_t);
+    Buffer out(size);
+    look_up(column_of(texts), column_of(known), {first, static_cast<size_t>(slots.array->length)}, num_oov,
+            reinterpret_cast<int64_t*>(out.data()));
+    ids = out.release(size);
+  });
+  return done ? export_array("l", texts.array->length, ids) : nullptr;
 }
 
 PyObject* py_band_hashes(PyObject*, PyObject* arguments) {
@@ -174,7 +209,7 @@ PyObject* py_band_hashes(PyObject*, PyObject* arguments) {
     if (bands < 1 || bands > 1024 || rows < 1 || rows > 1024) throw InvalidData("found bands or rows outside of 1 to 1024");
     const size_t size = static_cast<size_t>(texts.array->length * (bands + 1)) * sizeof(uint64_t);
     Buffer out(size);
-    band_hashes(read_column(*texts.schema, *texts.array, "", 0, texts.array->length), bands, rows, reinterpret_cast<uint64_t*>(out.data()));
+    band_hashes(column_of(texts), bands, rows, reinterpret_cast<uint64_t*>(out.data()));
     hashes = out.release(size);
   });
   return done ? export_array("L", texts.array->length * (bands + 1), hashes) : nullptr;
@@ -191,8 +226,8 @@ PyObject* py_similarities(PyObject*, PyObject* arguments) {
   const bool done = run([&] {
     const size_t size = static_cast<size_t>(left.array->length) * sizeof(double);
     Buffer out(size);
-    similarities(read_column(*left.schema, *left.array, "", 0, left.array->length),
-                 read_column(*right.schema, *right.array, "", 0, right.array->length), reinterpret_cast<double*>(out.data()));
+    similarities(column_of(left),
+                 column_of(right), reinterpret_cast<double*>(out.data()));
     found = out.release(size);
   });
   return done ? export_array("g", left.array->length, found) : nullptr;
@@ -236,7 +271,7 @@ PyObject* py_sum_weights(PyObject*, PyObject* arguments) {
     const auto* table = static_cast<const uint64_t*>(weights.array->buffers[1]) + weights.array->offset;
     const size_t size = static_cast<size_t>(texts.array->length) * sizeof(uint64_t);
     Buffer out(size);
-    sum_weights(read_column(*texts.schema, *texts.array, "", 0, texts.array->length), table, reinterpret_cast<uint64_t*>(out.data()));
+    sum_weights(column_of(texts), table, reinterpret_cast<uint64_t*>(out.data()));
     sums = out.release(size);
   });
   return done ? export_array("L", texts.array->length, sums) : nullptr;
@@ -245,7 +280,7 @@ PyObject* py_sum_weights(PyObject*, PyObject* arguments) {
 // The values of rows; empty for an array of a type that no kernel reads.
 Taken take_imported(const Imported& imported, const Selection& rows) {
   try {
-    return take(read_column(*imported.schema, *imported.array, "", 0, imported.array->length), rows);
+    return take(column_of(imported), rows);
   } catch (const UnknownType&) {
     return {};
   }
@@ -753,6 +788,8 @@ PyMethodDef methods[] = {
     {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(arrays, seed, one_column): see beam_pipelines.core._native."},
     {"order_rows", py_order_rows, METH_VARARGS, "order_rows(key, parts and rows): see beam_pipelines.core._native.parts."},
     {"fingerprints", py_fingerprints, METH_VARARGS, "fingerprints(texts): see beam_pipelines.core._native."},
+    {"index_texts", py_index_texts, METH_VARARGS, "index_texts(texts) -> slots: see beam_pipelines.core._native.texts."},
+    {"look_up", py_look_up, METH_VARARGS, "look_up(texts, known, slots, num_oov) -> ids: see beam_pipelines.core._native.texts."},
     {"sum_weights", py_sum_weights, METH_VARARGS, "sum_weights(texts, weights): see beam_pipelines.core._native."},
     {"band_hashes", py_band_hashes, METH_VARARGS, "band_hashes(texts, bands, rows): see beam_pipelines.core._native."},
     {"similarities", py_similarities, METH_VARARGS, "similarities(left, right): see beam_pipelines.core._native."},

@@ -25,6 +25,8 @@ __all__ = [
     "fingerprints",
     "hash_column",
     "hash_rows",
+    "index_texts",
+    "look_up",
     "similarities",
     "sum_weights",
 ]
@@ -216,6 +218,27 @@ _BY_SIZE = {
     32: _hash_to_32,
     64: _hash_to_64,
 }
+
+
+def index_texts(known: pa.Array) -> pa.Array:
+    """Returns no index, as Arrow makes its own: ``texts.index_texts``."""
+    if not is_text(known.type):
+        raise TypeError(f"texts: found {known.type}, expected a binary or string array")
+    return pa.array([], pa.uint64())
+
+
+def look_up(texts: pa.Array, known: pa.Array, _: pa.Array, num_oov: int) -> pa.Array:
+    """Returns the ids of texts: ``texts.look_up``."""
+    import pyarrow.compute as pc
+
+    if not is_text(texts.type):
+        raise TypeError(f"texts: found {texts.type}, expected a binary or string array")
+    texts, known = texts.cast(pa.large_binary()), known.cast(pa.large_binary())
+    ids = pc.index_in(texts, value_set=known).cast(pa.int64())
+    if num_oov:
+        others = len(known) + (fingerprints(texts) % np.uint64(num_oov)).astype(np.int64)
+        ids = pc.coalesce(ids, pa.array(others))
+    return pc.if_else(texts.is_valid(), ids, -1).fill_null(-1)
 
 
 def sum_weights(texts: pa.Array, weights: _Hashes) -> _Hashes:

@@ -1,4 +1,4 @@
-"""C++ kernels for texts: fingerprints, character weights, similarity."""
+"""C++ kernels for texts: fingerprints, ids, character weights, similarity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ import pyarrow as pa
 
 from beam_pipelines.core._native.extension import imported, kernels
 
-__all__ = ["band_hashes", "fingerprints", "similarities", "sum_weights"]
+__all__ = [
+    "band_hashes",
+    "fingerprints",
+    "index_texts",
+    "look_up",
+    "similarities",
+    "sum_weights",
+]
 
 
 def fingerprints(texts: pa.Array) -> npt.NDArray[np.uint64]:
@@ -27,6 +34,40 @@ def fingerprints(texts: pa.Array) -> npt.NDArray[np.uint64]:
     pair = kernels.fingerprints(texts.__arrow_c_array__())
     hashes: npt.NDArray[np.uint64] = imported(pair).to_numpy()
     return hashes
+
+
+def index_texts(known: pa.Array) -> pa.Array:
+    """Returns the index of distinct texts that ``look_up`` takes.
+
+    Args:
+      known: n values of a string or binary type, large or not, without nulls.
+
+    Raises:
+      TypeError: the values are of another type.
+      ValueError: buffers that contradict themselves, or 2^32 texts.
+    """
+    return imported(kernels.index_texts(known.__arrow_c_array__()))
+
+
+def look_up(texts: pa.Array, known: pa.Array, index: pa.Array, num_oov: int) -> pa.Array:
+    """Returns the ids of texts.
+
+    Args:
+      texts: n values of a string or binary type, large or not.
+      known: texts whose ids are their places.
+      index: of them, by ``index_texts``; with ``KERNELS_AVAILABLE`` as it is here.
+      num_oov: number of ids for others: ``len(known)`` + fingerprint modulo ``num_oov``. With 0
+        their id is -1.
+
+    Returns:
+      int64[n]; -1 for a null.
+
+    Raises:
+      TypeError: the values are of another type.
+      ValueError: buffers that contradict themselves, or an index of other texts.
+    """
+    arrays = (one.__arrow_c_array__() for one in (texts, known, index))
+    return imported(kernels.look_up(*arrays, num_oov))
 
 
 def sum_weights(texts: pa.Array, weights: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -15,7 +15,6 @@ from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.tokens import (
     NO_TOKENS,
     TokenCounts,
-    buckets_of,
     find_tokens,
     need_amount,
     need_tokens,
@@ -115,14 +114,8 @@ class FittedVocabulary(Fitted):
         return values.map_values(arrays[0], self._look_up)
 
     def _look_up(self, values: pa.Array) -> pa.Array:
-        ids = find_tokens(self.tokens, values)
-        valid = is_valid(values)
-        if self.num_oov:
-            unseen = (ids < 0) & valid
-            if unseen.any():
-                others = buckets_of(values.filter(pa.array(unseen)), self.num_oov)
-                ids[unseen] = len(self.tokens) + others
-        return pa.array(ids, mask=~valid if values.null_count else None)
+        ids = find_tokens(self.tokens, values, self.num_oov)
+        return pa.array(ids, mask=~is_valid(values) if values.null_count else None)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Looks the flat values up in a table.

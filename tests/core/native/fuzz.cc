@@ -20,6 +20,7 @@
 #include "../../../beam_pipelines/core/_native/farmhash.h"
 #include "../../../beam_pipelines/core/_native/hash.h"
 #include "../../../beam_pipelines/core/_native/inflate.h"
+#include "../../../beam_pipelines/core/_native/lookup.h"
 #include "../../../beam_pipelines/core/_native/quotes.h"
 #include "../../../beam_pipelines/core/_native/repeats.h"
 #include "../../../beam_pipelines/core/_native/stripes.h"
@@ -499,6 +500,23 @@ void deflate_bytes(Decisions& decisions) {
   }
 }
 
+// Looks texts up among themselves, also by slots that are not theirs.
+void look_up_texts(const Column& column, Decisions& decisions) {
+  const native::Memory memory = native::index_texts(column);
+  const auto* first = reinterpret_cast<const uint64_t*>(memory.data);
+  std::vector<uint64_t> slots(first, first + native::slots_for(column.length));
+  native::give_back(memory);
+  std::vector<int64_t> ids(static_cast<size_t>(column.length));
+  native::look_up(column, column, {slots.data(), slots.size()}, decisions.next(3), ids.data());
+  for (int64_t row = 0; row < column.length; ++row) {
+    if (!column.is_valid(row) || (ids[static_cast<size_t>(row)] >= 0 && ids[static_cast<size_t>(row)] <= row)) continue;
+    std::fprintf(stderr, "look_up: row %lld is not found\n", static_cast<long long>(row));
+    std::abort();
+  }
+  for (uint64_t& slot : slots) slot ^= decisions.next(4) ? 0 : decisions.any();
+  native::look_up(column, column, {slots.data(), decisions.next(slots.size() + 1)}, decisions.any(), ids.data());
+}
+
 void run(Decisions decisions) {
   const uint64_t kernel = decisions.next(6);
   if (kernel == 0) return parse_examples(decisions);
@@ -520,7 +538,10 @@ void run(Decisions decisions) {
       Column column = native::read_column(arrays.back()->schema, arrays.back()->array, name, unused, rows);
       std::vector<uint64_t> hashes(static_cast<size_t>(rows));
       native::hash_column(column, decisions.any(), hashes.data());
-      if (column.kind == native::Kind::kBytes) native::fingerprints(column, hashes.data());
+      if (column.kind == native::Kind::kBytes) {
+        native::fingerprints(column, hashes.data());
+        look_up_texts(column, decisions);
+      }
       const native::Selection chosen{selected.data(), static_cast<int64_t>(selected.size())};
       native::check_rows(chosen, rows);
       take_rows(column, chosen);

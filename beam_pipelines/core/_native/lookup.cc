@@ -1,0 +1,108 @@
+#include "lookup.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+
+#include "farmhash.h"
+
+namespace native {
+namespace {
+
+// Texts whose slots are prefetched before the first of them is looked up.
+constexpr int64_t kBlock = 32;
+constexpr int64_t kUnseen = -1;
+
+void check_texts(const Column& column) {
+  if (column.kind != Kind::kBytes && column.kind != Kind::kLargeBytes) throw UnknownType("");
+}
+
+uint64_t hash_of(const Column& texts, const Range& range) {
+  return fingerprint(texts.data + range.begin, static_cast<size_t>(range.end - range.begin));
+}
+
+int64_t find(const Column& texts, const Range& range, uint64_t hash, const Column& known, const Slots& slots) {
+  const int64_t size = range.end - range.begin;
+  for (size_t step = 0; step < slots.count; ++step) {
+    const uint64_t slot = slots.slots[(hash + step) & (slots.count - 1)];
+    if (!slot) return kUnseen;
+    if ((slot ^ hash) >> 32) continue;
+    const int64_t number = static_cast<int64_t>(slot & UINT32_MAX) - 1;
+    if (number < 0 || number >= known.length) throw InvalidData("found an index of other texts");
+    const Range own = known.bytes_range(number);
+    if (own.end - own.begin == size && std::memcmp(known.data + own.begin, texts.data + range.begin, static_cast<size_t>(size)) == 0) return number;
+  }
+  return kUnseen;
+}
+
+// Divides by one number again and again, without the processor's slow division.
+struct Modulus {
+  uint64_t divisor, inverse;
+
+  explicit Modulus(uint64_t by) : divisor(by), inverse(by ? UINT64_MAX / by : 0) {}
+
+  uint64_t of(uint64_t value) const {
+    __extension__ using Wide = unsigned __int128;
+    const uint64_t about = static_cast<uint64_t>(static_cast<Wide>(value) * inverse >> 64);  // at most two less
+    uint64_t rest = value - about * divisor;
+    while (rest >= divisor) rest -= divisor;
+    return rest;
+  }
+};
+
+}  // namespace
+
+size_t slots_for(int64_t texts) {
+  size_t count = 2;
+  while (count < 2 * static_cast<size_t>(texts)) count *= 2;
+  return count;
+}
+
+Memory index_texts(const Column& texts) {
+  check_texts(texts);
+  if (texts.length >= UINT32_MAX) throw InvalidData("found 2^32 texts or more, expected fewer");
+  const size_t count = slots_for(texts.length);
+  Buffer out(count * sizeof(uint64_t));
+  auto* slots = reinterpret_cast<uint64_t*>(out.data());
+  std::fill_n(slots, count, 0);
+  for (int64_t number = 0; number < texts.length; ++number) {
+    const uint64_t hash = hash_of(texts, texts.bytes_range(number));
+    size_t place = hash & (count - 1);
+    while (slots[place]) place = (place + 1) & (count - 1);
+    slots[place] = hash >> 32 << 32 | static_cast<uint64_t>(number + 1);
+  }
+  return out.release(count * sizeof(uint64_t));
+}
+
+void look_up(const Column& texts, const Column& known, const Slots& slots, uint64_t num_oov, int64_t* out) {
+  check_texts(texts);
+  check_texts(known);
+  if (slots.count & (slots.count - 1) || (!slots.count && known.length) ||
+      num_oov > static_cast<uint64_t>(std::numeric_limits<int64_t>::max() - known.length)) {
+    throw InvalidData("found other slots or ids of other texts, expected what index_texts returns");
+  }
+  const Modulus modulus(num_oov);
+  std::array<Range, kBlock> ranges;
+  std::array<uint64_t, kBlock> hashes;
+  for (int64_t first = 0; first < texts.length; first += kBlock) {
+    const size_t count = static_cast<size_t>(std::min(kBlock, texts.length - first));
+    for (size_t place = 0; place < count; ++place) {
+      const int64_t row = first + static_cast<int64_t>(place);
+      ranges[place] = texts.is_valid(row) ? texts.bytes_range(row) : Range{0, -1};
+      if (ranges[place].end < ranges[place].begin) continue;
+      hashes[place] = hash_of(texts, ranges[place]);
+      if (slots.count) __builtin_prefetch(slots.slots + (hashes[place] & (slots.count - 1)));
+    }
+    for (size_t place = 0; place < count; ++place) {
+      int64_t id = kUnseen;
+      if (ranges[place].end >= ranges[place].begin) {
+        id = find(texts, ranges[place], hashes[place], known, slots);
+        if (id == kUnseen && num_oov) id = known.length + static_cast<int64_t>(modulus.of(hashes[place]));
+      }
+      out[first + static_cast<int64_t>(place)] = id;
+    }
+  }
+}
+
+}  // namespace native
