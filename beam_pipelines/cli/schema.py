@@ -173,7 +173,7 @@ def validate(
         from beam_pipelines.pipeline.planning import recipes
         from beam_pipelines.recipe.unions import unused_lines, unused_sources
 
-        unused = unused_lines(unused_sources(recipes.read(data, settings)[0]))
+        unused = unused_lines(unused_sources(recipes.load(data, settings)))
         findings += [
             {"kind": "warning", "split": "all", "place": "", "text": one} for one in unused
         ]

@@ -51,31 +51,10 @@ def parse_recipe(
     formats: Formats,
     encodings: Mapping[str, Any],
     directory: str = "",
-) -> Recipe:
-    """Reads a recipe from YAML text.
-
-    Args:
-      text, origin, formats, encodings, directory: as ``read_recipe`` takes them.
-
-    Raises:
-      RecipeError: lists every problem, one a line.
-    """
-    recipe, problems = read_recipe(text, origin, formats, encodings, directory)
-    if problems:
-        raise explain(problems, recipe.lines)
-    return recipe
-
-
-def read_recipe(
-    text: str,
-    origin: str,
-    formats: Formats,
-    encodings: Mapping[str, Any],
-    directory: str = "",
     settings: Sequence[Setting] = (),
     environment: Mapping[str, str] | None = None,
-) -> tuple[Recipe, list[Problem]]:
-    """Reads a recipe from YAML text, as far as it is right.
+) -> Recipe:
+    """Reads a recipe from YAML text.
 
     Args:
       text: the YAML.
@@ -86,11 +65,8 @@ def read_recipe(
       settings: values in place of the text's.
       environment: environment variables, for ``vars``.
 
-    Returns:
-      The recipe without its wrong parts, and their problems.
-
     Raises:
-      RecipeError: the text is not YAML.
+      RecipeError: lists every problem, one a line.
     """
     tree, lines, problems = parse_yaml(text, origin)
     problems += check_set_variables(tree, settings)
@@ -107,7 +83,9 @@ def read_recipe(
     )
     options = {setting.path: setting.option for setting in settings}
     lines = dataclasses.replace(lines, option_for_path=uses.origin_for_path | options)
-    return dataclasses.replace(recipe, lines=lines), problems
+    if problems:
+        raise explain(problems, lines)
+    return dataclasses.replace(recipe, lines=lines)
 
 
 def bare_recipe(path: str, formats: Formats) -> Recipe:
@@ -157,14 +135,17 @@ def set_bare_recipe(
     formats: Formats,
     encodings: Mapping[str, Any],
     found: Tree | None = None,
-) -> tuple[Recipe, list[Problem]]:
-    """Returns the recipe of data with settings, and its problems.
+) -> Recipe:
+    """Returns the recipe of data with settings.
 
     Args:
       path: of the data.
       settings: values for the recipe's keys.
-      formats, encodings: as in ``read_recipe``.
+      formats, encodings: as in ``parse_recipe``.
       found: the recipe that the data show; ``None``: that of one file.
+
+    Raises:
+      RecipeError: lists every problem of the settings.
     """
     name, text = bare_name(path), Scalar(path, path)
     tree: Tree = found or {"name": Scalar(name, name), "sources": {name: text}}
@@ -172,10 +153,12 @@ def set_bare_recipe(
     tree = apply_settings(tree, settings, problems)
     recipe = _recipe(Value(tree, (), problems), "", formats, encodings)
     lines = bare_lines(name, path, {setting.path: setting.option for setting in settings})
+    if problems:
+        raise explain(problems, lines)
     sources = {
         name: source.with_planning(keeps_steps=True) for name, source in recipe.sources.items()
     }
-    return dataclasses.replace(recipe, sources=sources, lines=lines), problems
+    return dataclasses.replace(recipe, sources=sources, lines=lines)
 
 
 def _recipe(value: Value, directory: str, formats: Formats, encodings: Mapping[str, Any]) -> Recipe:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.core.errors import Problem, RecipeError
+from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised
@@ -20,7 +20,6 @@ from beam_pipelines.recipe.settings import (
     read_setting,
     split_setting,
 )
-from beam_pipelines.recipe.text.lines import explain
 from beam_pipelines.recipe.text.yaml import parse_yaml, plain
 
 RECIPE = """\
@@ -34,16 +33,7 @@ split: {train: 1, by: id}
 
 
 def with_settings(*texts: str, recipe: str = RECIPE) -> Recipe:
-    return explained(
-        recipes.read_text(recipe, "r.yaml", settings=[read_setting(text) for text in texts])
-    )
-
-
-def explained(found: tuple[Recipe, list[Problem]]) -> Recipe:
-    recipe, problems = found
-    if problems:
-        raise explain(problems, recipe.lines)
-    return recipe
+    return recipes.parse_recipe(recipe, "r.yaml", settings=[read_setting(text) for text in texts])
 
 
 @pytest.mark.parametrize(
@@ -105,10 +95,10 @@ def test_a_text_that_begins_with_a_quoted_name(value: str) -> None:
 def test_short_forms() -> None:
     """``--label`` and ``--split`` set their keys; ``by`` of the recipe stays."""
     settings = [label_setting("no"), split_setting("train=80%,eval=0.2")]
-    found = explained(recipes.read_text(RECIPE, "r.yaml", settings=settings))
+    found = recipes.parse_recipe(RECIPE, "r.yaml", settings=settings)
     assert (found.label, found.split.fractions) == ("no", {"train": 0.8, "eval": 0.2})
     assert found.split.by == ("id",)
-    bare = explained(recipes.read("d.csv", [split_setting("train=0.8,eval=0.2,by=x")]))
+    bare = recipes.load("d.csv", [split_setting("train=0.8,eval=0.2,by=x")])
     assert (bare.split.by, bare.name) == (("x",), "d")
     for wrong in ("train", "train=1,train=1"):
         with pytest.raises(RecipeError, match=r"--split train.*expected NAME=SHARE"):
@@ -117,11 +107,9 @@ def test_short_forms() -> None:
 
 def test_a_setting_that_says_the_same_changes_nothing() -> None:
     """A setting that repeats a default changes nothing."""
-    assert explained(recipes.read("d.csv", [read_setting("sources.d=d.csv")])) == recipes.load(
-        "d.csv"
-    )
+    assert recipes.load("d.csv", [read_setting("sources.d=d.csv")]) == recipes.load("d.csv")
     with pytest.raises(RecipeError, match=r"^--label: found '', expected a text.$"):
-        explained(recipes.read("d.csv", [label_setting("")]))
+        recipes.load("d.csv", [label_setting("")])
 
 
 json_values = st.recursive(
@@ -218,8 +206,11 @@ def test_wrong_variables(change: tuple[str, str], message: str) -> None:
 )  # fmt: skip
 def test_a_wrong_variable_is_one_problem(change: tuple[str, str], places: list[str]) -> None:
     """A text without the value of its variable is no second problem."""
-    recipe, problems = recipes.read_text(VARS.replace(*change), "r.yaml")
-    lines = str(explain(problems, recipe.lines)).split("\n") if problems else []
+    lines = []
+    try:
+        recipes.parse_recipe(VARS.replace(*change), "r.yaml")
+    except RecipeError as error:
+        lines = str(error).split("\n")
     assert [line.startswith(place) for line, place in zip(lines, places, strict=True)] == [
         True for _ in places
     ]

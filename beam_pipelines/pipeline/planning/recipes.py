@@ -6,13 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.core.errors import DataError, Problem, RecipeError
+from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.text import json_schema
-from beam_pipelines.recipe.text.lines import explain
 from beam_pipelines.recipe.text.yaml import Tree
 from beam_pipelines.sources import FORMATS
 
@@ -24,40 +23,24 @@ def is_recipe(path: str) -> bool:
     return path.lower().endswith(RECIPE_SUFFIXES)
 
 
-def load(path: str) -> Recipe:
+def load(path: str, settings: Sequence[Setting] = ()) -> Recipe:
     """Returns the recipe of a ``.yaml`` or ``.yml`` file.
 
-    Any other path gives the recipe that converts that file as it is.
+    Any other path gives the recipe that converts that file as it is. Relative paths of a recipe
+    file start in its folder.
+
+    Args:
+      path: of a recipe or of data.
+      settings: values of the command line for the recipe's keys.
 
     Raises:
       RecipeError: the file is not there or not a recipe; lists every problem.
-    """
-    recipe, problems = read(path)
-    if problems:
-        raise explain(problems, recipe.lines)
-    return recipe
-
-
-def read(path: str, settings: Sequence[Setting] = ()) -> tuple[Recipe, list[Problem]]:
-    """Reads the recipe of a path as far as it is right.
-
-    Relative paths of a recipe file start in its folder.
-
-    Args:
-      path: of a recipe or of data, as in ``load``.
-      settings: values of the command line for the recipe's keys.
-
-    Returns:
-      The recipe without its wrong parts, and their problems.
-
-    Raises:
-      RecipeError: the file cannot be read, or is not YAML.
     """
     if not is_recipe(path):
         found = of_images(path)
         if settings or found:
             return reader.set_bare_recipe(path, settings, FORMATS, ENCODING_FOR_KIND, found)
-        return reader.bare_recipe(path, FORMATS), []
+        return reader.bare_recipe(path, FORMATS)
     # Imports Beam, which reading a recipe from text does not need.
     from beam_pipelines.storage import files
 
@@ -69,7 +52,7 @@ def read(path: str, settings: Sequence[Setting] = ()) -> tuple[Recipe, list[Prob
         raise RecipeError(
             f"{path}: found bytes that are not UTF-8 at {error.start}, expected a YAML file."
         ) from error
-    return read_text(text, path, os.path.dirname(path), settings)
+    return parse_recipe(text, path, os.path.dirname(path), settings)
 
 
 def of_images(path: str, table: str = "") -> Tree | None:
@@ -81,36 +64,26 @@ def of_images(path: str, table: str = "") -> Tree | None:
     """
     if not os.path.isdir(path):
         return None
-    # Imports Beam, as ``read`` does.
+    # Imports Beam, as ``load`` does.
     from beam_pipelines.pipeline.planning.image_folders import image_folder
 
     return image_folder(path, table)
 
 
-def read_text(
+def parse_recipe(
     text: str,
     origin: str,
     directory: str = "",
     settings: Sequence[Setting] = (),
     encodings: Mapping[str, Any] | None = None,
-) -> tuple[Recipe, list[Problem]]:
-    """Reads a recipe from YAML text, like ``read``."""
-    encodings = ENCODING_FOR_KIND if encodings is None else encodings
-    return reader.read_recipe(text, origin, FORMATS, encodings, directory, settings, os.environ)
-
-
-def parse_recipe(
-    text: str, origin: str, directory: str = "", encodings: Mapping[str, Any] | None = None
 ) -> Recipe:
     """Reads a recipe from YAML text.
 
     Raises:
       RecipeError: lists every problem.
     """
-    recipe, problems = read_text(text, origin, directory, encodings=encodings)
-    if problems:
-        raise explain(problems, recipe.lines)
-    return recipe
+    encodings = ENCODING_FOR_KIND if encodings is None else encodings
+    return reader.parse_recipe(text, origin, FORMATS, encodings, directory, settings, os.environ)
 
 
 def recipe_schema() -> dict[str, Any]:

@@ -40,7 +40,6 @@ from beam_pipelines.recipe.places import place_in
 from beam_pipelines.recipe.reader import bare_recipe, set_bare_recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.splits import Split
-from beam_pipelines.recipe.text.lines import explain
 from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
@@ -280,9 +279,7 @@ def _with_settings(recipe: Recipe, settings: Sequence[Setting]) -> Recipe:
                 "features, convert with another recipe."
             )
     # A bare recipe reads the values, and has the defaults of all other keys.
-    bare, problems = set_bare_recipe(recipe.base, settings, FORMATS, ENCODING_FOR_KIND)
-    if problems:
-        raise explain(problems, bare.lines)
+    bare = set_bare_recipe(recipe.base, settings, FORMATS, ENCODING_FOR_KIND)
     for setting in settings:
         section, name = (str(step) for step in setting.path[:2])
         read = getattr(bare, section)

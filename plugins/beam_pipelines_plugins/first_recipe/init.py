@@ -154,8 +154,7 @@ def _image_recipe(data: Sequence[str]) -> tuple[Recipe | None, str]:
         return None, str(error)
     if found is None:
         return None, ""
-    recipe, _ = reader.set_bare_recipe(folders[0], (), FORMATS, ENCODING_FOR_KIND, found)
-    return recipe, ""
+    return reader.set_bare_recipe(folders[0], (), FORMATS, ENCODING_FOR_KIND, found), ""
 
 
 def _folders(data: Sequence[str]) -> list[str]:
@@ -327,10 +326,7 @@ def _with_settings(source: Source, settings: Sequence[Setting]) -> Source:
     tree |= {"path": _tree(list(source.path))} if source.path else {}
     found: Tree = {"name": _tree(source.name), "sources": {source.name: tree}}
     place = _place(source)
-    recipe, problems = reader.set_bare_recipe(place, own, FORMATS, ENCODING_FOR_KIND, found)
-    with recipe.lines.explained():
-        if problems:
-            raise RecipeProblems(problems)
+    recipe = reader.set_bare_recipe(place, own, FORMATS, ENCODING_FOR_KIND, found)
     return dataclasses.replace(recipe.sources[source.name], planning=source.planning)
 
 

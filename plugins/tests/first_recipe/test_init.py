@@ -246,7 +246,7 @@ def test_text_in_utf_16(tmp_path: pathlib.Path) -> None:
     """A file in UTF-16 gets a recipe, as others do."""
     (tmp_path / "names.csv").write_text("name\tage\nZoë\t20\nEva\t30\n", encoding="utf-16")
     write_recipe([str(tmp_path / "names.csv")], str(tmp_path / "recipe.yaml"))
-    plan = make_plan(recipes.read(str(tmp_path / "recipe.yaml"))[0])
+    plan = make_plan(recipes.load(str(tmp_path / "recipe.yaml")))
     assert plan.base.schema.names == ["name", "age"]
 
 
