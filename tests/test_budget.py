@@ -61,7 +61,7 @@ LARGE_CLASSES = {
     "beam_pipelines/dataset/manifest.py:FinishedRun": 14,
     "beam_pipelines/pipeline/first_pass_result.py:FirstPassResult": 13,
     "beam_pipelines/pipeline/planning/stages.py:PlanDraft": 15,
-    "beam_pipelines/recipe/model.py:Recipe": 29,
+    "beam_pipelines/recipe/model.py:Recipe": 28,
     "beam_pipelines/recipe/output.py:Output": 14,
     "beam_pipelines/sources/plan.py:SourcePlan": 18,
     "beam_pipelines/transforms/split/split.py:SplitPlan": 13,

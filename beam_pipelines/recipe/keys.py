@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar, get_args, get_type_hints
 
@@ -50,7 +49,6 @@ def recipe_key(
     shown: str,
     help: str,  # noqa: A002 - the word for it
     name: str = "",
-    compare: bool = True,
     omitted: bool = False,
 ) -> Any:
     """Returns the dataclass field of a key.
@@ -61,14 +59,13 @@ def recipe_key(
       shown: the default, as docs/recipe.md shows it.
       help: one line.
       name: in the recipe, if the field has another one.
-      compare: whether the field is part of the recipe's hash.
       omitted: whether the normal form of a recipe leaves the field out where it has its default,
         so that the hashes of older recipes stay.
     """
     metadata = {"key": Key(name, read, shown, help), "omitted": omitted}
     if isinstance(default, dict):
-        return dataclasses.field(default_factory=default.copy, metadata=metadata, compare=compare)
-    return dataclasses.field(default=default, metadata=metadata, compare=compare)
+        return dataclasses.field(default_factory=default.copy, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def needed_key(read: ValueReader[Any], help: str, example: str) -> Any:  # noqa: A002 - the word for it
@@ -210,24 +207,10 @@ def json_schema(kind: Any, schemas: Mapping[str, Any] | None = None) -> dict[str
         "properties": {
             declared.name: {
                 "description": declared.help,
-                **_or_variable((schemas or {}).get(field, declared.read.schema)),
+                **(schemas or {}).get(field, declared.read.schema),
             }
             for field, declared in keys.items()
         },
         "required": [declared.name for declared in keys.values() if declared.example],
         "additionalProperties": False,
     }
-
-
-# ``${name}`` of ``vars``, in place of a number, a word or true.
-_VARIABLE = {"type": "string", "pattern": r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$"}
-
-
-def _or_variable(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the schema of a value that may be a variable."""
-    is_text = "string" in json.dumps(schema.get("type", "string"))
-    if is_text and "enum" not in schema and "pattern" not in schema and "maxLength" not in schema:
-        return schema
-    if schema.get("type") in ("object", "array"):
-        return schema
-    return {"anyOf": [schema, _VARIABLE]}

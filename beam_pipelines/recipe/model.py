@@ -399,10 +399,6 @@ class Recipe:
         "see there",
         "How shards are written.",
     )
-    # Their values stand in the other fields.
-    vars: Mapping[str, str] = keys.recipe_key(
-        read_mapping, {}, "none", "Variable: default, for ${variable} in texts.", compare=False
-    )
     checks: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
     hidden: tuple[str, ...] = dataclasses.field(default=(), metadata={"omitted": True})
     directory: str = dataclasses.field(default="", compare=False)

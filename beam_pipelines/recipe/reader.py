@@ -29,7 +29,6 @@ from beam_pipelines.recipe.places import (
 from beam_pipelines.recipe.read_split import read_split
 from beam_pipelines.recipe.settings import Setting, apply_settings
 from beam_pipelines.recipe.text.lines import Lines, Path, explain
-from beam_pipelines.recipe.text.variables import check_set_variables, fill_variables
 from beam_pipelines.recipe.text.yaml import Scalar, Tree, parse_yaml, plain
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import (
@@ -52,7 +51,6 @@ def parse_recipe(
     encodings: Mapping[str, Any],
     directory: str = "",
     settings: Sequence[Setting] = (),
-    environment: Mapping[str, str] | None = None,
 ) -> Recipe:
     """Reads a recipe from YAML text.
 
@@ -63,26 +61,15 @@ def parse_recipe(
       encodings: the known encodings by kind.
       directory: where the recipe's relative paths start.
       settings: values in place of the text's.
-      environment: environment variables, for ``vars``.
 
     Raises:
       RecipeError: lists every problem, one a line.
     """
     tree, lines, problems = parse_yaml(text, origin)
-    problems += check_set_variables(tree, settings)
     tree = apply_settings(tree, settings, problems)
-    paths = {setting.path for setting in settings}
-    tree, uses = fill_variables(tree, environment or {}, paths, problems)
-    found: list[Problem] = []
-    recipe = _recipe(Value(tree, (), found), directory, formats, encodings)
-    # A text with a variable that has no value is a problem already.
-    problems += (
-        problem
-        for problem in found
-        if not any(problem.path[: len(path)] == path for path in uses.unfilled)
-    )
+    recipe = _recipe(Value(tree, (), problems), directory, formats, encodings)
     options = {setting.path: setting.option for setting in settings}
-    lines = dataclasses.replace(lines, option_for_path=uses.origin_for_path | options)
+    lines = dataclasses.replace(lines, option_for_path=options)
     if problems:
         raise explain(problems, lines)
     return dataclasses.replace(recipe, lines=lines)
@@ -149,7 +136,7 @@ def set_bare_recipe(
     """
     name, text = bare_name(path), Scalar(path, path)
     tree: Tree = found or {"name": Scalar(name, name), "sources": {name: text}}
-    problems = check_set_variables(tree, settings)
+    problems: list[Problem] = []
     tree = apply_settings(tree, settings, problems)
     recipe = _recipe(Value(tree, (), problems), "", formats, encodings)
     lines = bare_lines(name, path, {setting.path: setting.option for setting in settings})

@@ -276,10 +276,9 @@ def read_integer(low: int, high: int | None = None) -> ValueReader[int]:
     return read
 
 
-# For editors: a number with or without "%", a size, or a text with a variable. They show the
-# message instead of the pattern.
-_NUMBER_TEXT = r"^\s*[0-9.]+([eE][-+]?[0-9]+)?\s*%?\s*$|\$\{"
-_SIZE_TEXT = r"^\s*[0-9]+(\.[0-9]+)?\s*([kKmMgGtTpP]?[iI]?[bB])?\s*$|\$\{"
+# For editors, which show the message instead of the pattern: a number with or without "%", a size.
+_NUMBER_TEXT = r"^\s*[0-9.]+([eE][-+]?[0-9]+)?\s*%?\s*$"
+_SIZE_TEXT = r"^\s*[0-9]+(\.[0-9]+)?\s*([kKmMgGtTpP]?[iI]?[bB])?\s*$"
 _SHARE = {"type": ["number", "string"], "minimum": 0, "pattern": _NUMBER_TEXT}
 
 

@@ -1,9 +1,8 @@
-"""Values of the command line and of variables in a recipe."""
+"""Values of the command line in a recipe."""
 
 from __future__ import annotations
 
 import json
-import pathlib
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.recipe.normal_form import normalised
 from beam_pipelines.recipe.settings import (
     apply_settings,
     label_setting,
@@ -73,7 +71,6 @@ def test_settings_take_the_place_of_values(texts: list[str], same: str) -> None:
         ("a..b=1", "--set a..b=1: expected KEY=VALUE"),
         ("output=[", "--set output: not valid YAML: "),
         ("label=!!python/name:os.system x", "--set label: found the YAML tag"),
-        ("vars.x=1", "--set vars.x: found a variable that the recipe's 'vars' does not declare."),
     ],
 )  # fmt: skip
 def test_wrong_settings(text: str, message: str) -> None:
@@ -153,103 +150,8 @@ def test_any_part_can_be_set(value: dict[str, Any], data: st.DataObject) -> None
     assert (plain(found), problems) == (changed(value, path, 17), [])
 
 
-VARS = """\
-name: a
-vars: {folder: data, shards: 4, day: }
-sources: {a: "${folder}/a-${day}.csv"}
-derive: {x: "'$${day}' || '${shards}'"}
-output:
-  num_shards: ${shards}
-"""
-
-
-def test_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values are of ``--set``, else of the environment, else the defaults."""
-    monkeypatch.setenv("BEAM_PIPELINES_VAR_shards", "5")
-    monkeypatch.setenv("BEAM_PIPELINES_VAR_day", "1")
-    found = with_settings("vars.day=mon", recipe=VARS)
-    assert found.sources["a"].path == ("data/a-mon.csv",)
-    assert found.derive == {"x": "'${day}' || '5'"}
-    assert found.output.num_shards == 5
-    assert "vars" not in normalised(found)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (("", ""), "r.yaml:2: vars.day: found no value, expected one: --set vars.day=…, or the environment variable BEAM_PIPELINES_VAR_day."),
-        (("${day}", "${dya}"), "r.yaml:3: sources.a: found ${dya}, expected a variable that 'vars' declares. Did you mean 'day'?"),
-        (("${folder}", "${}"), "r.yaml:3: sources.a: found ${}, expected a variable that 'vars' declares. Known are folder, shards, day."),
-        (("${day}", "${day:-2}"), "r.yaml:3: sources.a: found ${day:-2}, expected ${day}, with its default in 'vars': {day: 2}."),
-        (("shards: 4", "shards: [4]"), "r.yaml:2: vars.shards: found keys or a list, expected a text, a number, true or false."),
-        (("shards: 4", "shards: x"), "r.yaml:6: output.num_shards: found 'x', expected a whole number from 1 to 1000000."),
-        (("shards: 4", 'shards: "${day}"'), "r.yaml:2: vars.shards: found '${day}', expected a value without another variable."),
-        (("shards: 4", "a-b: 4"), "r.yaml:2: vars.a-b: found the name 'a-b', expected letters, digits and '_'."),
-    ],
-)  # fmt: skip
-def test_wrong_variables(change: tuple[str, str], message: str) -> None:
-    """A variable without a value or a declaration is an error."""
-    with pytest.raises(RecipeError) as caught:
-        with_settings(recipe=VARS.replace(*change) if change[0] else VARS)
-    assert message in str(caught.value).split("\n")
-
-
-@pytest.mark.parametrize(
-    ("change", "places"),
-    [
-        (("day: }", "day: x}"), []),
-        (("shards: 4, day: ", "shards: , day: x"), ["r.yaml:2: vars.shards: found no value"]),
-        (("{folder: data, shards: 4, day: }", "[day]"), ["r.yaml:2: vars: found no name, expected the variables"]),
-        (("{folder: data, shards: 4, day: }", "day"), ["r.yaml:2: vars: found 'day', expected the variables"]),
-        (("{folder: data, shards: 4, day: }", "{}"), ["r.yaml:2: vars: found no name, expected the variables"]),
-    ],
-)  # fmt: skip
-def test_a_wrong_variable_is_one_problem(change: tuple[str, str], places: list[str]) -> None:
-    """A text without the value of its variable is no second problem."""
-    lines = []
-    try:
-        recipes.parse_recipe(VARS.replace(*change), "r.yaml")
-    except RecipeError as error:
-        lines = str(error).split("\n")
-    assert [line.startswith(place) for line, place in zip(lines, places, strict=True)] == [
-        True for _ in places
-    ]
-
-
-def test_errors_name_where_a_value_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable of the environment or the option is named."""
-    message = "output.num_shards: found 'x', expected a whole number from 1 to 1000000."
-    with pytest.raises(RecipeError) as caught:
-        with_settings("vars.shards=x", "vars.day=1", recipe=VARS)
-    assert str(caught.value) == f"--set vars.shards, {message}"
-    assert caught.value.excerpts == ("",)
-    monkeypatch.setenv("BEAM_PIPELINES_VAR_shards", "x")
-    with pytest.raises(RecipeError) as caught:
-        with_settings("vars.day=1", recipe=VARS)
-    assert str(caught.value) == f"BEAM_PIPELINES_VAR_shards, {message}"
-    monkeypatch.delenv("BEAM_PIPELINES_VAR_shards")
-    with pytest.raises(RecipeError) as caught:
-        with_settings("vars.day=1", recipe=VARS.replace("shards: 4", "shards: x"))
-    assert str(caught.value) == f"r.yaml:6: {message}"
-
-
-def test_texts_without_variables_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without ``vars``, ``${name}`` is text, whatever the environment has."""
-    monkeypatch.setenv("BEAM_PIPELINES_VAR_x", "5")
+def test_texts_read_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``${name}`` in a recipe is text, whatever the environment has."""
+    monkeypatch.setenv("x", "5")
     recipe = RECIPE + "derive: {y: \"'${x}' || '${HOME}'\"}"
     assert with_settings(recipe=recipe).derive == {"y": "'${x}' || '${HOME}'"}
-
-
-def test_other_environment_variables_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recipe cannot read a variable that is not meant for it."""
-    monkeypatch.setenv("SECRET", "s3cret")
-    with pytest.raises(RecipeError) as caught:
-        with_settings(recipe=RECIPE + 'vars: {SECRET: }\nlabel: "${SECRET}"')
-    assert "s3cret" not in str(caught.value)
-
-
-def test_recipe_of_the_page() -> None:
-    """The recipe of docs/recipe.md reads with a value for its variable."""
-    page = (pathlib.Path(__file__).parents[2] / "docs" / "recipe.md").read_text()
-    text = page[page.index("## Variables") :].split("```yaml\n")[1].split("```")[0]
-    assert with_settings("vars.day=1", recipe=text).output.num_shards == 4

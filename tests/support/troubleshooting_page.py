@@ -101,11 +101,6 @@ ADVICE = {
             "Take one of them",
         ),
         (
-            "expected a variable that 'vars' declares",
-            "A text has `${…}` of a name that is not declared.",
-            "[Variables](recipe.md#variables)",
-        ),
-        (
             "found 'before' and 'after' without 'column'",
             "A split by time needs the column of the times.",
             "[Splits](joins.md#splits)",

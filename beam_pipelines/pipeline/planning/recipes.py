@@ -83,7 +83,7 @@ def parse_recipe(
       RecipeError: lists every problem.
     """
     encodings = ENCODING_FOR_KIND if encodings is None else encodings
-    return reader.parse_recipe(text, origin, FORMATS, encodings, directory, settings, os.environ)
+    return reader.parse_recipe(text, origin, FORMATS, encodings, directory, settings)
 
 
 def recipe_schema() -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The text of a recipe: YAML, its lines, its variables."""
+"""The text of a recipe: YAML and its lines."""

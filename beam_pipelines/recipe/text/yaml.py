@@ -90,12 +90,6 @@ def parse_value(text: str, origin: str) -> tuple[Tree, list[Problem]]:
     return tree, walk.problems
 
 
-def plain_scalar(text: str) -> Scalar:
-    """Returns a text as the YAML scalar without quotes."""
-    tag = _Loader("").resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
-    return Scalar(_VALUE_FOR_TAG[tag](text), text)
-
-
 def _compose(text: str, origin: str, shows_line: bool = True) -> yaml.Node | None:
     if len(text) > MAX_TEXT_BYTES:
         raise RecipeError(
