@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 
 from beam_pipelines.core import _native
+from beam_pipelines.core.process import python_process
 from beam_pipelines.serving import process
 from tests.support.chromium import CHROMIUM, OPTIONS
 from tests.support.graph_server import GraphServer
@@ -70,11 +71,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def _graph_server() -> Iterator[None]:
     """Forks the processes that build serving graphs, where each would load TensorFlow."""
     server = GraphServer()
-    forks = types.SimpleNamespace(
-        Popen=server.start, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL
-    )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "subprocess", forks)
+        patch.setattr(process, "python_process", types.SimpleNamespace(start=server.start))
         yield
     server.close()
 
@@ -82,7 +80,7 @@ def _graph_server() -> Iterator[None]:
 @pytest.fixture
 def own_graph_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Builds serving graphs as commands do, each in its own interpreter."""
-    monkeypatch.setattr(process, "subprocess", subprocess)
+    monkeypatch.setattr(process, "python_process", python_process)
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:

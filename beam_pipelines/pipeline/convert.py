@@ -78,7 +78,10 @@ class Conversion(beam.PTransform):
         slices = beam.pvalue.AsList(result | "Slice" >> beam.FlatMap(value_to_slices))
         once = begin | "Once" >> beam.Create([None], reshuffle=False)
         graph = once | "BuildGraph" >> beam.Map(
-            lambda _, slices: _build_graph(slices_to_value(slices), plan, folders), slices
+            lambda _, slices: serving_graph.build_graph(
+                plan, slices_to_value(slices), folders.temporary_of(TRANSFORM_GRAPH)
+            ),
+            slices,
         )
         temporary = folders.temporary_of()
         finished: tuple[beam.PCollection[ShardInfo], ...] = ()
@@ -143,15 +146,6 @@ class Describe(beam.PTransform):
         )
 
 
-def _build_graph(
-    result: first_pass_result.FirstPassResult, plan: Plan, folders: RunFolders
-) -> None:
-    if folders.graph:
-        serving_graph.request_graph(result, folders.graph)
-    else:
-        serving_graph.build_graph(plan, result, folders.temporary_of(TRANSFORM_GRAPH))
-
-
 def _save_shard_plan(shards: ShardPlan, path: str, finished: Sequence[ShardInfo] = ()) -> str:
     return save_shard_plan(
         shards.with_finished((shard.split, shard.path) for shard in finished), path
@@ -165,8 +159,6 @@ def _commit(
     folders: RunFolders,
     started: float,
 ) -> None:
-    if folders.graph:
-        serving_graph.await_graph(folders.graph)
     if folders.mark and run_lock.mark_of(folders.temporary_of()) != folders.mark:
         if is_committed(folders.output, shards):
             return  # an earlier attempt of this step committed, and removed the mark
@@ -304,13 +296,8 @@ def _run(
                 # A restarted job takes over its own finished shards.
                 finds_finished=has_finished or not runs_once,
             )
-            if is_local and job is Conversion and _builds_graph_beside(plan):
-                folders = dataclasses.replace(folders, graph=folders.scratch_of("graph"))
             log = ProgressLog(folders.progress)
             with (
-                serving_graph.graph_builder(
-                    plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH)
-                ),
                 show_progress(log, plan.base.size_bytes, options.quiet, state=state),
                 values_hidden(plan.recipe),
                 _cause_named(plan),
@@ -344,10 +331,6 @@ def _prepare_output(plan: Plan, options: RunOptions) -> None:
     """Removes files of a killed run; checks that no input is replaced."""
     output_folder.check_inputs(options.output, _read_paths(plan))
     output_folder.remove_orphans(options.output)
-
-
-def _builds_graph_beside(plan: Plan) -> bool:
-    return serving_graph.builds_graph(plan) and plan.encode.changes and not plan.transform_graph
 
 
 @contextlib.contextmanager

@@ -48,7 +48,6 @@ class RunFolders:
       output: the dataset.
       exchange: payloads between stages; ``None`` sends them through the engine.
       progress: local workers note their progress here; empty: they do not.
-      graph: requests to the launcher for the serving graph; empty: the step builds it.
       scratch: temporary files on this machine that never become part of the dataset; empty: they
         are stored in the temporary folder of ``output``.
       mark: the run's mark, by which the commit finds out that another run has begun; empty: the
@@ -60,7 +59,6 @@ class RunFolders:
     output: str
     exchange: str | None
     progress: str
-    graph: str = ""
     scratch: str = ""
     mark: str = ""
     removes_spilled: bool = False

@@ -62,8 +62,8 @@ def _end_with(parent: int) -> None:
 def load_tensorflow() -> None:
     """Imports TensorFlow, which takes seconds, without Keras, a third of the time.
 
-    The parent starts this process early, so that the import overlaps with fitting. TensorFlow
-    imports Keras last, if installed, to register its model savers; a later import still works.
+    TensorFlow imports Keras last, if installed, to register its model savers; a later import still
+    works.
     """
     sys.modules["keras"] = None  # type: ignore[assignment]
     try:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import shutil
 import subprocess
 import tempfile
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.layout.dataset_layout import SAVED_MODEL
 from beam_pipelines.core.process import python_process
 from beam_pipelines.serving.job import MARK, GraphJob
 from beam_pipelines.storage import files
@@ -28,71 +30,45 @@ _ENVIRONMENT = {
 }
 
 
-class GraphBuilder:
-    """A process that builds one serving graph on request.
+def build_in_subprocess(job: GraphJob, folder: str) -> list[str]:
+    """Writes the serving graph into a folder, local or not, from a separate process.
 
-    It loads TensorFlow at once.
+    A folder in which the graph is not complete has no ``saved_model.pb``.
 
-    Attributes:
-      folder: ``transform_graph`` of a dataset, local or not.
+    Returns:
+      The paths of its files, relative to the folder.
+
+    Raises:
+      DataError: the graph could not be built.
     """
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-        self._temporary = None if files.is_local(folder) else tempfile.TemporaryDirectory()
-        self._local = folder if self._temporary is None else self._temporary.name
-        self._process = python_process.start(
+    with contextlib.ExitStack() as stack:
+        # A process that outlives a run by a moment writes nothing to the folder.
+        local = stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-pipelines-"))
+        job = job._replace(preprocessing=_local_copy(job.preprocessing, stack))
+        process = python_process.start(
             _CODE,
-            [self._local, str(os.getpid())],
+            [local, str(os.getpid())],
             _ENVIRONMENT,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
-
-    def __enter__(self) -> GraphBuilder:  # noqa: PYI034 - Python 3.10 has no Self
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Kills the process."""
-        self.stop()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
-        if self._temporary is not None:
-            self._temporary.cleanup()
-
-    def stop(self) -> None:
-        """Kills the process, so that ``build`` in another thread returns."""
-        self._process.kill()
-
-    def build(self, job: GraphJob) -> None:
-        """Builds a graph into the folder; call it once.
-
-        Raises:
-          DataError: the graph could not be built.
-        """
-        with contextlib.ExitStack() as stack:
-            job = job._replace(preprocessing=_local_copy(job.preprocessing, stack))
+        try:
             # The job goes through a pipe to our own process; no pickle is ever a file.
-            _, stderr = self._process.communicate(pickle.dumps(job))
-        if self._process.returncode:
-            raise DataError(_complaint(self._process.returncode, stderr.decode(errors="replace")))
-        if self._local != self.folder:
-            _upload(self._local, self.folder)
-
-
-def build_in_subprocess(job: GraphJob, folder: str) -> None:
-    """Writes the serving graph into a folder, from a separate process.
-
-    The process then ends.
-
-    Raises:
-      DataError: the graph could not be built.
-    """
-    with GraphBuilder(folder) as builder:
-        builder.build(job)
+            _, stderr = process.communicate(pickle.dumps(job))
+        except BaseException:
+            process.kill()
+            raise
+        if process.returncode:
+            raise DataError(_complaint(process.returncode, stderr.decode(errors="replace")))
+        names = sorted(_files_in(local), key=SAVED_MODEL.endswith)
+        for name in names:
+            with (
+                open(os.path.join(local, *name.split("/")), "rb") as source,
+                files.replace(files.within(folder, name)) as target,
+            ):
+                shutil.copyfileobj(source, target)
+        return names
 
 
 def _complaint(status: int, stderr: str) -> str:
@@ -132,10 +108,10 @@ def _local_copy(folder: str | None, stack: contextlib.ExitStack) -> str | None:
     return local
 
 
-def _upload(local: str, folder: str) -> None:
-    for parent, _, names in os.walk(local):
-        for name in names:
-            path = os.path.join(parent, name)
-            parts = os.path.relpath(path, local).split(os.sep)
-            with open(path, "rb") as file:
-                files.write_bytes(files.join(folder, *parts), file.read())
+def _files_in(folder: str) -> list[str]:
+    """Returns the sorted paths of a local folder's files, relative to it."""
+    return sorted(
+        os.path.relpath(os.path.join(parent, name), folder).replace(os.sep, "/")
+        for parent, _, names in os.walk(folder)
+        for name in names
+    )

@@ -23,7 +23,7 @@ _MOST_BYTES = 1 << 20
 
 
 class GraphServer:
-    """The process; ``start`` has the signature of ``Popen``."""
+    """The process; ``start`` has the signature of ``python_process.start``."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -31,13 +31,16 @@ class GraphServer:
         self._folder = tempfile.TemporaryDirectory()
         self._address = os.path.join(self._folder.name, "socket")
 
-    def start(self, arguments: list[str], env: dict[str, str], **_: Any) -> ForkedProcess:
+    def start(
+        self, _: str, arguments: list[str], environment: dict[str, str], **__: Any
+    ) -> ForkedProcess:
         """Forks the process, with pipes to standard input and from standard error."""
+        env = {**os.environ, **environment}
         with self._lock:
             self._start(env)
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(self._address)
-        return ForkedProcess(connection, {"folder": arguments[3], "env": env, "cwd": os.getcwd()})
+        return ForkedProcess(connection, {"folder": arguments[0], "env": env, "path": sys.path})
 
     def _start(self, env: dict[str, str]) -> None:
         if self._process is None:
@@ -140,8 +143,7 @@ def _build(request: dict[str, Any], descriptors: list[int]) -> int:
     os.dup2(descriptors[1], 2)
     os.environ.clear()
     os.environ.update(request["env"])
-    os.chdir(request["cwd"])
-    sys.path[:0] = request["env"]["PYTHONPATH"].split(os.pathsep)
+    sys.path[:] = request["path"]
     sys.argv[1:] = [request["folder"], str(os.getppid())]
     sys.stdin = os.fdopen(0, encoding="utf-8")
     sys.stderr = os.fdopen(2, "w", encoding="utf-8")
