@@ -41,8 +41,7 @@ from beam_pipelines.pipeline.planning.private import values_hidden
 from beam_pipelines.pipeline.run_options import ExchangeBy, RunFolders, RunOptions, make_folders
 from beam_pipelines.runners import job_server
 from beam_pipelines.runners import run as run_module
-from beam_pipelines.runners.engine_state import describe_state
-from beam_pipelines.runners.options import check_options, is_engine
+from beam_pipelines.runners.options import check_options
 from beam_pipelines.runners.progress import ProgressLog, show_progress
 from beam_pipelines.runners.version_check import check_workers
 from beam_pipelines.sources import format_of
@@ -270,11 +269,8 @@ def _run(
     beam_options = run_module.pipeline_options(options.beam_options, plan.size_bytes)
     _check_options(plan, options, beam_options, submits)
     waits, is_local = run_module.waits_for_end(beam_options), run_module.is_local(beam_options)
-    is_watched = is_engine(beam_options) and waits
-    state = functools.partial(describe_state, beam_options) if is_watched else None
     with job_server.started(beam_options), run_lock.locked(options.output, options.temporary):
-        with show_progress(ProgressLog(""), 0, options.quiet, state=state):
-            check_workers(beam_options)
+        check_workers(beam_options)
         # Again: another run may have ended before this one had the lock.
         output_folder.check_output(options.output, options.overwrite)
         _prepare_output(plan, options)
@@ -298,7 +294,7 @@ def _run(
             )
             log = ProgressLog(folders.progress)
             with (
-                show_progress(log, plan.base.size_bytes, options.quiet, state=state),
+                show_progress(log, plan.base.size_bytes, options.quiet),
                 values_hidden(plan.recipe),
                 _cause_named(plan),
             ):

@@ -17,8 +17,8 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import IO, Literal, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import IO, Literal, NamedTuple
 
 # Rows as they are read, those that are left for the splits, as they are encoded, as they are
 # serialized, compressed and written, and of whole shards.
@@ -36,9 +36,6 @@ POLL_SECONDS = 0.5
 LINE_SECONDS = 10.0
 # A rate is that of the last seconds, of one phase.
 _RATE_SECONDS = 30.0
-# How often an engine is asked for its state, and after how long without a change it is shown.
-STATE_SECONDS = 10.0
-STALL_SECONDS = 60.0
 # (process, folder) -> file descriptor. A fork has another key, so that processes share no file.
 _descriptors: dict[tuple[int, str], int] = {}
 _lock = threading.Lock()
@@ -127,7 +124,6 @@ def show_progress(
     total_bytes: int,
     quiet: bool = False,
     stream: IO[str] | None = None,
-    state: Callable[[], str] | None = None,
 ) -> Iterator[None]:
     """Shows progress while the body runs.
 
@@ -138,26 +134,18 @@ def show_progress(
       total_bytes: bytes of all sources, times how often they are read.
       quiet: show nothing.
       stream: default: standard error, so that standard output is the command's result.
-      state: returns the engine's state of the job, which is shown after a minute without progress;
-        ``None``: there is no engine.
     """
     stream = sys.stderr if stream is None else stream
-    if quiet or not (log.folder or state):
+    if quiet or not log.folder:
         yield
         return
-    display: _Display = (
-        _LogLines(stream, total_bytes) if log.folder else _Silent(stream, total_bytes)
-    )
-    if stream.isatty() and log.folder and os.environ.get("TERM") != "dumb":
-        display = _Bar(stream, total_bytes)
-    stop, stalls = threading.Event(), _Stalls(state)
+    is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
+    display: _Bar | _LogLines = (_Bar if is_terminal else _LogLines)(stream, total_bytes)
+    stop = threading.Event()
 
     def poll() -> None:
         while not stop.wait(POLL_SECONDS):
-            totals = log.totals()
-            display.update(totals)
-            if found := stalls.find(totals):
-                display.say(found)
+            display.update(log.totals())
 
     thread = threading.Thread(target=poll, name="progress", daemon=True)
     thread.start()
@@ -171,78 +159,22 @@ def show_progress(
         log.close()
 
 
-class _Stalls:
-    """Detects that neither the totals nor the engine's state change."""
-
-    def __init__(self, state: Callable[[], str] | None) -> None:
-        self._state = state
-        self._seen: tuple[Totals, str] | None = None
-        self._since = self._asked = self._told = time.monotonic()
-
-    def find(self, totals: Totals) -> str:
-        """Returns the engine's state once a minute while nothing changes.
-
-        Returns an empty text otherwise.
-        """
-        now = time.monotonic()
-        if self._state is None or now - self._asked < STATE_SECONDS:
-            return ""
-        self._asked = now
-        seen = (totals, self._state())
-        if seen != self._seen:
-            self._seen, self._since, self._told = seen, now, now
-        if now - self._told < STALL_SECONDS:
-            return ""
-        self._told = now
-        return f"no progress for {show_seconds(now - self._since)}: {seen[1]}"
-
-
-class _Display(Protocol):
-    """Shows totals and lines."""
-
-    def update(self, totals: Totals) -> None:
-        """Shows new totals."""
-
-    def say(self, line: str) -> None:
-        """Shows a line that stays."""
-
-    def close(self) -> None:
-        """Ends it."""
-
-
-class _Silent:
-    """Shows only lines that stay.
-
-    It is for engines, whose workers record no progress here.
-    """
-
-    def __init__(self, stream: IO[str], total_bytes: int) -> None:
-        self.stream, self.total_bytes = stream, total_bytes
-
-    def update(self, totals: Totals) -> None:
-        """Shows nothing."""
-
-    def say(self, line: str) -> None:
-        print(line, file=self.stream, flush=True)
-
-    def close(self) -> None:
-        """Does nothing."""
-
-
-class _LogLines(_Silent):
+class _LogLines:
     """Shows a line every 10 s, for logs."""
 
     def __init__(self, stream: IO[str], total_bytes: int) -> None:
-        super().__init__(stream, total_bytes)
+        self.stream, self.phases = stream, Phases(total_bytes)
         self.last = time.monotonic()
-        self.phases = Phases(total_bytes)
 
     def update(self, totals: Totals) -> None:
         now = time.monotonic()
         found = self.phases.find(totals, now)
         if now - self.last >= LINE_SECONDS:
             self.last = now
-            self.say(found.text)
+            print(found.text, file=self.stream, flush=True)
+
+    def close(self) -> None:
+        """Does nothing."""
 
 
 class _Bar:
@@ -259,9 +191,6 @@ class _Bar:
         done = round(width * min(found.share, 1))
         line = f"{'━' * done}{'─' * (width - done)} {found.text}" if width else found.text
         self._draw(line[:room])
-
-    def say(self, line: str) -> None:
-        self._draw(f"{line}\n")
 
     def close(self) -> None:
         self._draw("")

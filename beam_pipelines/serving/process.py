@@ -31,9 +31,9 @@ _ENVIRONMENT = {
 
 
 def build_in_subprocess(job: GraphJob, folder: str) -> list[str]:
-    """Writes the serving graph into a folder, local or not, from a separate process.
+    """Builds the serving graph in a separate process.
 
-    A folder in which the graph is not complete has no ``saved_model.pb``.
+    The folder may be local or not. Where the graph is not complete, it has no ``saved_model.pb``.
 
     Returns:
       The paths of its files, relative to the folder.

@@ -10,7 +10,6 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -160,45 +159,6 @@ def test_lines_in_a_log(tmp_path: pathlib.Path) -> None:
     lines = stream.getvalue().splitlines()
     assert 1 <= len(lines) <= (time.monotonic() - start) / 0.05
     assert all(re.fullmatch(r"reading: 10 rows, .*\(50%\).* rows/s.*", line) for line in lines)
-
-
-def test_a_job_without_progress_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The state of a stalled engine is shown once a minute.
-
-    This holds while neither the rows nor the state change.
-    """
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    state = ["starting"]
-    stalls = progress._Stalls(lambda: state[0])
-    shown = {}
-    for second in range(1, 300):
-        now[0] = float(second)
-        state[0] = "starting" if second < 100 else "no slots"
-        if line := stalls.find(Totals(rows_read=min(second, 50))):
-            shown[second] = line
-    assert shown == {
-        160: "no progress for 1 min 0 s: no slots",
-        220: "no progress for 2 min 0 s: no slots",
-        280: "no progress for 3 min 0 s: no slots",
-    }
-
-
-def test_an_engine_without_a_log_shows_only_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers elsewhere note nothing that the command sees."""
-    for name, seconds in (("POLL_SECONDS", 0.01), ("STATE_SECONDS", 0.02), ("STALL_SECONDS", 0.1)):
-        monkeypatch.setattr(progress, name, seconds)
-    stream = io.StringIO()
-    with show_progress(ProgressLog(""), 100, stream=stream, state=lambda: "RUNNING"):
-        wait_for(lambda: stream.getvalue().startswith("no progress for 0 s: RUNNING\n"))
-
-
-def wait_for(is_there: Callable[[], bool]) -> None:
-    """Waits, for as long as a busy machine may take."""
-    end = time.monotonic() + 30
-    while not is_there():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_short_run_prints_nothing_in_a_log(tmp_path: pathlib.Path) -> None:
