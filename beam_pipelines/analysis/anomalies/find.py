@@ -211,7 +211,7 @@ def _feature_reasons(
             yield name, (missing_column(),) if required and column is None else ()
             continue
         checked, contradictions = corrected(feature, domains)
-        wrong = tuple(finding.reason for finding in contradictions)
+        wrong = tuple(contradictions)
         if is_retired(checked):
             closed.add(path)
             yield name, wrong
@@ -221,7 +221,7 @@ def _feature_reasons(
         if (not column.present and required) or not _has_type(column, feature):
             closed.add(path)
         findings = feature_findings(checked, column, domains, required)
-        yield name, (*wrong, *(finding.reason for finding in findings))
+        yield name, (*wrong, *findings)
     yield from _new_columns(columns, features, {(name,) for name in composed}, retired | closed)
     yield from composed.items()
 

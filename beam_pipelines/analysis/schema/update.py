@@ -63,7 +63,7 @@ def update_schema(
                 if not is_retired(checked):
                     findings += feature_findings(checked, column, domains, required)
                 for finding in findings:
-                    if applies(finding.reason.type, name):
+                    if applies(finding.type, name):
                         finding.widen(feature, domains)
                 if is_retired(feature):
                     closed.add(path)

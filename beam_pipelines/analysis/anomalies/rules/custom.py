@@ -263,5 +263,5 @@ def _reason(validation: CustomValidation) -> Reason:
         description,
         sql,
         "false",
-        validation.severity,
+        severity=validation.severity,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -15,7 +16,8 @@ from beam_pipelines.analysis.anomalies.rules import texts
 from beam_pipelines.analysis.anomalies.rules.reason import (
     Info,
     Reason,
-    ReasonFound,
+    Widen,
+    assign,
     clear_domain,
     number_text,
 )
@@ -32,7 +34,7 @@ _NOT_BOOLEAN = "Non-boolean values"
 
 def domain_findings(
     feature: schema_pb2.Feature, view: FeatureView, domains: Domains
-) -> Iterator[ReasonFound]:
+) -> Iterator[Reason]:
     """Yields the findings about a feature's values.
 
     The feature has the schema's type and is present in some row.
@@ -40,15 +42,14 @@ def domain_findings(
     kind = feature.WhichOneof("domain_info")
     if view.type == statistics_pb2.FeatureNameStatistics.BYTES and kind not in _DOMAINS_OF_BYTES:
         text = str(feature).replace("\n", " ").strip()
-        description = f"Data is marked as BYTES with incompatible domain_info: {text}"
-        reason = Reason(
+        yield Reason(
             Info.DOMAIN_INVALID_FOR_TYPE,
             "Invalid domain type",
-            description,
+            f"Data is marked as BYTES with incompatible domain_info: {text}",
             f"text, for {kind}",
             "bytes",
+            clear_domain,
         )
-        yield ReasonFound(reason, clear_domain)
     elif view.counted_values and kind in _FINDINGS_FOR_DOMAIN:
         yield from _FINDINGS_FOR_DOMAIN[kind](feature, view, domains)
 
@@ -75,46 +76,57 @@ def in_domain(values: pa.Array, allowed: list[str]) -> texts.Mask:
     return known
 
 
-def _int_findings(
-    feature: schema_pb2.Feature, view: FeatureView, _: Domains
-) -> Iterator[ReasonFound]:
+def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Reason]:
     least, most = view.minimum, view.maximum
     if view.strings is not None:
         bad = _first_text(view.strings, ~texts.are_integers(view.strings.values))
         if bad is not None:
-            description = f'String values that were not ints were found, such as "{bad}".'
-            reason = Reason(
-                Info.INT_TYPE_NOT_INT_STRING, _INVALID, description, "integers as text", f"'{bad}'"
+            yield Reason(
+                Info.INT_TYPE_NOT_INT_STRING,
+                _INVALID,
+                f'String values that were not ints were found, such as "{bad}".',
+                "integers as text",
+                f"'{bad}'",
+                clear_domain,
             )
-            yield ReasonFound(reason, clear_domain)
             return
         numbers = texts.integers(view.strings.values)
         least, most = min(numbers, default=None), max(numbers, default=None)
-    domain = feature.int_domain
-    if least is not None and domain.HasField("min") and least < domain.min:
-        description = f"Unexpectedly small value: {least}."
-        expected = f"at least {domain.min}"
-        reason = Reason(Info.INT_TYPE_SMALL_INT, _OUT_OF_RANGE, description, expected, str(least))
-        yield ReasonFound(
-            reason, partial(_set_bound, domain="int_domain", bound="min", value=least)
-        )
-    if most is not None and domain.HasField("max") and most > domain.max:
-        description = f"Unexpectedly large value: {most}."
-        reason = Reason(
-            Info.INT_TYPE_BIG_INT, _OUT_OF_RANGE, description, f"at most {domain.max}", str(most)
-        )
-        yield ReasonFound(reason, partial(_set_bound, domain="int_domain", bound="max", value=most))
+    yield from _range_findings(feature, "int_domain", least, most)
 
 
-def _set_bound(
-    feature: schema_pb2.Feature, _: Domains, *, domain: str, bound: str, value: Any
-) -> None:
-    setattr(getattr(feature, domain), bound, value)
+_RANGE = {
+    "int_domain": (
+        (Info.INT_TYPE_SMALL_INT, "Unexpectedly small value: {value}."),
+        (Info.INT_TYPE_BIG_INT, "Unexpectedly large value: {value}."),
+    ),
+    "float_domain": (
+        (Info.FLOAT_TYPE_SMALL_FLOAT, "Unexpectedly low values: {value}<{limit}{six}"),
+        (Info.FLOAT_TYPE_BIG_FLOAT, "Unexpectedly high value: {value}>{limit}{six}"),
+    ),
+}
 
 
-def _float_findings(
-    feature: schema_pb2.Feature, view: FeatureView, _: Domains
-) -> Iterator[ReasonFound]:
+def _range_findings(
+    feature: schema_pb2.Feature, kind: str, least: float | None, most: float | None
+) -> Iterator[Reason]:
+    domain, six = getattr(feature, kind), "(upto six significant digits)"
+    ends = (("min", "at least", least, operator.lt), ("max", "at most", most, operator.gt))
+    for (bound, words, value, is_beyond), (type_, text) in zip(ends, _RANGE[kind], strict=True):
+        limit = getattr(domain, bound)
+        if value is not None and domain.HasField(bound) and is_beyond(value, limit):
+            shown, end = number_text(value), number_text(limit)
+            yield Reason(
+                type_,
+                _OUT_OF_RANGE,
+                text.format(value=shown, limit=end, six=six),
+                f"{words} {end}",
+                shown,
+                assign(value, kind, bound),
+            )
+
+
+def _float_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Reason]:
     domain = feature.float_domain
     # Bounds are 32 bits wide: compared in 64, a bound of 0.1 would be above the value 0.1.
     with np.errstate(over="ignore"):
@@ -126,89 +138,62 @@ def _float_findings(
     if view.strings is not None:
         bad = _first_text(view.strings, ~texts.are_floats(view.strings.values))
         if bad is not None:
-            description = f'String values that were not floats were found, such as "{bad}".'
-            reason = Reason(
+            yield Reason(
                 Info.FLOAT_TYPE_STRING_NOT_FLOAT,
                 _INVALID,
-                description,
+                f'String values that were not floats were found, such as "{bad}".',
                 "numbers as text",
                 f"'{bad}'",
+                clear_domain,
             )
-            yield ReasonFound(reason, clear_domain)
             return
         numbers = texts.floats(view.strings.values)
         nans = int(view.strings.counts[np.isnan(numbers)].sum())
         numbers = numbers[~np.isnan(numbers)]
         least, most = (float(numbers.min()), float(numbers.max())) if len(numbers) else (None, None)
     if domain.disallow_nan and nans:
-        reason = Reason(
+        yield Reason(
             Info.FLOAT_TYPE_HAS_NAN,
             _INVALID,
             "Float feature has NaN values.",
             "no NaN",
             f"{nans:,} NaN",
+            assign(False, "float_domain", "disallow_nan"),
         )
-        yield ReasonFound(
-            reason, partial(_set_bound, domain="float_domain", bound="disallow_nan", value=False)
-        )
-    yield from _float_range_findings(domain, least, most)
-    if domain.disallow_inf and any(
-        bound is not None and np.isinf(bound) for bound in (least, most)
-    ):
-        found = ", ".join(
-            number_text(bound) for bound in (least, most) if bound is not None and np.isinf(bound)
-        )
-        description = "Float feature has Inf values."
-        reason = Reason(Info.FLOAT_TYPE_HAS_INF, _INVALID, description, "no infinities", found)
-        yield ReasonFound(
-            reason, partial(_set_bound, domain="float_domain", bound="disallow_inf", value=False)
+    yield from _range_findings(feature, "float_domain", least, most)
+    infinite = [bound for bound in (least, most) if bound is not None and np.isinf(bound)]
+    if domain.disallow_inf and infinite:
+        yield Reason(
+            Info.FLOAT_TYPE_HAS_INF,
+            _INVALID,
+            "Float feature has Inf values.",
+            "no infinities",
+            ", ".join(map(number_text, infinite)),
+            assign(False, "float_domain", "disallow_inf"),
         )
 
 
-def _float_range_findings(
-    domain: schema_pb2.FloatDomain, least: float | None, most: float | None
-) -> Iterator[ReasonFound]:
-    six = "(upto six significant digits)"
-    if least is not None and domain.HasField("min") and least < domain.min:
-        low, bound = number_text(least), number_text(domain.min)
-        description = f"Unexpectedly low values: {low}<{bound}{six}"
-        reason = Reason(
-            Info.FLOAT_TYPE_SMALL_FLOAT, _OUT_OF_RANGE, description, f"at least {bound}", low
-        )
-        yield ReasonFound(
-            reason, partial(_set_bound, domain="float_domain", bound="min", value=least)
-        )
-    if most is not None and domain.HasField("max") and most > domain.max:
-        high, bound = number_text(most), number_text(domain.max)
-        description = f"Unexpectedly high value: {high}>{bound}{six}"
-        reason = Reason(
-            Info.FLOAT_TYPE_BIG_FLOAT, _OUT_OF_RANGE, description, f"at most {bound}", high
-        )
-        yield ReasonFound(
-            reason, partial(_set_bound, domain="float_domain", bound="max", value=most)
-        )
-
-
-def _bool_findings(
-    feature: schema_pb2.Feature, view: FeatureView, _: Domains
-) -> Iterator[ReasonFound]:
+def _bool_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Reason]:
     if view.strings is not None:
         allowed = truth_values(feature.bool_domain)
         bad = _first_text(view.strings, ~in_domain(view.strings.values, allowed))
         if bad is not None:
             names = '{"' + '", "'.join(allowed) + '"}' if allowed else "{}"
-            description = f'Saw unexpected value "{bad}" instead of {names}.'
-            reason = Reason(
-                Info.BOOL_TYPE_UNEXPECTED_STRING, _NOT_BOOLEAN, description, names, f"'{bad}'"
+            yield Reason(
+                Info.BOOL_TYPE_UNEXPECTED_STRING,
+                _NOT_BOOLEAN,
+                f'Saw unexpected value "{bad}" instead of {names}.',
+                names,
+                f"'{bad}'",
+                clear_domain,
             )
-            yield ReasonFound(reason, clear_domain)
     elif feature.type == schema_pb2.INT:
         yield from _bool_int_findings(view)
     else:
         yield from _bool_float_findings(view)
 
 
-def _bool_int_findings(view: FeatureView) -> Iterator[ReasonFound]:
+def _bool_int_findings(view: FeatureView) -> Iterator[Reason]:
     for kind, strange, is_strange in (
         (Info.BOOL_TYPE_SMALL_INT, view.minimum, (view.minimum or 0) < 0),
         (Info.BOOL_TYPE_BIG_INT, view.maximum, (view.maximum or 0) > 1),
@@ -217,20 +202,17 @@ def _bool_int_findings(view: FeatureView) -> Iterator[ReasonFound]:
             description = (
                 f"Integers (such as {strange:.6g}) not in {{0, 1}}: converting to an integer."
             )
-            reason = Reason(kind, _NOT_BOOLEAN, description, "0 or 1", str(strange))
-            yield ReasonFound(reason, partial(_to_range, domain="int_domain", view=view))
+            widen = _to_range("int_domain", view)
+            yield Reason(kind, _NOT_BOOLEAN, description, "0 or 1", str(strange), widen)
             return
 
 
-def _bool_float_findings(view: FeatureView) -> Iterator[ReasonFound]:
-    strange = next(
-        (bound for bound in (view.minimum, view.maximum) if bound not in (None, 0, 1)), None
-    )
+def _bool_float_findings(view: FeatureView) -> Iterator[Reason]:
+    ends = (view.minimum, view.maximum)
+    strange = next((bound for bound in ends if bound not in (None, 0, 1)), None)
     if strange is not None:
-        found, description = (
-            number_text(strange),
-            f"Floats (such as {number_text(strange)}) not in {{0, 1}}",
-        )
+        found = number_text(strange)
+        description = f"Floats (such as {found}) not in {{0, 1}}"
     elif view.nans:
         found, description = f"{view.nans:,} NaN", "Floats (such as NaN) not in {0, 1}"
     elif view.has_values_between_0_and_1:
@@ -238,30 +220,38 @@ def _bool_float_findings(view: FeatureView) -> Iterator[ReasonFound]:
     else:
         return
     description += ": converting to float_domain."
-    reason = Reason(Info.BOOL_TYPE_UNEXPECTED_FLOAT, _NOT_BOOLEAN, description, "0 or 1", found)
-    yield ReasonFound(reason, partial(_to_range, domain="float_domain", view=view))
+    kind, widen = Info.BOOL_TYPE_UNEXPECTED_FLOAT, _to_range("float_domain", view)
+    yield Reason(kind, _NOT_BOOLEAN, description, "0 or 1", found, widen)
 
 
-def _to_range(feature: schema_pb2.Feature, _: Domains, *, domain: str, view: FeatureView) -> None:
-    """Replaces a bool domain by the range of the values."""
-    bounds = getattr(feature, domain)
-    bounds.SetInParent()
+def _to_range(kind: str, view: FeatureView) -> Widen:
+    """Returns the change of a bool domain to the range of the values."""
+    domain = (schema_pb2.IntDomain if kind == "int_domain" else schema_pb2.FloatDomain)()
     if view.minimum is not None and view.maximum is not None:
-        bounds.min, bounds.max = view.minimum, view.maximum
+        domain.min, domain.max = view.minimum, view.maximum
+    return partial(_copy_domain, kind, domain)
+
+
+def _copy_domain(kind: str, domain: Any, feature: schema_pb2.Feature, _: Domains) -> None:
+    getattr(feature, kind).SetInParent()
+    getattr(feature, kind).CopyFrom(domain)
 
 
 def _string_findings(
     feature: schema_pb2.Feature, view: FeatureView, domains: Domains
-) -> Iterator[ReasonFound]:
+) -> Iterator[Reason]:
     texts = view.strings
     if texts is None:
         return
     if not texts.are_utf8:
-        description = "Found strings that were not valid UTF8 strings."
-        reason = Reason(
-            Info.ENUM_TYPE_INVALID_UTF8, "Invalid UTF8 strings", description, "UTF-8", "other bytes"
+        yield Reason(
+            Info.ENUM_TYPE_INVALID_UTF8,
+            "Invalid UTF8 strings",
+            "Found strings that were not valid UTF8 strings.",
+            "UTF-8",
+            "other bytes",
+            clear_domain,
         )
-        yield ReasonFound(reason, clear_domain)
         return
     allowed = domain_values(feature, domains)
     strange = texts.where(~in_domain(texts.values, allowed))
@@ -280,14 +270,14 @@ def _string_findings(
     least = (
         f", at least {100 * constraints.min_domain_mass:.6g}% of the values" if tolerated else ""
     )
-    reason = Reason(
+    yield Reason(
         Info.ENUM_TYPE_UNEXPECTED_STRING_VALUES,
         "Unexpected string values",
         f"Examples contain values missing from the schema: {named}{more}. ",
         f"one of {len(allowed)} values{least}",
         f"{named}{more}",
+        partial(_add_values, values=sorted(text for text, _ in ordered)),
     )
-    yield ReasonFound(reason, partial(_add_values, values=sorted(text for text, _ in ordered)))
 
 
 def _add_values(feature: schema_pb2.Feature, domains: Domains, *, values: list[str]) -> None:
@@ -315,7 +305,7 @@ def _share(count: int, total: int) -> str:
     return "<1%" if percent < 1 else f"~{int(percent)}%"
 
 
-_FINDINGS_FOR_DOMAIN: dict[str | None, Callable[[Any, FeatureView, Any], Iterator[ReasonFound]]] = {
+_FINDINGS_FOR_DOMAIN: dict[str | None, Callable[[Any, FeatureView, Any], Iterator[Reason]]] = {
     "int_domain": _int_findings,
     "float_domain": _float_findings,
     "bool_domain": _bool_findings,

@@ -11,7 +11,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies.rules import presence
 from beam_pipelines.analysis.anomalies.rules.domains import domain_findings
-from beam_pipelines.analysis.anomalies.rules.reason import ReasonFound
+from beam_pipelines.analysis.anomalies.rules.reason import Reason
 from beam_pipelines.analysis.statistics.view import FeatureView
 from beam_pipelines.core.layout.schema_features import Domains
 
@@ -52,7 +52,7 @@ def is_required(
 
 def feature_findings(
     feature: schema_pb2.Feature, view: FeatureView, domains: Domains, required: bool
-) -> Iterator[ReasonFound]:
+) -> Iterator[Reason]:
     """Yields the findings about an active feature that has a column.
 
     Values are checked only if they are counted and of the schema's type.

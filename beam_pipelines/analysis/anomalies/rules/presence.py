@@ -8,7 +8,7 @@ from functools import partial
 
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
-from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason, ReasonFound, deprecate
+from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason, assign, clear, deprecate
 from beam_pipelines.analysis.statistics.view import FeatureView, Level
 from beam_pipelines.core.layout.schema_features import (
     TYPE_FOR_STATISTICS_TYPE,
@@ -47,60 +47,53 @@ def not_in_environment(name: str, environment: str) -> Reason:
     )
 
 
-def not_present() -> ReasonFound:
+def not_present() -> Reason:
     """Returns the finding about a required feature that has only nulls."""
-    description = "The feature was not present in any examples."
-    reason = Reason(
-        Info.FEATURE_TYPE_NOT_PRESENT, "Column dropped", description, "values", "only nulls"
-    )
-    return ReasonFound(reason, deprecate)
-
-
-def wrong_type(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[ReasonFound]:
-    """Yields the finding about a feature of another type than the schema's."""
-    if TYPE_FOR_STATISTICS_TYPE[view.type] == feature.type:
-        return
-    expected, found = schema_pb2.FeatureType.Name(feature.type), _Feature.Type.Name(view.type)
-    description = f"Expected data of type: {expected} but got {found}"
-    yield ReasonFound(
-        Reason(Info.UNEXPECTED_DATA_TYPE, "Unexpected data type", description, expected, found),
+    return Reason(
+        Info.FEATURE_TYPE_NOT_PRESENT,
+        "Column dropped",
+        "The feature was not present in any examples.",
+        "values",
+        "only nulls",
         deprecate,
     )
 
 
-def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[ReasonFound]:
+def wrong_type(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Reason]:
+    """Yields the finding about a feature of another type than the schema's."""
+    if TYPE_FOR_STATISTICS_TYPE[view.type] == feature.type:
+        return
+    expected, found = schema_pb2.FeatureType.Name(feature.type), _Feature.Type.Name(view.type)
+    short = "Unexpected data type"
+    description = f"Expected data of type: {expected} but got {found}"
+    yield Reason(Info.UNEXPECTED_DATA_TYPE, short, description, expected, found, deprecate)
+
+
+def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Reason]:
     """Yields findings about the number and share of rows with the feature."""
     presence = feature.presence
     if presence.HasField("min_count") and view.present < presence.min_count:
-
-        def lower_count(feature: schema_pb2.Feature, _: Domains) -> None:
-            feature.presence.min_count = view.present
-
-        reason = Reason(
+        yield Reason(
             Info.FEATURE_TYPE_LOW_NUMBER_PRESENT,
             "Column dropped",
             f"{_FEWER}: minimum count = {presence.min_count}, actual = {view.present}",
             f"at least {presence.min_count:,} present",
             f"{view.present:,} present",
+            assign(view.present, "presence", "min_count"),
         )
-        yield ReasonFound(reason, lower_count)
     share = view.fraction_present
     if presence.HasField("min_fraction") and share < presence.min_fraction:
-
-        def lower_fraction(feature: schema_pb2.Feature, _: Domains) -> None:
-            feature.presence.min_fraction = share
-
-        reason = Reason(
+        yield Reason(
             Info.FEATURE_TYPE_LOW_FRACTION_PRESENT,
             "Column dropped",
             f"{_FEWER}: minimum fraction = {presence.min_fraction:f}, actual = {share:f}",
             f"at least {100 * presence.min_fraction:.6g}% of the rows",
             f"{100 * share:.6g}% of the rows ({view.missing:,} missing)",
+            assign(share, "presence", "min_fraction"),
         )
-        yield ReasonFound(reason, lower_fraction)
 
 
-def valency_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[ReasonFound]:
+def valency_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Reason]:
     """Yields the findings about the number of values in a row.
 
     Checks ``value_count``, ``value_counts`` and ``shape``.
@@ -132,43 +125,39 @@ def valency_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator
         yield from _shape_findings(feature, view)
 
 
-def _nested_mismatch(description: str, expected: str, view: FeatureView) -> ReasonFound:
-    def clear(feature: schema_pb2.Feature, _: Domains) -> None:
-        feature.ClearField("shape_type")
-
-    levels = f"{len(view.levels)} levels" if len(view.levels) > 1 else "1 level"
-    reason = Reason(
+def _nested_mismatch(description: str, expected: str, view: FeatureView) -> Reason:
+    return Reason(
         Info.VALUE_NESTEDNESS_MISMATCH,
         "Mismatched value nest level",
         description,
         f"{expected} of lists",
-        levels,
+        f"{len(view.levels)} level{'s' * (len(view.levels) > 1)}",
+        clear("shape_type"),
     )
-    return ReasonFound(reason, clear)
 
 
 def _count_findings(
     count: schema_pb2.ValueCount, found: Level, level: int | None
-) -> Iterator[ReasonFound]:
+) -> Iterator[Reason]:
     where = "." if level is None else f" at nestedness level {level}."
     if count.HasField("min") and found.min_values < count.min:
-        reason = Reason(
+        yield Reason(
             Info.FEATURE_TYPE_LOW_NUMBER_VALUES,
             "Missing values",
             f"Some examples have fewer values than expected{where}",
             f"at least {count.min} values",
             f"{found.min_values} values",
+            partial(_widen_count, level=level, minimum=found.min_values),
         )
-        yield ReasonFound(reason, partial(_widen_count, level=level, minimum=found.min_values))
     if count.HasField("max") and found.max_values > count.max:
-        reason = Reason(
+        yield Reason(
             Info.FEATURE_TYPE_HIGH_NUMBER_VALUES,
             "Superfluous values",
             f"Some examples have more values than expected{where}",
             f"at most {count.max} values",
             f"{found.max_values} values",
+            partial(_widen_count, level=level, maximum=found.max_values),
         )
-        yield ReasonFound(reason, partial(_widen_count, level=level, maximum=found.max_values))
 
 
 def _widen_count(
@@ -188,7 +177,7 @@ def _widen_count(
         count.max = maximum
 
 
-def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[ReasonFound]:
+def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Reason]:
     size = math.prod(dimension.size for dimension in feature.shape.dim)
     found = math.prod(level.min_values for level in view.levels)
     is_fixed = all(
@@ -214,18 +203,11 @@ def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
             else f"{last.min_values} to {last.max_values}"
         )
         shown = f"{lengths} values, {view.missing:,} missing"
-
-    def clear(feature: schema_pb2.Feature, _: Domains) -> None:
-        feature.ClearField("shape")
-
-    expected = f"{size} value{'s' * (size != 1)} in every row"
-    yield ReasonFound(
-        Reason(Info.INVALID_FEATURE_SHAPE, "Feature shape dropped", description, expected, shown),
-        clear,
-    )
+    expected, short = f"{size} value{'s' * (size != 1)} in every row", "Feature shape dropped"
+    yield Reason(Info.INVALID_FEATURE_SHAPE, short, description, expected, shown, clear("shape"))
 
 
-def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[ReasonFound]:
+def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Reason]:
     """Yields the findings about the number of distinct values.
 
     As in TFDV, only texts are counted.
@@ -234,43 +216,33 @@ def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
         return
     limits = feature.unique_constraints
     if view.texts is None:
-
-        def clear(feature: schema_pb2.Feature, _: Domains) -> None:
-            feature.ClearField("unique_constraints")
-
-        description = (
-            "UniqueConstraints specified for the feature, but unique values were not counted "
-            "(i.e., feature is not string or "
-            "categorical)."
-        )
-        reason = Reason(
+        yield Reason(
             Info.FEATURE_TYPE_NO_UNIQUE,
             "No unique values",
-            description,
+            "UniqueConstraints specified for the feature, but unique values were not counted "
+            "(i.e., feature is not string or "
+            "categorical).",
             "a text feature",
             "numbers or bytes",
+            clear("unique_constraints"),
         )
-        yield ReasonFound(reason, clear)
         return
     unique = view.texts.unique
-
-    def widen(feature: schema_pb2.Feature, _: Domains) -> None:
-        limits = feature.unique_constraints
-        if limits.HasField("min"):
-            limits.min = min(limits.min, unique)
-        if limits.HasField("max"):
-            limits.max = max(limits.max, unique)
-
     if limits.HasField("min") and unique < limits.min:
-        description = f"Expected at least {limits.min} unique values but found only {unique}."
-        short, expected = "Low number of unique values", f"at least {limits.min:,} distinct values"
-        yield ReasonFound(
-            Reason(Info.FEATURE_TYPE_LOW_UNIQUE, short, description, expected, f"{unique:,}"), widen
+        yield Reason(
+            Info.FEATURE_TYPE_LOW_UNIQUE,
+            "Low number of unique values",
+            f"Expected at least {limits.min} unique values but found only {unique}.",
+            f"at least {limits.min:,} distinct values",
+            f"{unique:,}",
+            assign(unique, "unique_constraints", "min"),
         )
     if limits.HasField("max") and unique > limits.max:
-        description = f"Expected no more than {limits.max} unique values but found {unique}."
-        short, expected = "High number of unique values", f"at most {limits.max:,} distinct values"
-        yield ReasonFound(
-            Reason(Info.FEATURE_TYPE_HIGH_UNIQUE, short, description, expected, f"{unique:,}"),
-            widen,
+        yield Reason(
+            Info.FEATURE_TYPE_HIGH_UNIQUE,
+            "High number of unique values",
+            f"Expected no more than {limits.max} unique values but found {unique}.",
+            f"at most {limits.max:,} distinct values",
+            f"{unique:,}",
+            assign(unique, "unique_constraints", "max"),
         )

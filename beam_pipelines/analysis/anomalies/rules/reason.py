@@ -1,15 +1,44 @@
-"""Results of rules: a reason, and a schema change that removes it."""
+"""Results of rules: reasons, with the schema changes that remove them."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
 from beam_pipelines.core.layout.schema_features import Domains
 
 Info = anomalies_pb2.AnomalyInfo
+# Changes a feature, given with the string domains of its schema.
+Widen: TypeAlias = Callable[[schema_pb2.Feature, Domains], None]
+
+
+def clear(*path: str) -> Widen:
+    """Returns the change that clears a field."""
+    return functools.partial(_clear, path)
+
+
+def assign(value: Any, *path: str) -> Widen:
+    """Returns the change that sets a field."""
+    return functools.partial(_assign, value, path)
+
+
+def _clear(path: tuple[str, ...], feature: schema_pb2.Feature, _: Domains) -> None:
+    functools.reduce(getattr, path[:-1], feature).ClearField(path[-1])
+
+
+def _assign(value: Any, path: tuple[str, ...], feature: schema_pb2.Feature, _: Domains) -> None:
+    setattr(functools.reduce(getattr, path[:-1], feature), path[-1], value)
+
+
+def _keep(feature: schema_pb2.Feature, domains: Domains) -> None:
+    """Changes nothing."""
+
+
+# Excludes a feature from validation, as TFDV does if widening cannot help.
+deprecate = assign(schema_pb2.DEPRECATED, "lifecycle_stage")
 
 
 class Reason(NamedTuple):
@@ -20,6 +49,7 @@ class Reason(NamedTuple):
       short: TFDV's short description.
       description: a sentence.
       expected, found: texts for a table.
+      widen: the change that TFDV's ``update_schema`` makes so that the reason no longer applies.
       severity: ``AnomalyInfo.Severity``: ERROR, as in TFDV, or WARNING if the policy says so.
       is_accepted: whether the run accepts it.
     """
@@ -29,26 +59,9 @@ class Reason(NamedTuple):
     description: str
     expected: str
     found: str
+    widen: Widen = _keep
     severity: int = Info.ERROR
     is_accepted: bool = False
-
-
-class ReasonFound(NamedTuple):
-    """A reason, and the change that TFDV's ``update_schema`` makes for it.
-
-    Attributes:
-      reason: reason for the anomaly.
-      widen: changes a feature, given with the string domains of its schema, so that the reason
-        no longer applies.
-    """
-
-    reason: Reason
-    widen: Callable[[schema_pb2.Feature, Domains], None]
-
-
-def deprecate(feature: schema_pb2.Feature, _: Domains) -> None:
-    """Excludes a feature from validation, as TFDV does if widening cannot help."""
-    feature.lifecycle_stage = schema_pb2.DEPRECATED
 
 
 def clear_domain(feature: schema_pb2.Feature, _: Domains) -> None:

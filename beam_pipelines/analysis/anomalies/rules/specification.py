@@ -13,7 +13,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.anomalies.rules.reason import (
     Info,
     Reason,
-    ReasonFound,
+    Widen,
+    assign,
+    clear,
     clear_domain,
     deprecate,
 )
@@ -38,7 +40,7 @@ _TYPES_FOR_DOMAIN = {
 
 def corrected(
     feature: schema_pb2.Feature, domains: Domains
-) -> tuple[schema_pb2.Feature, list[ReasonFound]]:
+) -> tuple[schema_pb2.Feature, list[Reason]]:
     """Returns a feature without its contradictions, and their findings.
 
     It is a copy. Without it, one contradiction would be found again as an anomaly of the data.
@@ -52,7 +54,7 @@ def corrected(
     return copy, findings
 
 
-def _findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[ReasonFound]:
+def _findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[Reason]:
     """Yields the findings in order.
 
     The caller widens the feature by each before it takes the next.
@@ -62,9 +64,9 @@ def _findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[ReasonF
         widen = deprecate
         if feature.WhichOneof("domain_info") in ("domain", "string_domain"):
             short = "unspecified type: inferring the type to be BYTES, given the domain specified."
-            widen = _set_bytes
+            widen = assign(schema_pb2.BYTES, "type")
         expected = "a type: INT, FLOAT or BYTES"
-        yield ReasonFound(_reason(Info.FEATURE_MISSING_TYPE, short, expected, "none"), widen)
+        yield _reason(Info.FEATURE_MISSING_TYPE, short, expected, "none", widen)
         if widen is deprecate:
             return
     yield from _presence_findings(feature)
@@ -72,25 +74,15 @@ def _findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[ReasonF
     yield from _domain_findings(feature, domains)
 
 
-def _set_bytes(feature: schema_pb2.Feature, _: Domains) -> None:
-    feature.type = schema_pb2.BYTES
-
-
-def _presence_findings(feature: schema_pb2.Feature) -> Iterator[ReasonFound]:
-    def clear(feature: schema_pb2.Feature, _: Domains) -> None:
-        feature.presence.ClearField("min_fraction")
-
-    def set_one(feature: schema_pb2.Feature, _: Domains) -> None:
-        feature.presence.min_fraction = 1.0
-
+def _presence_findings(feature: schema_pb2.Feature) -> Iterator[Reason]:
     fraction = feature.presence.min_fraction
     expected, found = "min_fraction from 0 to 1", f"{fraction:g}"
     if fraction < 0:
         short = "min_fraction should not be negative: clear is equal to zero"
-        yield ReasonFound(_reason(_INVALID, short, expected, found), clear)
+        yield _reason(_INVALID, short, expected, found, clear("presence", "min_fraction"))
     if fraction > 1:
         short = "min_fraction should not greater than 1"
-        yield ReasonFound(_reason(_INVALID, short, expected, found), set_one)
+        yield _reason(_INVALID, short, expected, found, assign(1.0, "presence", "min_fraction"))
 
 
 def _counts(feature: schema_pb2.Feature) -> list[tuple[str, schema_pb2.ValueCount]]:
@@ -99,68 +91,65 @@ def _counts(feature: schema_pb2.Feature) -> list[tuple[str, schema_pb2.ValueCoun
     return [("ValueCount", feature.value_count), *levels]
 
 
-def _count_findings(feature: schema_pb2.Feature) -> Iterator[ReasonFound]:
-    def clear_min(feature: schema_pb2.Feature, _: Domains, *, place: int) -> None:
-        _counts(feature)[place][1].ClearField("min")
-
-    def raise_max(feature: schema_pb2.Feature, _: Domains, *, place: int) -> None:
-        count = _counts(feature)[place][1]
-        count.max = count.min
-
-    def clear_shape(feature: schema_pb2.Feature, _: Domains) -> None:
-        feature.ClearField("shape")
-
+def _count_findings(feature: schema_pb2.Feature) -> Iterator[Reason]:
     for place, (name, count) in enumerate(_counts(feature)):
         if count.min < 0:
-            reason = _reason(
-                _INVALID, f"{name}.min should not be negative", "min from 0", str(count.min)
-            )
-            yield ReasonFound(reason, partial(clear_min, place=place))
+            short = f"{name}.min should not be negative"
+            widen = partial(_clear_min, place)
+            yield _reason(_INVALID, short, "min from 0", str(count.min), widen)
         if count.HasField("max") and count.max < count.min:
             short = f"{name}.max should not be less than min"
-            reason = _reason(_INVALID, short, f"max from {count.min}", str(count.max))
-            yield ReasonFound(reason, partial(raise_max, place=place))
+            widen = partial(_raise_max, place)
+            yield _reason(_INVALID, short, f"max from {count.min}", str(count.max), widen)
     sizes = [dimension.size for dimension in feature.shape.dim]
     if any(size <= 0 for size in sizes):
         short = "Shape.dim.size must be a positive integer"
-        yield ReasonFound(_reason(_INVALID, short, "sizes above 0", str(sizes)), clear_shape)
+        yield _reason(_INVALID, short, "sizes above 0", str(sizes), clear("shape"))
 
 
-def _domain_findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[ReasonFound]:
+def _clear_min(place: int, feature: schema_pb2.Feature, _: Domains) -> None:
+    _counts(feature)[place][1].ClearField("min")
+
+
+def _raise_max(place: int, feature: schema_pb2.Feature, _: Domains) -> None:
+    count = _counts(feature)[place][1]
+    count.max = count.min
+
+
+def _domain_findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[Reason]:
     kind = feature.WhichOneof("domain_info")
     if feature.type not in _TYPES_FOR_DOMAIN.get(kind or "", _ALL_TYPES):
         type_ = schema_pb2.FeatureType.Name(feature.type)
-        reason = Reason(
+        yield Reason(
             Info.DOMAIN_INVALID_FOR_TYPE,
             "The domain does not match the type",
             f'The domain "{kind}" does not match the type: {type_}',
             f"a domain for {type_}",
             str(kind),
+            clear_domain,
         )
-        yield ReasonFound(reason, clear_domain)
     elif kind == "domain" and feature.domain not in domains:
         short = f"missing domain: {feature.domain}"
         expected = f"a string_domain named '{feature.domain}'"
-        reason = _reason(Info.INVALID_DOMAIN_SPECIFICATION, short, expected, "none")
-        yield ReasonFound(reason, clear_domain)
+        yield _reason(Info.INVALID_DOMAIN_SPECIFICATION, short, expected, "none", clear_domain)
     values = list(feature.string_domain.value)
     if len(set(values)) < len(values):
         repeats = ", ".join(value for place, value in enumerate(values) if value in values[:place])
-        reason = Reason(
+        yield Reason(
             Info.INVALID_DOMAIN_SPECIFICATION,
             "Malformed StringDomain",
             f"Repeated values in StringDomain:{repeats}",
             "every value once",
             repeats,
+            _keep_first_values,
         )
-        yield ReasonFound(reason, _keep_first_values)
     kind = feature.WhichOneof("domain_info")
     if feature.HasField("distribution_constraints") and kind not in ("domain", "string_domain"):
         short = "distribution constraints require domain or string domain."
         if kind is not None:
             short = f"distribution constraints not supported for {_domain_word(kind)} domains."
-        reason = _reason(_INVALID, short, "a domain of strings", kind or "no domain")
-        yield ReasonFound(reason, _clear_constraints)
+        widen, found = clear("distribution_constraints"), kind or "no domain"
+        yield _reason(_INVALID, short, "a domain of strings", found, widen)
 
 
 def _keep_first_values(feature: schema_pb2.Feature, _: Domains) -> None:
@@ -169,14 +158,10 @@ def _keep_first_values(feature: schema_pb2.Feature, _: Domains) -> None:
     feature.string_domain.value.extend(values)
 
 
-def _clear_constraints(feature: schema_pb2.Feature, _: Domains) -> None:
-    feature.ClearField("distribution_constraints")
-
-
 def _domain_word(kind: str) -> str:
     word = kind.removesuffix("_domain")
     return word if word in ("bool", "int", "float", "struct") else "semantic"
 
 
-def _reason(type_: int, short: str, expected: str, found: str) -> Reason:
-    return Reason(type_, short, short, expected, found)
+def _reason(type_: int, short: str, expected: str, found: str, widen: Widen) -> Reason:
+    return Reason(type_, short, short, expected, found, widen)
