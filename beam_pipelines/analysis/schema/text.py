@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import operator
+import dataclasses
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
-from google.protobuf import text_format
-from tensorflow_metadata.proto.v0 import schema_pb2
+from google.protobuf import text_encoding
 
-from beam_pipelines.core.layout.schema_features import Steps, name_of
+from beam_pipelines.core.layout.schema_features import name_of
 
 # White space or a separator, a comment, a quoted text, a punctuation mark, or a word.
 _TOKEN = re.compile(
@@ -20,19 +17,20 @@ _OPENING, _CLOSING = "{<[", "}>]"
 _FEATURES = ("feature", "sparse_feature", "weighted_feature")
 
 
-class _FieldText(NamedTuple):
-    """One field in the text.
+@dataclasses.dataclass
+class _Braces:
+    """A field in braces, its line, and the ``name`` in it."""
 
-    Attributes:
-      name: name of the field.
-      start: where its name begins.
-      value_start, value_end: its value: the inside of braces or brackets, or the scalar.
-    """
+    field: str
+    line: int
+    outer: _Braces | None
+    name: bytes = b""
 
-    name: str
-    start: int
-    value_start: int
-    value_end: int
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Names of the feature and of the structs around it."""
+        before = () if self.outer is None else self.outer.path
+        return (*before, self.name.decode()) if self.field in _FEATURES else before
 
 
 def feature_lines(text: str) -> dict[str, int]:
@@ -41,74 +39,33 @@ def feature_lines(text: str) -> dict[str, int]:
     Features of structs are named by their paths. Sparse and weighted features are features, too.
     Lines are counted from 1.
     """
+    found: list[_Braces] = []
+    inside: _Braces | None = None
+    field, line, counted = "", 1, 0
+    for match in _TOKEN.finditer(text):
+        kind, token = match.lastgroup, match[0]
+        if kind == "word":
+            line, counted = line + text.count("\n", counted, match.start()), match.start()
+            field = token
+        elif kind == "mark" and token in _OPENING:
+            inside = _Braces(field, line, inside)
+            found.append(inside)
+        elif kind == "mark" and token in _CLOSING and inside is not None:
+            inside = inside.outer
+        elif kind == "text" and field == "name" and inside is not None:
+            inside.name += text_encoding.CUnescape(token[1:-1])
     lines: dict[str, int] = {}
-    line, counted = 1, 0
-    features = _starts(text, _entries(text, 0, len(text)), ())
-    for path, start in sorted(features, key=operator.itemgetter(1)):
-        line, counted = line + text.count("\n", counted, start), start
-        lines.setdefault(name_of(path), line)
+    for braces in found:
+        if braces.field in _FEATURES and not _is_reference(braces):
+            lines.setdefault(name_of(braces.path), braces.line)
     return lines
+
+
+def _is_reference(braces: _Braces) -> bool:
+    """Whether it only names a feature, as in a weighted one."""
+    return braces.outer is not None and braces.outer.field in _FEATURES
 
 
 def has_comments(text: str) -> bool:
     """Whether a schema's text has comments."""
     return any(match.lastgroup == "comment" for match in _TOKEN.finditer(text))
-
-
-def _starts(text: str, entries: Sequence[_FieldText], struct: Steps) -> Iterator[tuple[Steps, int]]:
-    """Yields path and place of each feature among entries."""
-    for entry in entries:
-        if entry.name not in _FEATURES:
-            continue
-        inside = _entries(text, entry.value_start, entry.value_end)
-        names = (_unquoted(text, inner) for inner in inside if inner.name == "name")
-        path = (*struct, next(names, ""))
-        yield path, entry.start
-        for inner in inside:
-            if inner.name == "struct_domain":
-                yield from _starts(text, _entries(text, inner.value_start, inner.value_end), path)
-
-
-def _unquoted(text: str, entry: _FieldText) -> str:
-    value = text[entry.value_start : entry.value_end]
-    return str(text_format.Parse(f"name: {value}", schema_pb2.Feature()).name)
-
-
-def _entries(text: str, start: int, end: int) -> list[_FieldText]:
-    """Cuts a message's text into fields."""
-    tokens = [
-        match
-        for match in _TOKEN.finditer(text, start, end)
-        if match.lastgroup not in ("space", "comment")
-    ]
-    entries, number = [], 0
-    while number < len(tokens):
-        name = tokens[number]
-        number += 1
-        if number < len(tokens) and tokens[number][0] == ":":
-            number += 1
-        first = tokens[number]
-        if first[0] in _OPENING:
-            number = _closing(tokens, number)
-            value = (first.end(), tokens[number].start())
-        else:
-            while (
-                number + 1 < len(tokens)
-                and first.lastgroup == "text"
-                and tokens[number + 1].lastgroup == "text"
-            ):
-                number += 1  # adjacent texts are one value
-            value = (first.start(), tokens[number].end())
-        number += 1
-        entries.append(_FieldText(name[0], name.start(), *value))
-    return entries
-
-
-def _closing(tokens: Sequence[re.Match[str]], opening: int) -> int:
-    """Returns the number of the token that closes token ``opening``."""
-    depth = 0
-    for number in range(opening, len(tokens)):
-        depth += (tokens[number][0] in _OPENING) - (tokens[number][0] in _CLOSING)
-        if depth == 0:
-            return number
-    raise ValueError("text that does not parse")

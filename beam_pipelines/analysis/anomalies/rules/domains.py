@@ -225,7 +225,7 @@ def _bool_float_findings(view: FeatureView) -> Iterator[Reason]:
 
 
 def _to_range(kind: str, view: FeatureView) -> Widen:
-    """Returns the change of a bool domain to the range of the values."""
+    """Returns the change to the range of the values."""
     domain = (schema_pb2.IntDomain if kind == "int_domain" else schema_pb2.FloatDomain)()
     if view.minimum is not None and view.maximum is not None:
         domain.min, domain.max = view.minimum, view.maximum
