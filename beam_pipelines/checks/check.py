@@ -8,13 +8,11 @@ import types
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.checks.finding import Finding
 from beam_pipelines.checks.meet import Meet
-from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import Problem, missing_column
 from beam_pipelines.core.places import Pair, Place, Repeats
 from beam_pipelines.recipe.model import Recipe
@@ -118,7 +116,7 @@ class Facts(NamedTuple):
       splits: split -> its rows, in order.
       met: meet -> (number of the split of the earlier row, and of the row) -> rows.
       pieces: address and piece of each chunk, by address.
-      of_splits: the pieces of chunks with splits, in any order.
+      statistics: split -> statistics of the selected columns.
       sampled: some of the rows; ``None``: there are none.
       encode: the plan of encodings that are fitted, or ``None``.
     """
@@ -127,7 +125,7 @@ class Facts(NamedTuple):
     splits: Mapping[str, int]
     met: Mapping[str, Mapping[tuple[int, int], Repeats]]
     pieces: Sequence[tuple[tuple[int, int], Any]] = ()
-    of_splits: Sequence[Any] = ()
+    statistics: Mapping[str, TableStatistics] = types.MappingProxyType({})
     sampled: SampledSplits | None = None
     encode: Any = None
 
@@ -169,26 +167,12 @@ class Check(abc.ABC):
         return ()
 
     @property
-    def looks_at_splits(self) -> bool:
-        """Whether chunks with splits add pieces: ``piece_of_splits``."""
-        return False
-
-    @property
     def sees(self) -> tuple[str, ...]:
         """Columns of selected rows that it names."""
         return ()
 
-    @property
-    def carries(self) -> Mapping[str, str]:
-        """Name -> column that chunks carry until the split."""
-        return {}
-
     def piece(self, rows: pa.RecordBatch) -> Any:
         """Returns what the rows of a chunk add, as JSON data."""
-        return None
-
-    def piece_of_splits(self, chunk: Chunk, splits: npt.NDArray[np.uint8]) -> Any:
-        """Returns what a chunk adds whose rows have splits."""
         return None
 
     def explained(self, rows: pa.RecordBatch, error: Exception) -> CheckError:

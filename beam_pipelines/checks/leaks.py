@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_pipelines.checks.check import Check, Facts, RowReader, SelectedColumns
 from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
 from beam_pipelines.checks.meet import Meet, Way, later_splits
 from beam_pipelines.checks.near import NearColumn, plan_near, read_near
-from beam_pipelines.core.arrow.columns import type_name
-from beam_pipelines.core.arrow.python_values import python_values
-from beam_pipelines.core.chunks import PLACE, Chunk
+from beam_pipelines.core.arrow.columns import type_name, value_type
 from beam_pipelines.core.errors import Problem
-from beam_pipelines.core.formatting import show_share
-from beam_pipelines.core.places import Place
+from beam_pipelines.core.formatting import show_share, show_value
 from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.text.yaml import Scalar
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 
-# The column of times that chunks carry.
-TIMES = "\0time"
 ROWS, NEAR, TIME, FEATURE, FIT = "rows", "near", "time", "feature", "fit"
 _ENTITY = "entity"
 _NOT_SEARCHED = (
@@ -50,83 +43,6 @@ _read_action = values.read_choice(("warn", "error"))
 _read_bound = values.read_share(
     "a number above 0.5 and at most 1, as 0.99", lambda bound: 0.5 < bound <= 1
 )
-
-
-class Moment(NamedTuple):
-    """A date, timestamp, time or number, and its first row.
-
-    Attributes:
-      time: the value; the number of units since 1970, or since midnight.
-      shown: the same for people.
-      place: of the row.
-    """
-
-    time: float
-    shown: str
-    place: Place
-
-
-class SplitTimes(NamedTuple):
-    """The first and the last time of each split, by its number.
-
-    A split without a time has none.
-    """
-
-    first: dict[int, Moment]
-    last: dict[int, Moment]
-
-
-def find_times(chunk: Chunk, assignment: npt.NDArray[np.uint8]) -> SplitTimes:
-    """Returns the times of a chunk.
-
-    Nulls and NaN are left out.
-
-    Args:
-      chunk: with the column ``TIMES``, and maybe ``PLACE``; before it is split.
-      assignment: the splits of its rows.
-    """
-    column, names = chunk.batch.column(TIMES), chunk.batch.schema.names
-    is_known = column.is_valid()
-    if pa.types.is_floating(column.type):
-        is_known = pc.and_(is_known, pc.invert(pc.fill_null(pc.is_nan(column), True)))
-    known = is_known.to_numpy(zero_copy_only=False)
-    found = SplitTimes({}, {})
-    for number in np.unique(assignment).tolist():
-        rows = np.flatnonzero(known & (assignment == number))
-        if not len(rows):
-            continue
-        own = column.take(pa.array(rows))
-        for moments, time in zip(found, pc.min_max(own).values(), strict=True):
-            row = int(rows[pc.index(own, time).as_py()])
-            if PLACE in names:
-                row = chunk.batch.column(PLACE)[row].as_py()
-            place = Place(chunk.range_number, chunk.part, row)
-            (shown,) = python_values(pa.array([time]))
-            moments[number] = Moment(_number(time), str(shown), place)
-    return found
-
-
-def _number(time: pa.Scalar) -> float:
-    """Returns a time as a number of the same order."""
-    if pa.types.is_temporal(time.type):
-        time = time.cast(f"int{time.type.bit_width}")
-    number: float = time.as_py()
-    return number
-
-
-def merge_times(found: Iterable[SplitTimes]) -> SplitTimes:
-    """Returns the first and last times of all chunks."""
-    first: dict[int, Moment] = {}
-    last: dict[int, Moment] = {}
-    # Of equal times the first row counts, whatever chunk comes first.
-    for firsts, lasts in found:
-        for number, moment in firsts.items():
-            first[number] = min(first.get(number, moment), moment)
-        for number, moment in lasts.items():
-            own = last.setdefault(number, moment)
-            if moment.time > own.time or (moment.time == own.time and moment.place < own.place):
-                last[number] = moment
-    return SplitTimes(first, last)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,7 +116,7 @@ class FindLeaks(Check):
             if rule.near is not None:
                 way = plan_near(rule.near, known, cls.name)
                 columns[NEAR] = (rule.near.column,)
-        time = None if rule.time is None else _time_column(rule.time, known)
+        time = None if rule.time is None else _time_column(rule.time, recipe, known)
         is_compared = is_split and recipe.split.time_column != time
         return cls(rule, label, columns, time if is_compared else None, way)
 
@@ -220,19 +136,7 @@ class FindLeaks(Check):
 
     @property
     def sees(self) -> tuple[str, ...]:
-        compared = itertools.chain.from_iterable(self.columns.values())
-        return (*compared, *([self.time] if self.time else []))
-
-    @property
-    def carries(self) -> Mapping[str, str]:
-        return {TIMES: self.time} if self.time else {}
-
-    @property
-    def looks_at_splits(self) -> bool:
-        return self.time is not None
-
-    def piece_of_splits(self, chunk: Chunk, splits: npt.NDArray[np.uint8]) -> Any:
-        return find_times(chunk, splits)
+        return tuple(itertools.chain.from_iterable(self.columns.values()))
 
     def revealing(self, private: Collection[str]) -> Iterator[Problem]:
         if self.rule.time in private:
@@ -243,7 +147,7 @@ class FindLeaks(Check):
 
     def judge(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
         yield from self._of_rows(facts, rows)
-        yield from self._of_times(facts, rows)
+        yield from self._of_times(facts)
         yield from self._of_features(facts)
         yield from self._of_fits(facts)
 
@@ -283,27 +187,22 @@ class FindLeaks(Check):
                 listed = listed_pairs(rows.source, pairs, reasons, split=own)
                 yield self._finding(ROWS if kind == _ENTITY else kind, line, entry, listed)
 
-    def _of_times(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
-        """Yields splits with rows later than one below them."""
-        names, times = tuple(facts.splits), merge_times(facts.of_splits)
-        for split, later in itertools.combinations(range(len(names)), 2):
-            last, first = times.last.get(split), times.first.get(later)
-            if last is None or first is None or last.time <= first.time:
-                continue
-            pairs, column = rows.pairs_of([(first.place, last.place)]), self.rule.time
-            own, other = names[split], names[later]
-            line = (
-                f"'{own}' has rows up to {column} {last.shown} ({pairs[0].row}), and '{other}' "
-                f"begins at {first.shown} ({pairs[0].first})"
-            )
-            data = {"column": column, "split": own, "also_in": other}
-            times_ = {"last": last.shown, "start": first.shown, "first": first_of(pairs)}
-            reason = (
-                f"{column}: {last.shown} of '{own}', later than {first.shown} of "
-                f"{pairs[0].first}, in '{other}'"
-            )
-            listed = listed_pairs(rows.source, pairs, [reason], split=own)
-            yield self._finding(TIME, line, data | times_, listed)
+    def _of_times(self, facts: Facts) -> Iterator[Finding]:
+        """Yields splits with rows later than one below them, by their statistics."""
+        if self.time is None:
+            return
+        columns = {name: table.columns[self.time] for name, table in facts.statistics.items()}
+        for (own, one), (other, below) in itertools.combinations(columns.items(), 2):
+            last = getattr(one.values, "maximum", None)
+            first = getattr(below.values, "minimum", None)
+            if last is not None and first is not None and last > first:
+                shown = [show_value(time, value_type(one.type)) for time in (last, first)]
+                line = (
+                    f"'{own}' has rows up to {self.time} {shown[0]}, and '{other}' begins at "
+                    f"{shown[1]}"
+                )
+                data = {"column": self.time, "split": own, "also_in": other}
+                yield self._finding(TIME, line, data | {"last": shown[0], "start": shown[1]})
 
     def _of_features(self, facts: Facts) -> Iterator[Finding]:
         """Yields columns that give the label away, on sampled rows."""
@@ -335,16 +234,29 @@ class FindLeaks(Check):
                     )
 
 
-def _time_column(name: str, known: SelectedColumns) -> str | None:
+def _time_column(name: str, recipe: Recipe, known: SelectedColumns) -> str | None:
     """Returns the column of times; notes what is wrong with it."""
+    path, statistics = ("leaks", "time"), recipe.statistics
     if name not in known.schema.names:
-        known.note_unknown((name,), ("leaks", "time"), is_list=False)
+        known.note_unknown((name,), path, is_list=False)
         return None
     kind = known.schema.field(name).type
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    message = ""
     if not is_number and (not pa.types.is_temporal(kind) or pa.types.is_duration(kind)):
         message = (
             f"column '{name}' is {type_name(kind)}, expected a date, timestamp, time or number"
         )
-        known.problems.append(Problem(("leaks", "time"), message))
+    elif name not in known.written:
+        message = (
+            f"column '{name}' is dropped, expected it in the statistics. To write no feature of "
+            f"it, take 'encode: {{{yaml_text(name)}: drop}}' instead of 'drop'"
+        )
+    elif statistics.sample is not None or name not in (statistics.features or (name,)):
+        message = (
+            f"found 'statistics' without all values of column '{name}', expected them, because "
+            "its times are compared. Leave 'sample' out, and name it in 'features'"
+        )
+    if message:
+        known.problems.append(Problem(path, message))
     return name

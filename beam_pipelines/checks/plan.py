@@ -29,7 +29,7 @@ def plan_checks(recipe: Recipe, known: SelectedColumns) -> tuple[Check, ...]:
 
 def _impossible(check: Check, recipe: Recipe) -> Iterator[Problem]:
     """Yields keys of a recipe that a check contradicts."""
-    meets_splits = check.looks_at_splits or any(meet.has_splits for meet in check.meets)
+    meets_splits = any(meet.has_splits for meet in check.meets)
     if meets_splits and recipe.sequence is not None and recipe.sequence.group_by:
         message = (
             "found it with 'group_by' of the sequence: grouped rows are not compared. Leave it "

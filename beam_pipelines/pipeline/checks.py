@@ -14,28 +14,27 @@ from beam_pipelines.core.formatting import show_count
 from beam_pipelines.pipeline.offending_rows import RangeReader, write_rows
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
-from beam_pipelines.transforms.equal_rows import Met, OfSplits, merge_met
+from beam_pipelines.transforms.equal_rows import Met, merge_met
 
 # Check -> what it found.
 Findings = Mapping[str, tuple[Finding, ...]]
 
 
 def judge_checks(
-    plan: Plan, chunk_counts: Sequence[ChunkCounts], found: Iterable[Met | OfSplits], facts: Facts
+    plan: Plan, chunk_counts: Sequence[ChunkCounts], found: Iterable[Met], facts: Facts
 ) -> Findings:
     """Returns what the checks of a plan find.
 
     Args:
       plan: of the run.
       chunk_counts: of the base source's chunks, in any order.
-      found: in all partitions and chunks.
+      found: in all partitions.
       facts: without what chunks and meets add.
 
     Raises:
       DataError: a condition has no value.
     """
-    found = list(found)
-    met = merge_met(each for each in found if isinstance(each, Met))
+    met = merge_met(found)
     counts = sorted(
         (counted for counted in chunk_counts if counted.pieces), key=lambda each: each[:2]
     )
@@ -46,11 +45,6 @@ def judge_checks(
                 facts._replace(
                     met=met,
                     pieces=[(counted[:2], counted.pieces[number]) for counted in counts],
-                    of_splits=[
-                        each.piece
-                        for each in found
-                        if isinstance(each, OfSplits) and each.check == check.name
-                    ],
                 ),
                 rows,
             )

@@ -36,7 +36,7 @@ from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.encode import load_fitted
-from beam_pipelines.transforms.equal_rows import Met, OfSplits
+from beam_pipelines.transforms.equal_rows import Met
 from beam_pipelines.transforms.row_counts import (
     JoinCounts,
     RowCounts,
@@ -104,7 +104,7 @@ def make_result(
     encoded: Sequence[Chunk],
     rights: Mapping[str, Sequence[ChunkCounts]],
     fitting: FittedFolders,
-    found: Iterable[Met | OfSplits] = (),
+    found: Iterable[Met] = (),
     shares: str = "",
 ) -> FirstPassResult:
     """Computes the result of the first pass.
@@ -117,7 +117,7 @@ def make_result(
       encoded: sampled rows after encoding, in any order.
       rights: right source -> row counts of its chunks, in order.
       fitting: folders of the fitted encodings.
-      found: rows that met, and what chunks with splits add to checks.
+      found: rows that met.
       shares: file of the rows of classes; empty: they are not divided.
 
     Raises:
@@ -156,6 +156,7 @@ def make_result(
         selected + row_counts.merged,
         {name: row_counts.divided[name] for name in names},
         {},
+        statistics=statistics,
         sampled=sample,
         encode=None if plan.transform_graph else plan.encode,
     )

@@ -35,8 +35,8 @@ class ReadSplits(beam.PTransform):
 
     Input: the pipeline's begin. Output: a dict with ``chunks`` and ``chunk_counts`` from
     ``split.SplitChunks``. If the base source declares a key, also ``keys``: complete when the key
-    was found unique. If rows are compared, also ``found``: ``Met`` and
-    ``OfSplits`` elements. If classes are divided, also ``shares``.
+    was found unique. If rows are compared, also ``found``: ``Met`` elements. If classes are
+    divided, also ``shares``.
     """
 
     plan: Plan
@@ -140,9 +140,6 @@ class ReadSplits(beam.PTransform):
         """Runs the meets of rows with splits."""
         plan, meeting = self.plan, self._meeting()._replace(split=self.plan.split)
         meets = [meet for meet in plan.select.meets if meet.has_splits]
-        if looking := [check for check in plan.select.checks if check.looks_at_splits]:
-            pieces = beam.FlatMap(equal_rows.pieces_of_splits, looking, plan.split)
-            found.append(chunks | "PiecesOfSplits" >> pieces)
         if equal := [meet for meet in meets if meet.way is None]:
             found.append(chunks | "MeetSplits" >> equal_rows.find_rows(equal, meeting))
         for meet in meets:

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.checks.check import Check
 from beam_pipelines.checks.meet import HASH, Meet, Meeting, Pairs, RowDrop, hash_name
 from beam_pipelines.core.arrow.ipc import unpack
 from beam_pipelines.core.chunks import LEFT_OUT, PLACE, ROW, Chunk, Rejected, add_counts
@@ -80,13 +79,6 @@ class Met(NamedTuple):
 
     meet: str
     rows: Mapping[tuple[int, int], Repeats]
-
-
-class OfSplits(NamedTuple):
-    """The piece of a check, of one chunk with splits."""
-
-    check: str
-    piece: Any
 
 
 class Decided(NamedTuple):
@@ -177,13 +169,6 @@ def _send_split(
 ) -> Message:
     splits = None if split is None else assign_split(split, chunk)
     return send_hashes(chunk, names, partitions, splits)
-
-
-def pieces_of_splits(chunk: Chunk, checks: Sequence[Check], split: SplitPlan) -> Iterator[OfSplits]:
-    """Yields what a chunk adds to each check that looks at splits."""
-    splits = assign_split(split, chunk)
-    for check in checks:
-        yield OfSplits(check.name, check.piece_of_splits(chunk, splits))
 
 
 def find_rows(meets: Sequence[Meet], meeting: Meeting) -> MeetByKey:

@@ -301,7 +301,7 @@ def _checked(check: Check, rows: pa.RecordBatch, limits: Limits) -> tuple[Any, d
         carried = dict(meet_hashes(check.meets, rows, limits))
     except ExpressionError as error:
         raise check.explained(rows, error) from error
-    return piece, carried | {name: rows.column(own) for name, own in check.carries.items()}
+    return piece, carried
 
 
 def divide_filter(
