@@ -21,7 +21,6 @@ CODE_LINES = {
 MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 20, 400, 8, 12
 # These are above a bound today. A number may only fall; at the bound, its line goes.
 LONG_MODULES = {
-    "beam_pipelines/checks/expect.py": 408,
     "beam_pipelines/cli/main.py": 425,
     "beam_pipelines/cli/options.py": 416,
     "beam_pipelines/core/layout/manifest.py": 424,

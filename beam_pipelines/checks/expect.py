@@ -24,15 +24,12 @@ from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
 from beam_pipelines.core.private import HIDDEN
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sql.aggregates import (
-    MONOTONE,
     UNIQUE,
     Condition,
     Piece,
-    fall_of,
     holds,
     merged_value,
     parse_condition,
-    plain_value,
     select_values,
 )
 from beam_pipelines.sql.database import ExpressionError
@@ -276,38 +273,13 @@ def _pieces(
         places = _failing(condition, batch) if failed else ()
         return (failed, *places)
     following = iter(values)
-    return tuple(
-        _steps(call.arguments[0], batch)
-        if call.name == MONOTONE
-        else tuple(next(following) for _ in call.pieces)
-        for call in condition.calls
-    )
+    return tuple(tuple(next(following) for _ in call.pieces) for call in condition.calls)
 
 
 def _failing(condition: Expression, batch: pa.RecordBatch) -> Iterator[int]:
     """Yields the first rows for which a condition is false."""
     met = pc.fill_null(evaluate(batch, condition), True).to_numpy(zero_copy_only=False)
     return map(int, np.flatnonzero(~met)[:MOST_PLACES])
-
-
-def _steps(argument: Expression, batch: pa.RecordBatch) -> Piece:
-    """Returns the piece of ``monotone``; nulls and NaN are left out."""
-    array = evaluate(batch, argument)
-    is_value = array.is_valid()
-    if pa.types.is_floating(array.type):
-        is_value = pc.and_not(is_value, pc.fill_null(pc.is_nan(array), False))
-    rows = np.flatnonzero(is_value.to_numpy(zero_copy_only=False))
-    if not len(rows):
-        return None, None, 0, -1
-    values = array.take(pa.array(rows))
-    if pa.types.is_boolean(values.type):
-        values = values.cast(pa.int8())
-    if pa.types.is_temporal(values.type):
-        # Numbers have the order of times, and no limits of Python's.
-        values = values.cast(f"int{values.type.bit_width}")
-    falls = np.flatnonzero(pc.less(values[1:], values[:-1]).to_numpy(zero_copy_only=False))
-    first, last = (plain_value(values[place].as_py()) for place in (0, len(values) - 1))
-    return first, last, int(rows[0]), int(rows[falls[0] + 1]) if len(falls) else -1
 
 
 def failing_expectation(
@@ -381,9 +353,6 @@ def _judge_columns(
             continue
         pieces = [own[number][index] for _, own in chunks]
         values.append(merged_value(call, pieces))
-        fall = fall_of(pieces) if call.name == MONOTONE else None
-        if fall is not None:
-            places.append(Place(*chunks[fall[0]][0], fall[1]))
     try:
         is_met = holds(condition, values)
     except ExpressionError as error:

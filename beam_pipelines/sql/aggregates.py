@@ -38,7 +38,7 @@ from beam_pipelines.sql.sizes import size_of
 
 # Numbers of a chunk that an aggregate is merged of, in order; ``None`` is null.
 Piece = tuple[Any, ...]
-UNIQUE, MONOTONE = "unique", "monotone"
+UNIQUE = "unique"
 _VARIANCES = ("stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop")
 # Aggregate -> templates of its pieces: function, and ``double`` if its argument is cast.
 _PIECES: dict[str, tuple[tuple[str, bool], ...]] = {
@@ -49,12 +49,11 @@ _PIECES: dict[str, tuple[tuple[str, bool], ...]] = {
     "avg": (("sum", False), ("count", False)),
     **dict.fromkeys(_VARIANCES, (("count", False), ("avg", True), ("var_pop", True))),
     UNIQUE: (),
-    MONOTONE: (),
 }
 _SAME = {"countif": "count_if", "mean": "avg"}
 _KNOWN = (
     "count, count_if, sum, avg, min, max, stddev, stddev_pop, variance, var_pop, bool_and, "
-    f"bool_or, {UNIQUE} and {MONOTONE}"
+    f"bool_or and {UNIQUE}"
 )
 
 
@@ -65,7 +64,7 @@ class Call(NamedTuple):
       name: of the function.
       sql: its text.
       pieces: SQL of the pieces of a chunk.
-      arguments: of ``unique`` and ``monotone``.
+      arguments: of ``unique``.
       type: DuckDB's type of its value.
     """
 
@@ -269,7 +268,7 @@ def _call(
     most = 1 if name not in (UNIQUE, "count_star") else len(arguments)
     if len(arguments) != most or (name == UNIQUE and not arguments):
         raise ExpressionError(f"found {len(arguments)} arguments of {name}, expected 1")
-    if node["filter"] is not None and name in (UNIQUE, MONOTONE):
+    if node["filter"] is not None and name == UNIQUE:
         raise ExpressionError(f"found FILTER with {name}, expected {name}(CASE WHEN … THEN x END)")
     inner = [*arguments, *([] if node["filter"] is None else [node["filter"]])]
     parsed_inner = [
@@ -283,7 +282,7 @@ def _call(
         name,
         sql.replace('"unique"', UNIQUE).replace("count_star()", "count(*)"),
         pieces,
-        tuple(parsed_inner) if name in (UNIQUE, MONOTONE) else (),
+        tuple(parsed_inner) if name == UNIQUE else (),
         _type(name, sql, pieces, parsed_inner, empty),
     )
 
@@ -295,17 +294,14 @@ def _type(
     inputs = {column: empty.column(column) for each in inner for column in each.columns}
     if name == UNIQUE:
         return "BOOLEAN"
-    asked = [f"({inner[0].sql})"] if name == MONOTONE else pieces
-    types = _types(_query(asked), inputs)
-    if name in ("min", "max", MONOTONE) and (
+    types = _types(_query(pieces), inputs)
+    if name in ("min", "max") and (
         types[0] in ("VARCHAR", "BLOB", "INTERVAL", "UUID", "BIT")
         or (types[0].endswith(("]", ")")) and not types[0].startswith("DECIMAL"))
     ):
         raise ExpressionError(
             f"found {sql} of type {types[0]}, expected a number, date, time or boolean"
         )
-    if name == MONOTONE:
-        return "BOOLEAN"
     return "DOUBLE" if name == "avg" or name in _VARIANCES else types[0]
 
 
@@ -407,28 +403,6 @@ def _order(value: Any) -> tuple[bool, Any]:
     return False, value
 
 
-def _rises(pieces: Sequence[Piece]) -> bool | None:
-    return fall_of(pieces) is None
-
-
-def fall_of(pieces: Sequence[Piece]) -> tuple[int, int] | None:
-    """Returns chunk and place of the first fall, or ``None``.
-
-    A piece of ``monotone`` has the first and the last value, the place of the first, and the place
-    of the first fall in the chunk, or -1.
-    """
-    before = None
-    for chunk, (first, last, start, fall) in enumerate(pieces):
-        if first is None:
-            continue
-        if before is not None and _order(first) < _order(before):
-            return chunk, start
-        if fall >= 0:
-            return chunk, fall
-        before = last
-    return None
-
-
 _MERGES: dict[str, Callable[[Sequence[Piece]], Any]] = {
     **dict.fromkeys(
         ("count_star", "count", "count_if", "sum"), lambda pieces: _add(_present(pieces))
@@ -436,5 +410,4 @@ _MERGES: dict[str, Callable[[Sequence[Piece]], Any]] = {
     "avg": _average,
     "bool_and": lambda pieces: all(_present(pieces)) if _present(pieces) else None,
     "bool_or": lambda pieces: any(_present(pieces)) if _present(pieces) else None,
-    MONOTONE: _rises,
 }

@@ -45,22 +45,6 @@ def test_rows_against_a_loop(numbers: list[int | None], size: int, budget: int) 
     assert list(found.places) == [Place(row // size, 0, row % size) for row in failing[:10]]
 
 
-@settings(max_examples=40, deadline=None)
-@given(NUMBERS, st.integers(1, 7))
-def test_monotone_against_a_loop(numbers: list[int | None], size: int) -> None:
-    """The first fall is found, across chunks and nulls."""
-    batch = pa.record_batch({"n": pa.array(numbers, pa.int64())})
-    found = judged(Expectation("e", column="monotone(n)"), batch, size)
-    before, falls = None, []
-    for row, number in enumerate(numbers):
-        if number is not None:
-            if before is not None and number < before:
-                falls.append(Place(row // size, 0, row % size))
-            before = number
-    assert found.holds == (not falls)
-    assert list(found.places) == falls[:1]
-
-
 def test_a_share_is_of_all_rows() -> None:
     """Ten percent of 20 rows are two."""
     for bad, holds in ((2, True), (3, False)):
