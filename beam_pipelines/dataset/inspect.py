@@ -1,4 +1,4 @@
-"""Shows examples as text, or as pictures on one sheet.
+"""Shows examples as text, or as pictures on one page.
 
 Reads no more than it shows, and needs neither TensorFlow nor a schema. With a dataset's schema,
 features are in the schema's order and missing ones are named.
@@ -320,12 +320,12 @@ def write_contact_sheet(
     split: str | None = None,
     feature: str | None = None,
 ) -> int:
-    """Draws the first examples' pictures on one sheet, with labels.
+    """Draws the first examples' pictures on one page, with labels.
 
     Args:
       path, split: as in ``inspect_examples``. Raw records are taken for pictures
         themselves.
-      output: the PNG file to write.
+      output: the HTML file to write.
       number: of pictures at most.
       feature: the one with compressed images; default: the one with an ``image_domain`` in the
         schema, or ``image/encoded``.
@@ -338,13 +338,13 @@ def write_contact_sheet(
         another suffix.
       DataError: there are no examples, or the file is damaged or cannot be written.
     """
-    if not output.lower().endswith(".png"):
+    if not output.lower().endswith(".html"):
         raise RecipeError(
-            f"--images {output}: found another suffix, expected the name of a .png file to write."
+            f"--images {output}: found another suffix, expected the name of a .html file to write."
         )
     if number > MOST_PICTURES:
         raise RecipeError(
-            f"-n {number}: found more pictures than fit on a sheet, expected at most "
+            f"-n {number}: found more pictures than fit on a page, expected at most "
             f"{MOST_PICTURES:,}."
         )
     found = _find(path, split)
@@ -357,8 +357,7 @@ def write_contact_sheet(
         )
     if not pictures:
         raise DataError(f"{path}: found no examples, expected some to draw.")
-    with files.replace(output) as file:
-        draw_contact_sheet(pictures).save(file, "PNG")
+    files.write_bytes(output, draw_contact_sheet(path, pictures).encode())
     return len(pictures)
 
 

@@ -1,12 +1,14 @@
-"""The sheet of pictures that ``inspect --images`` draws.
+"""The page of pictures that ``inspect --images`` draws.
 
-The tests check the places, the captions and the refusals.
+The tests check the pictures, the captions and the refusals.
 """
 
 from __future__ import annotations
 
+import base64
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,11 +23,9 @@ from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.dataset import contact_sheet, inspect
-from beam_pipelines.dataset.contact_sheet import CELL_PIXELS, Thumbnail, draw_contact_sheet
+from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
 
 COLORS = [(200, 0, 0), (0, 160, 0), (0, 0, 220), (90, 90, 0), (0, 90, 90)]
-STEP = 8 + CELL_PIXELS
-WHITE = (255, 255, 255)
 
 
 def compressed(image: Image.Image | np.ndarray, kind: str = "PNG", **options) -> bytes:
@@ -44,49 +44,26 @@ def plain(
     return compressed(Image.new("RGB", size, color).convert(mode), kind)
 
 
-def cell(sheet: Image.Image, column: int, row: int) -> np.ndarray:
-    """The pixels of one place, without what is written below."""
-    left, top = 8 + column * STEP, 8 + row * (STEP + 18)
-    return np.asarray(sheet)[top : top + CELL_PIXELS, left : left + CELL_PIXELS]
-
-
-@pytest.mark.parametrize(
-    ("count", "columns", "rows"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (5, 3, 2), (10, 4, 3)]
-)
-def test_pictures_stand_in_rows(count, columns, rows):
-    """The number of columns is the root of the number of pictures.
-
-    Each picture is in the middle of its place.
-    """
-    sheet = draw_contact_sheet(
-        [Thumbnail(plain(COLORS[number % 5]), "") for number in range(count)]
-    )
-    assert sheet.size == (8 + columns * STEP, 8 + rows * (STEP + 18))
-    for number in range(count):
-        assert (
-            tuple(cell(sheet, number % columns, number // columns)[100, 64]) == COLORS[number % 5]
-        )
+def pictures(*contents: bytes | None) -> list[np.ndarray | str]:
+    """Returns the pixels of each picture of a page, or its note."""
+    page, found = draw_contact_sheet("<t>", [Thumbnail(one, "") for one in contents]), []
+    assert "<t>" not in page
+    for figure in re.findall("<figure>(.*)</figure>", page):
+        if data := re.search('base64,(.*?)"', figure):
+            found.append(np.asarray(Image.open(io.BytesIO(base64.b64decode(data[1])))))
+        else:
+            found.append(re.search(r"\((.*)\)</p>", figure)[1])
+    return found
 
 
 def test_pictures_keep_their_proportions():
-    """Pictures keep their proportions when they grow or shrink.
-
-    Tiny ones grow by a whole number with sharp pixels, large ones shrink to the place's width or
-    height.
-    """
-    checked = np.array(
-        [[[255, 0, 0], [0, 0, 255], [255, 0, 0]], [[0, 0, 255], [255, 0, 0], [0, 0, 255]]], np.uint8
+    """Large ones are shrunk to the place's width or height, others stay."""
+    small, wide, high = pictures(
+        *(plain(COLORS[0], size) for size in ((3, 2), (400, 100), (1, 999)))
     )
-    sheet = draw_contact_sheet(
-        [Thumbnail(compressed(checked), ""), Thumbnail(plain(COLORS[0], (400, 100)), "")]
-    )
-    tiny = cell(sheet, 0, 0)
-    inside = tiny[CELL_PIXELS - 84 :, 1:127]
-    np.testing.assert_array_equal(inside, checked.repeat(42, axis=0).repeat(42, axis=1))
-    assert (tiny[: CELL_PIXELS - 84] == 255).all()
-    wide = (cell(sheet, 1, 0) == COLORS[0]).all(axis=2)
-    assert wide[-32:].all()
-    assert not wide[:-32].any()
+    assert (small.shape, wide.shape, high.shape) == ((2, 3, 3), (32, 128, 3), (128, 1, 3))
+    page = draw_contact_sheet("t", [Thumbnail(plain(COLORS[0], (n, 9)), "") for n in (63, 64)])
+    assert page.count('<img class="tiny"') == 1
 
 
 @pytest.mark.parametrize(
@@ -98,15 +75,15 @@ def test_pictures_keep_their_proportions():
         (plain(COLORS[0], (900, 900), kind="JPEG"), COLORS[0]),
         (plain((77, 77, 77), mode="L"), (77, 77, 77)),
         (compressed(np.full((9, 9), 77 * 256, np.uint16)), (77, 77, 77)),
-        (compressed(Image.new("RGBA", (9, 9), (0, 0, 0, 0))), WHITE),
-        (compressed(Image.new("LA", (9, 9), (77, 255))), (77, 77, 77)),
+        (compressed(Image.new("RGBA", (9, 9), (0, 0, 0, 0))), (0, 0, 0, 0)),
+        (compressed(Image.new("LA", (9, 9), (77, 255))), (77, 77, 77, 255)),
     ],
     ids=["bmp", "gif", "cmyk", "jpeg", "grey", "16 bits", "transparent", "grey with alpha"],
 )
 def test_formats_and_modes_become_colors(content, color):
-    """Every format and mode of Pillow becomes RGB; transparent parts are white."""
-    found = cell(draw_contact_sheet([Thumbnail(content, "")]), 0, 0)[100, 64]
-    assert np.abs(found.astype(int) - color).max() <= 4
+    """Every format and mode of Pillow becomes RGB or RGBA."""
+    (found,) = pictures(content)
+    assert np.abs(found[5, 5].astype(int) - color).max() <= 4
 
 
 @pytest.mark.parametrize(
@@ -122,94 +99,24 @@ def test_formats_and_modes_become_colors(content, color):
     ],
 )
 def test_what_cannot_be_shown_has_its_place(content):
-    """A missing or damaged image is a grey place with red words.
-
-    The others are there.
-    """
-    sheet = draw_contact_sheet([Thumbnail(content, ""), Thumbnail(plain(COLORS[1]), "")])
-    assert tuple(cell(sheet, 0, 0)[0, 0]) == (232, 232, 232)
-    assert (cell(sheet, 0, 0)[:, :, 0] > cell(sheet, 0, 0)[:, :, 1].astype(int) + 50).any()
-    assert tuple(cell(sheet, 1, 0)[100, 64]) == COLORS[1]
+    """A missing or damaged image is a note; the others are there."""
+    note, other = pictures(content, plain(COLORS[1]))
+    assert note == ("missing" if content is None else "not decodable")
+    assert tuple(other[5, 5]) == COLORS[1]
 
 
 def test_an_image_of_too_many_pixels_is_not_decoded(monkeypatch):
     """Its header is enough to refuse it."""
     monkeypatch.setattr(contact_sheet, "MOST_PIXELS", 399)
-    sheet = draw_contact_sheet(
-        [Thumbnail(plain(COLORS[0]), ""), Thumbnail(plain(COLORS[1], (20, 19)), "")]
-    )
-    assert tuple(cell(sheet, 0, 0)[0, 0]) == (232, 232, 232)
-    assert tuple(cell(sheet, 1, 0)[100, 64]) == COLORS[1]
+    assert pictures(plain(COLORS[0]), plain(COLORS[1], (20, 19)))[0] == "not decodable"
 
 
-def test_captions_are_written_below_and_stay_in_their_place():
-    """A long text is cut, an empty one leaves white."""
-    sheet = np.asarray(
-        draw_contact_sheet(
-            [Thumbnail(plain(WHITE), "a very long name " * 9), Thumbnail(plain(WHITE), "")]
-        )
-    )
-    dark = (sheet < 128).all(axis=2)
-    assert dark[8 + CELL_PIXELS :, 8:STEP].any()
-    assert not dark[: 8 + CELL_PIXELS].any()
-    assert not dark[:, STEP:].any()
-
-
-@pytest.mark.parametrize(
-    ("text", "same"),
-    [
-        ("Kätzchen Å", "Katzchen A"),
-        ("猫", r"\u732b"),
-        ("가", r"\uac00"),
-        ("Straße", r"Stra\xdfe"),
-        ("a\n b", "a b"),
-    ],
-)
-def test_letters_that_no_font_has(monkeypatch, text, same):
-    """Letters that no font has lose their accents or become numbers.
-
-    The numbers tell two classes of another script apart.
-    """
-    monkeypatch.setattr(contact_sheet, "_SYSTEM_FONTS", ())
-    forget()
-    drawn, wanted, other = (
-        np.asarray(draw_contact_sheet([Thumbnail(plain(WHITE), name)]))
-        for name in (text, same, "犬")
-    )
-    assert (drawn == wanted).all()
-    assert (drawn != other).any()
-
-
-@pytest.fixture(autouse=True)
-def fonts():
-    """Looks for fonts anew in each test."""
-    yield
-    forget()
-
-
-def forget():
-    contact_sheet._fonts.cache_clear()
-    contact_sheet._font.cache_clear()
-
-
-@pytest.mark.parametrize("text", ["Kätzchen", "郁金香", "3 (郁金香)", "котёнок"])
-def test_a_font_of_the_system_writes_the_letters_that_it_has(monkeypatch, text):
-    """A system's font writes its letters, and not their numbers.
-
-    Another name looks different.
-    """
-    if None in map(contact_sheet._font, text):
-        pytest.skip("no font of this machine has these letters")
-    assert "".join(run for _, run in contact_sheet._runs(text)) == text
-    drawn, other = (
-        np.asarray(draw_contact_sheet([Thumbnail(plain(WHITE), name)]))
-        for name in (text, text[:-1])
-    )
-    monkeypatch.setattr(contact_sheet, "_SYSTEM_FONTS", ())
-    forget()
-    by_numbers = np.asarray(draw_contact_sheet([Thumbnail(plain(WHITE), text)]))
-    assert (drawn != by_numbers).any()
-    assert (drawn != other).any()
+def test_captions_are_text():
+    """A caption is cut if it is long, and never markup."""
+    page = draw_contact_sheet("t", [Thumbnail(None, "<b>猫" * 99)])
+    assert "&lt;b&gt;猫" in page
+    assert "<b>" not in page
+    assert "…</bdi>" in page
 
 
 def write_shard(path: Path, columns: dict[str, pa.Array]) -> None:
@@ -277,9 +184,9 @@ def drawn(monkeypatch):
     """The last drawing: pictures with their captions."""
     pictures: list[Thumbnail] = []
 
-    def draw(found):
+    def draw(title, found):
         pictures[:] = found
-        return draw_contact_sheet(found)
+        return draw_contact_sheet(title, found)
 
     monkeypatch.setattr(inspect, "draw_contact_sheet", draw)
     return pictures
@@ -304,16 +211,15 @@ def test_pictures_are_named_by_what_there_is(tmp_path, drawn, columns, manifest,
     These are the label's names, the class's text, the label, its number, the file's name.
     """
     folder = write_dataset(tmp_path, {"image/encoded": IMAGES} | columns, **manifest)
-    assert inspect.write_contact_sheet(folder, str(tmp_path / "out.png"), 64) == 6
+    assert inspect.write_contact_sheet(folder, str(tmp_path / "out.html"), 64) == 6
     assert [picture.caption for picture in drawn] == captions * 2
     assert [picture.content for picture in drawn] == IMAGES.to_pylist() * 2
-    assert Image.open(tmp_path / "out.png").format == "PNG"
 
 
 def test_as_many_are_drawn_as_asked_for(tmp_path, drawn):
     """The first images over several shards are drawn."""
     folder = write_dataset(tmp_path, {"image/encoded": IMAGES})
-    assert inspect.write_contact_sheet(folder, str(tmp_path / "new" / "out.png"), 4) == 4
+    assert inspect.write_contact_sheet(folder, str(tmp_path / "new" / "out.html"), 4) == 4
     assert [picture.content for picture in drawn] == [*IMAGES.to_pylist(), IMAGES[0].as_py()]
 
 
@@ -328,7 +234,7 @@ def test_the_feature_is_named_or_the_schemas(tmp_path, drawn):
         'feature { name: "image" type: BYTES image_domain {} } feature { name: '
         '"image/encoded" type: BYTES }'
     )
-    folder, output = write_dataset(tmp_path, columns, schema), str(tmp_path / "out.png")
+    folder, output = write_dataset(tmp_path, columns, schema), str(tmp_path / "out.html")
     for path, feature, wanted in (
         (folder, None, IMAGES.to_pylist() * 2),
         (folder, "image/encoded", [b"x", None, b"z"] * 2),
@@ -344,20 +250,20 @@ def test_raw_records_are_pictures_themselves(tmp_path, drawn):
     folder = write_dataset(tmp_path, {"image/encoded": IMAGES}, record="raw")
     for number in range(2):
         (tmp_path / f"{number}.tfrecord").write_bytes(b"".join(_native.frame(IMAGES).to_pylist()))
-    inspect.write_contact_sheet(folder, str(tmp_path / "out.png"), 64)
+    inspect.write_contact_sheet(folder, str(tmp_path / "out.html"), 64)
     assert [picture.content for picture in drawn] == IMAGES.to_pylist() * 2
 
 
 @pytest.mark.parametrize(
     ("output", "arguments", "message"),
     [
-        ("out.jpg", {}, r"--images .*out\.jpg: found another suffix, expected the name of a \.png file"),
-        ("out.png", {"feature": "imag"},
+        ("out.jpg", {}, r"--images .*out\.jpg: found another suffix, expected the name of a \.html file"),
+        ("out.html", {"feature": "imag"},
          "found no feature 'imag' of bytes, expected one of image. Name it by --feature. Did you mean 'image'"),
-        ("out.png", {}, "found no feature 'image/encoded' of bytes, expected one of image"),
-        ("out.png", {"feature": "id"}, "found no feature 'id' of bytes, expected one of image"),
-        ("out.png", {"split": "eval"}, "found no split 'eval', expected one of train"),
-        ("out.png", {"number": 1025}, "-n 1025: found more pictures than fit on a sheet, expected at most 1,024"),
+        ("out.html", {}, "found no feature 'image/encoded' of bytes, expected one of image"),
+        ("out.html", {"feature": "id"}, "found no feature 'id' of bytes, expected one of image"),
+        ("out.html", {"split": "eval"}, "found no split 'eval', expected one of train"),
+        ("out.html", {"number": 1025}, "-n 1025: found more pictures than fit on a page, expected at most 1,024"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_drawn_is_explained(tmp_path, output, arguments, message):
@@ -372,7 +278,7 @@ def test_no_examples_are_an_error(tmp_path):
     """An empty file has no pictures."""
     (tmp_path / "x.tfrecord").write_bytes(b"")
     with pytest.raises(DataError, match="found no examples, expected some to draw"):
-        inspect.write_contact_sheet(str(tmp_path / "x.tfrecord"), str(tmp_path / "out.png"), 5)
+        inspect.write_contact_sheet(str(tmp_path / "x.tfrecord"), str(tmp_path / "out.html"), 5)
 
 
 def test_the_command_draws_and_says_so(tmp_path):
@@ -387,10 +293,10 @@ def test_the_command_draws_and_says_so(tmp_path):
     )
     command = [sys.executable, "-c", code, "inspect", folder]
     shown = subprocess.run(
-        [*command, "--images", "out.png"], cwd=tmp_path, capture_output=True, text=True
+        [*command, "--images", "out.html"], cwd=tmp_path, capture_output=True, text=True
     )
-    assert shown.stdout == f"out.png: 6 pictures of {folder}.\n0 False\n", shown.stderr
-    assert (tmp_path / "out.png").exists()
+    assert shown.stdout == f"out.html: 6 pictures of {folder}.\n0 False\n", shown.stderr
+    assert (tmp_path / "out.html").exists()
     wrong = subprocess.run(
         [*command, "--feature", "x"], cwd=tmp_path, capture_output=True, text=True
     )

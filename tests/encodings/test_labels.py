@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from PIL import Image
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import RecipeProblems
@@ -167,12 +166,12 @@ def test_a_dataset_tells_its_labels(tmp_path, folder, monkeypatch):
     captions: list[str] = []
     draw = contact_sheet.draw_contact_sheet
 
-    def note(pictures: list[contact_sheet.Thumbnail]) -> Image.Image:
+    def note(title: str, pictures: list[contact_sheet.Thumbnail]) -> str:
         captions.extend(picture.caption for picture in pictures)
-        return draw(pictures)
+        return draw(title, pictures)
 
     monkeypatch.setattr(inspect, "draw_contact_sheet", note)
-    assert inspect.write_contact_sheet(out, str(tmp_path / "out.png"), 3) == 3
+    assert inspect.write_contact_sheet(out, str(tmp_path / "out.html"), 3) == 3
     assert set(captions) == set(names)
 
 
