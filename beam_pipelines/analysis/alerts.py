@@ -46,11 +46,13 @@ _OF_IMAGES = frozenset(
 )
 # Begins the kind of columns that are times, before their unit.
 _EPOCH = "epoch "
+# The kind of a join's warnings.
+OF_JOIN = "join"
 # Kinds whose lines tell what was found.
 MERGED, WHOLE, UNKNOWN = "merged by float32", "whole floats", "not in the vocabulary"
-NULL_TEXT, _NULL_KEY, _TOTAL_ROW = "null as a number", "null split key", "total row"
+NULL_TEXT, NULL_KEY, _TOTAL_ROW = "null as a number", "null split key", "total row"
 _MIXED = "mixed epochs"
-_TOLD = (MERGED, WHOLE, UNKNOWN, NULL_TEXT, _NULL_KEY, _TOTAL_ROW, _MIXED)
+_TOLD = (MERGED, WHOLE, UNKNOWN, NULL_TEXT, NULL_KEY, _TOTAL_ROW, _MIXED)
 # Columns that a line names.
 _NAMED = 5
 
@@ -86,7 +88,7 @@ def find_alerts(
         parts = [table.columns[name] for table in filled]
         if name in keys and (missing := sum(part.missing for part in parts)):
             cure = f"'filter: {identifier(name)} IS NOT NULL' leaves them out"
-            yield Alert(name, _NULL_KEY, f"{missing:,} rows without it are in one split; {cure}")
+            yield Alert(name, NULL_KEY, f"{missing:,} rows without it are in one split; {cure}")
         if not parts[0].is_counted or name in _OF_IMAGES:
             continue
         column = parts[0] if len(parts) == 1 else ColumnStatistics.merged(parts)

@@ -365,11 +365,11 @@ def measure_drift(
 
 
 def as_json(value: Any) -> Any:
-    """Returns a comparison for JSON; pairs of base and test are lists."""
+    """Returns frozen values as data for JSON."""
     if dataclasses.is_dataclass(value):
         return {one.name: as_json(getattr(value, one.name)) for one in dataclasses.fields(value)}
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
         return {key: as_json(item) for key, item in value.items()}
-    return list(map(as_json, value)) if isinstance(value, tuple) else value
+    return list(map(as_json, value)) if isinstance(value, (tuple, list)) else value

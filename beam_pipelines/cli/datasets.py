@@ -60,11 +60,12 @@ def _pictures_of(
 @click.option(
     "--images",
     metavar="FILE",
-    help="Draw their pictures, with class names, on one sheet: a .png file.",
+    help="Draw their pictures, with class names, on one page: a .html file.",
 )
 @click.option(
     "--feature", metavar="NAME", help="Feature with the pictures; default: image/encoded."
 )
+@click.option("--report", metavar="FILE", help="Make the dataset's report again: a .html file.")
 @output_options
 def inspect(
     path: str,
@@ -72,12 +73,20 @@ def inspect(
     split: str | None,
     images: str | None,
     feature: str | None,
+    report: str | None,
     form: str,
 ) -> None:
     """Print examples of a dataset or a TFRecord file.
 
-    With --images, draw their pictures.
+    With --images, draw their pictures; with --report, write the report.
     """
+    if report is not None:
+        from beam_pipelines.dataset.report import make_report
+        from beam_pipelines.storage import files
+
+        files.write_bytes(report, make_report(path).encode())
+        answer(form, {"path": report}, [f"{report}: the report of {path}."])
+        return
     from beam_pipelines.dataset.inspect import (
         example_values,
         inspect_examples,

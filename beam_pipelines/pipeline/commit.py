@@ -35,6 +35,7 @@ PARTS = (
     dataset_layout.REJECTED,
     dataset_layout.INPUTS,
     dataset_layout.REPORT,
+    dataset_layout.REPORT_DATA,
     dataset_layout.LABELS,
     dataset_layout.LABELS_FOLDER,
 )

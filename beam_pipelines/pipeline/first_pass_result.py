@@ -62,7 +62,6 @@ class FirstPassResult:
       encoded: schema of the written features; ``None`` if the recipe encodes nothing.
       fitted, analyzed: as in ``FittedFolders``.
       shards: the shard plan.
-      images: sampled images, if rows are images.
       findings: of the checks of the recipe.
       sampled: a description of sampled rows.
       shares: of classes, if the recipe divides them.
@@ -77,7 +76,6 @@ class FirstPassResult:
     fitted: str
     analyzed: str
     shards: ShardPlan
-    images: tuple[report.ImageSample, ...] = ()
     findings: Findings = dataclasses.field(default_factory=dict)
     sampled: report.SampledRows = dataclasses.field(default_factory=report.SampledRows)
     shares: ClassShares | None = None
@@ -174,8 +172,7 @@ def make_result(
         shards=dataclasses.replace(
             shards, columns=_written_columns(plan, encoded_schema or schema)
         ),
-        images=_images(samples, plan),
-        sampled=sampled,
+        sampled=dataclasses.replace(sampled, images=_images(samples, plan)),
         findings=judge_checks(plan, chunk_counts, found, facts),
         shares=load_shares(plan.split, shares) if shares else None,
         sampled_classes=_describe_sampled(plan, row_counts),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,9 @@ from beam_pipelines.analysis.report.sampled import (
     Coverage,
     EncodedFeature,
     Example,
+    Examples,
     SampledRows,
     describe_encoding,
-    show_examples,
 )
 from beam_pipelines.analysis.rounding import find_merged, find_null_texts, find_whole
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
@@ -29,11 +29,13 @@ from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.columns import concat_batches, take_rows
 from beam_pipelines.core.arrow.hashing import Hashes
+from beam_pipelines.core.arrow.python_values import python_rows
 from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.formatting import show_cell
 from beam_pipelines.core.process import plugins
 from beam_pipelines.encodings.apply import conversions, needed, run_chain
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
-from beam_pipelines.encodings.labels import labels_of_features
+from beam_pipelines.encodings.labels import labels_behind, labels_of_features
 from beam_pipelines.encodings.plan import Chain, EncodePlan
 from beam_pipelines.encodings.values import flattened, narrowed
 from beam_pipelines.recipe.model import Source
@@ -42,6 +44,8 @@ from beam_pipelines.recipe.model import Source
 _MOST_ROWS = 20_000
 _MOST_ENCODINGS = 100
 _EXAMPLES = 10
+# Columns and features of example rows, and characters of a value.
+_MOST_NAMES, _CHARACTERS = 200, 80
 _Address = tuple[int, int, int, str]
 
 
@@ -93,8 +97,8 @@ def describe_sample(
     hashes = _hashes(whole)
     found = SampledRows(
         sum(split.raw.num_rows for split in sample.values()),
-        tuple(_examples(plan, sample)),
-        tuple(_encodings(plan, sample)),
+        _examples(plan, sample),
+        encodings=tuple(_encodings(plan, sample)),
         compared=len(hashes),
         repeats=len(hashes) - len(np.unique(hashes)),
     )
@@ -212,19 +216,32 @@ def _thinned(sample: Mapping[str, _Split]) -> dict[str, _Split]:
     }
 
 
-def _examples(plan: EncodePlan, sample: Mapping[str, _Split]) -> Iterator[Example]:
-    """Yields ten rows, as many of each split as its share."""
+def _examples(plan: EncodePlan, sample: Mapping[str, _Split]) -> Examples:
+    """Returns ten rows, as many of each split as its share."""
     total = sum(split.raw.num_rows for split in sample.values())
     places = np.arange(min(_EXAMPLES, total)) * total // min(_EXAMPLES, total)
-    start = 0
-    for name, split in sample.items():
-        end = start + split.raw.num_rows
-        own = places[(start <= places) & (places < end)] - start
-        start = end
-        encoded = take_rows(split.encoded, own)
-        is_encoded = plan.changes or encoded.schema.names != split.raw.schema.names
-        raw = take_rows(split.raw, own)
-        yield from show_examples(name, raw, encoded if is_encoded else None)
+    labels, schemas, start = labels_of_features(plan), next(iter(sample.values())), 0
+    names = list(dict.fromkeys(name for one in schemas for name in one.schema.names))
+    rows = []
+    for split, batches in sample.items():
+        own = places[(start <= places) & (places < start + batches.raw.num_rows)] - start
+        start += batches.raw.num_rows
+        raw, encoded = (take_rows(batch, own) for batch in batches)
+        for row, features in zip(python_rows(raw), encoded.to_pylist(), strict=True):
+            cells = (_cell(name, row, features, labels) for name in names[:_MOST_NAMES])
+            rows.append(Example(split, tuple(cells)))
+    return Examples(tuple(names[:_MOST_NAMES]), tuple(rows), max(0, len(names) - _MOST_NAMES))
+
+
+def _cell(
+    name: str, row: Mapping[str, Any], features: Mapping[str, Any], labels: Mapping[str, Any]
+) -> tuple[str | None, str | None]:
+    raw = show_cell(row[name], _CHARACTERS) if name in row else None
+    if name not in features:
+        return raw, None
+    value = features[name]
+    texts = labels_behind(value if isinstance(value, list) else [value], labels.get(name, ()))
+    return raw, show_cell(value, _CHARACTERS) + texts
 
 
 def _encodings(plan: EncodePlan, sample: Mapping[str, _Split]) -> Iterator[EncodedFeature]:

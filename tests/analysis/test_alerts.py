@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from beam_pipelines.analysis.alerts import Alert, by_kind, find_alerts, find_repeats, lines_of
-from beam_pipelines.analysis.report import Report, render_report
-from beam_pipelines.analysis.report.values import SplitSummary
+from beam_pipelines.analysis.report import render_report
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.sql.expressions import evaluate, parse_expression
+from tests.support.report_examples import report
 
 NUMBERS = [str(number % 40) for number in range(200)]
 
@@ -176,14 +176,18 @@ def test_the_page_shows_alerts() -> None:
     batch = pa.record_batch({"x": pa.nulls(3, pa.string()), "y": pa.array([1, 2, 3])})
     statistics = {"train": TableStatistics.of(batch)}
     found = list(find_alerts(statistics, None))
-    splits = {"train": SplitSummary(3)}
 
     def page(**changes: Any) -> str:
-        return render_report(Report("d", "d", splits, (), (), (), statistics, **changes))
+        return render_report(report(statistics=statistics, anomalies=(), **changes))
 
-    assert 'good none">None: the data fits the schema <bdi>s.pbtxt</bdi>.' in page(schema="s.pbtxt")
-    both = page(schema="s.pbtxt", alerts=found)
-    assert '"none">None: the data fits the schema <bdi>s.pbtxt</bdi>, but see the alerts.' in both
+    assert 'good none">None: the data fits the schema <bdi>that was given</bdi>.' in page(
+        contract="1"
+    )
+    both = page(contract="1", alerts=found)
+    assert (
+        '"none">None: the data fits the schema <bdi>that was given</bdi>, but see the alerts.'
+        in both
+    )
     assert '<a href="#feature-x"><bdi>x</bdi></a>' in both
     assert "no row has a value" in both
     assert '"none">None, as the schema was inferred from the data.' in page(alerts=found)

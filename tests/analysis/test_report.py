@@ -6,15 +6,26 @@ import base64
 import hashlib
 import html.parser
 import re
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from beam_pipelines.analysis.anomalies import Row
-from beam_pipelines.analysis.report import JoinSummary, SourceSummary, SplitSummary, render_report
+from beam_pipelines.analysis.compare import measure_drift
+from beam_pipelines.analysis.report import SampledRows, render_report
 from beam_pipelines.analysis.report.page import anchor
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
-from tests.support.report_examples import EVIL, report, report_of_splits, wide_report
+from tests.support.report_examples import (
+    EVIL,
+    counts_of,
+    join_of,
+    report,
+    report_of_splits,
+    source_of,
+    split_of,
+    wide_report,
+)
 
 VOID = {"meta", "input", "path", "rect", "br", "hr", "img", "link"}
 # A start tag -> the open elements that it ends: HTML's rules for optional end tags.
@@ -148,13 +159,13 @@ def test_what_features_say_about_the_label() -> None:
 def test_rows_and_recipe_are_shown() -> None:
     """Rows, the recipe and the time of the run are shown, escaped."""
     text = Page(render_report(report_of_splits(3))).text
-    assert "Row 1 train" in text
     assert f"new {EVIL}" in text
+    assert "→ -0.25" in text
+    assert "And 3 more." in text
     assert "The run took 6.9 s. beam-pipelines 0.1.0, python 3.11.7." in text
-    assert "filter: long long" in text
+    assert "label: long long" in text
     without = Page(render_report(report())).text
     assert "Example rows" not in without
-    assert "The recipe" not in without
 
 
 def test_slices_and_weights() -> None:
@@ -206,10 +217,14 @@ def fifty_rows() -> dict[str, TableStatistics]:
 def test_without_anomalies_or_shards() -> None:
     """Without a written dataset, the page has no shards, sources or joins."""
     text = Page(
-        render_report(report(anomalies=[], splits={}, sources=[], joins=[], rejected=[], images=[]))
+        render_report(
+            report(
+                anomalies=[], splits={}, sources={}, joins=(), rejected=(), sampled=SampledRows()
+            )
+        )
     ).text
     assert "None, as the schema was inferred from the data." in text
-    for absent in ("shard", "Pipeline", "Joins", "Rejected rows", "Some images"):
+    for absent in ("in all shards", "Pipeline", "Joins", "Rejected rows", "Some images"):
         assert absent not in text
 
 
@@ -219,7 +234,8 @@ def test_anomalies_lead_to_their_features() -> None:
     page = Page(text)
     ids = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
     links = [a["href"] for a in page.all("a") if a.get("class") not in ("skip", "link")]
-    assert links == [f"#{anchor(EVIL)}"]
+    parts = ["#features", "#pipeline", "#splits", "#sources", "#joins", "#rejected-rows", "#images"]
+    assert links == [*parts, "#run", f"#{anchor(EVIL)}"]
     assert {link[1:] for link in links} <= ids
     own = [a["href"] for a in page.all("a") if a.get("class") == "link"]
     assert len(own) == len(set(own)) == 15
@@ -280,48 +296,44 @@ def test_a_hundred_features_stay_small() -> None:
 
 def test_rows_that_a_limit_left_out_are_shown() -> None:
     """Figures, diagram and caption have the rows that ``--limit`` left out."""
-    source = SourceSummary("base", 1, 1, 1000, 0)
+    base: dict[str, Any] = {"base": "base", "sources": {"base": source_of(1000, 1)}, "joins": ()}
     text = render_report(
         report(
-            base="base",
-            sources=[source],
-            joins=[],
-            splits={"train": SplitSummary(90, (1,))},
-            filter="",
-            filtered=10,
-            left_out=900,
+            **base,
+            splits={"train": split_of(90, 1)},
+            filter="x",
+            counts=counts_of(filtered=10, left_out=900),
         )
     )
     assert "rows left out by --limit or --sample</dt><dd>900" in text
     diagram = re.search(r'<svg class="diagram".*?</svg>', text, re.DOTALL).group(0)
     assert re.findall(r'class="rows[^"]*"[^>]*>([\d,]+)<', diagram) == ["100", "90", "90"]
     assert "--limit or --sample left out 900." in text
-    assert "rows left out by" not in render_report(report(sources=[source], base="base", joins=[]))
+    assert "rows left out by" not in render_report(report(**base))
 
 
 def test_the_picture_counts_rows() -> None:
     """The edges show the row counts after joins and filter."""
-    sources = [
-        SourceSummary("base", 1, 1, 1000, 0),
-        SourceSummary("a", 1, 1, 77, 0),
-        SourceSummary("b", 2, 1, 88, 9),
-    ]
-    joins = [
-        JoinSummary("a", "inner", "hash", "x", 900, 100, dropped=100),
-        JoinSummary("b", "left", "broadcast", "y", 900, 0, added=50),
-        JoinSummary("a", "left", "broadcast", "z", 950, 0),
-    ]
-    splits = {"train": SplitSummary(700, (1, 1)), "eval": SplitSummary(200, (1,))}
+    sources = {
+        "base": source_of(1000, 1),
+        "a": source_of(77, 1),
+        "b": source_of(88, 1, 2, rejected=9),
+    }
+    joins = (
+        join_of("a", "inner", "x", matched=900, dropped=100),
+        join_of("b", "left", "y", matched=900, added=50),
+        join_of("a", "left", "z", matched=950),
+    )
+    splits = {"train": split_of(700, 1, 1), "eval": split_of(200, 1)}
     text = render_report(
         report(
             base="base",
             sources=sources,
             joins=joins,
             splits=splits,
-            filter="",
-            filtered=50,
-            rejected=[],
-            images=[],
+            filter="z > 2",
+            counts=counts_of(filtered=50),
+            rejected=(),
         )
     )
     diagram = re.search(r'<svg class="diagram".*?</svg>', text, re.DOTALL).group(0)
@@ -347,7 +359,7 @@ def test_the_picture_counts_rows() -> None:
     assert {
         "100 rows dropped",
         "on y",
-        "50 left out",
+        "z &gt; 2",
         "77.8% of the rows",
         "1 bytes, 9 rejected",
     } <= set(notes)
@@ -355,7 +367,7 @@ def test_the_picture_counts_rows() -> None:
 
 def test_duplicates_are_among_the_rejected_rows() -> None:
     """Their file is in ``rejected/``, so they count."""
-    text = render_report(report(left_out_by={"duplicates": 2}))
+    text = render_report(report(counts=counts_of(left_out_by={"duplicates": 2})))
     assert "1 of 5; all are in rejected/" in text
 
 
@@ -364,32 +376,28 @@ def test_one_split_has_no_drift() -> None:
     statistics = {"train": report().statistics["train"]}
     assert 'class="features only-one"' in render_report(report(statistics=statistics))
     assert 'class="features only-one"' not in render_report(
-        report(statistics=statistics, baseline=statistics)
+        report(statistics=statistics, drifts=measure_drift(statistics, statistics))
     )
 
 
 def test_the_picture_has_both_parts_of_the_filter() -> None:
     """Rows are filtered before the joins and after them."""
-    sources = [SourceSummary("base", 1, 1, 1000, 0), SourceSummary("a", 1, 1, 77, 0)]
-    joins = [JoinSummary("a", "left", "hash", "x", 500, 100, 0, added=50)]
     text = render_report(
         report(
             base="base",
-            sources=sources,
-            joins=joins,
-            splits={"train": SplitSummary(620, (1,))},
-            filter_first="x > 1",
-            filter="y > 2",
-            filtered_first=400,
-            filtered=430,
-            rejected=[],
-            images=[],
+            sources={"base": source_of(1000, 1), "a": source_of(77, 1)},
+            joins=(join_of("a", "left", "x", matched=500, unmatched=100, added=50),),
+            splits={"train": split_of(620, 1)},
+            filter="x > 1 AND y > 2",
+            counts=counts_of(filtered_first=400, filtered=430),
+            rejected=(),
         )
     )
     diagram = re.search(r'<svg class="diagram".*?</svg>', text, re.DOTALL).group(0)
     rows = re.findall(r'class="rows[^"]*"[^>]*>([\d,]+)<', diagram)
     assert sorted(rows) == sorted(["1,000", "77", "600", "650", "620", "620"])
-    assert diagram.index("x &gt; 1") < diagram.index("left join") < diagram.index("y &gt; 2")
+    first, second = (found.start() for found in re.finditer("filter</text>", diagram))
+    assert first < diagram.index("left join") < second
     assert "The filter left out 400 before the joins." in text
     assert "The filter left out 30 after the joins." in text
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_pipelines.analysis.report import choose_images, render_report
+from beam_pipelines.analysis.report import SampledRows, choose_images, render_report
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.reader import bare_recipe
@@ -35,7 +37,9 @@ def test_splits_and_labels_take_turns() -> None:
         ("train", "cat"), ("train", "dog"), ("train", "ship"), ("eval", "cat"), ("train", "cat")
     ]  # fmt: skip
     assert [
-        image.data for image in chosen if image.split == "train" and image.label == "cat"
+        base64.b64decode(image.base64)
+        for image in chosen
+        if image.split == "train" and image.label == "cat"
     ] == images[:20]
 
 
@@ -57,7 +61,7 @@ def test_all_images_together_are_bounded() -> None:
     """Large images are fewer: 768 KiB in all."""
     chosen = choose_images([("train", batch([JPEG + bytes(60_000)] * 30))])
     assert len(chosen) == 13
-    assert sum(len(image.data) for image in chosen) <= 768 * 1024
+    assert sum(len(base64.b64decode(image.base64)) for image in chosen) <= 768 * 1024
 
 
 @pytest.mark.parametrize(
@@ -98,12 +102,12 @@ def test_other_columns_of_that_name(column: pa.Array) -> None:
 def test_small_ones_are_enlarged_sharply() -> None:
     """A tiny PNG has sharp pixels, a larger image has not."""
     tiny, large = (
-        render_report(report(images=choose_images([("train", batch([data]))])))
+        render_report(report(sampled=SampledRows(images=choose_images([("train", batch([data]))]))))
         for data in (png(), png(100, 1))
     )
     assert 'class="tiny"' in tiny
     assert 'class="tiny"' not in large
-    assert "<img" not in render_report(report(images=()))
+    assert "<img" not in render_report(report(sampled=SampledRows()))
 
 
 def test_images_of_a_parquet_file_reach_the_report(tmp_path) -> None:

@@ -176,6 +176,7 @@ def test_a_wide_diagram_has_a_shadow_where_it_goes_on(look) -> None:
     """A shadow at a side says that the diagram goes on there."""
     page = look(render_report(report_of_splits(3)), 390)
     scroll = page.locator(".scroll")
+    scroll.screenshot()  # the features above get their heights when they are passed
 
     def shadows() -> list[bool]:
         """Returns whether the left and the right side have a shadow."""

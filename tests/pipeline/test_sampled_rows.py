@@ -139,15 +139,17 @@ def test_ten_rows_of_all_splits() -> None:
     plan = fitted("{y: [{column: x}, z_score]}", batch)
     chunks = chunks_of(plan, {"train": [batch], "eval": [batch.slice(0, 20)], "none": []})
     found = describe_sample(plan, ["train", "eval", "none"], *chunks)[0].examples
-    assert [one.split for one in found] == ["train"] * 8 + ["eval"] * 2
-    (x, text, data, new), raw = found[1].lines, batch.to_pylist()[10]
-    assert x == ("x", "10", "10")
-    assert text == ("t", f"{raw['t'][:79]}…", f"{raw['t'][:79]}…")
-    assert data == ("b", "2 bytes", "2 bytes")
-    assert new[:2] == ("y", None)
-    plain = fitted("{x: drop}", batch)
-    found, _ = describe_sample(plain, ["train"], *chunks_of(plain, {"train": [batch]}))
-    assert found.examples[0].lines[0] == ("x", "0", None)
+    assert found.names == ("x", "t", "b", "y")
+    assert [one.split for one in found.rows] == ["train"] * 8 + ["eval"] * 2
+    (x, text, data, new), raw = found.rows[1].cells, batch.to_pylist()[10]
+    assert x == ("10", "10")
+    assert text == (f"{raw['t'][:79]}…", f"{raw['t'][:79]}…")
+    assert data == ("2 bytes", "2 bytes")
+    assert new[0] is None
+    plain = fitted("{x: drop, t: {vocabulary: 1}}", batch)
+    found = describe_sample(plain, ["train"], *chunks_of(plain, {"train": [batch]}))[0].examples
+    assert found.rows[0].cells[0] == ("0", None)
+    assert found.rows[0].cells[1][1] == f"0 ({'é' * 60}…)"
 
 
 @settings(max_examples=40, deadline=None)

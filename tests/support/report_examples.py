@@ -5,22 +5,26 @@ They show every kind of column, and are full of names and values that try to bre
 
 from __future__ import annotations
 
+import base64
+import dataclasses
 import datetime
 import math
 import struct
 import zlib
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.analysis.anomalies import Row
+from beam_pipelines.analysis.compare import as_json, measure_drift
 from beam_pipelines.analysis.report import (
     ImageSample,
-    JoinSummary,
     Report,
+    ReportData,
     SampledRows,
-    SourceSummary,
-    SplitSummary,
 )
 from beam_pipelines.analysis.report.details import Cell, DetailTable
 from beam_pipelines.analysis.report.sampled import (
@@ -28,10 +32,21 @@ from beam_pipelines.analysis.report.sampled import (
     Described,
     EncodedFeature,
     Example,
+    Examples,
     describe_encoding,
 )
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.layout.manifest import (
+    Counts,
+    File,
+    InnerPath,
+    Manifest,
+    ManifestJoin,
+    ManifestShard,
+    ManifestSource,
+    ManifestSplit,
+)
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=\"alert(1)\">&amp;${name}"
 
@@ -75,35 +90,94 @@ def batch_of_everything(rows: int = 60) -> pa.RecordBatch:
     )
 
 
-def report(**changes: object) -> Report:
-    """Returns a report with everything in it."""
+def split_of(rows: int, *sizes: int) -> ManifestSplit:
+    """Returns a split with a shard of each size."""
+    shards = tuple(
+        ManifestShard(path=InnerPath(f"{n}"), rows=0, bytes=size, crc32c="")
+        for n, size in enumerate(sizes)
+    )
+    return ManifestSplit(rows=rows, bytes=sum(sizes), shards=shards)
+
+
+def source_of(read: int, size: int, number: int = 1, rejected: int = 0) -> ManifestSource:
+    """Returns a source of some files."""
+    file = File(path="f", bytes=size, files=number)
+    return ManifestSource(read=read, rejected=rejected, files=(file,))
+
+
+def join_of(source: str, how: str, on: str, **counts: int) -> tuple[ManifestJoin, dict[str, Any]]:
+    """Returns the counts of a join, and the recipe's entry."""
+    zeros = {"matched": 0, "unmatched": 0, "dropped": 0, "added": 0}
+    return ManifestJoin(source=source, how=how, **(zeros | counts)), {"on": [[on, on]]}
+
+
+def counts_of(**changes: Any) -> Counts:
+    """Returns row counts, most of them zero."""
+    zeros = {"read": 0, "added": 0, "dropped": 0, "filtered": 0, "merged": 0, "written": 0}
+    return Counts(**(zeros | changes))
+
+
+def report(
+    *,
+    base: str = f"source {EVIL}",
+    joins: Sequence[tuple[ManifestJoin, dict[str, Any]]] = (
+        join_of("side", "left", f"on {EVIL}", matched=3, unmatched=1),
+    ),
+    filter: str | None = f"filter {EVIL}",  # noqa: A002 - as in recipes
+    more: Mapping[str, Any] = MappingProxyType({}),
+    statistics: Mapping[str, TableStatistics] | None = None,
+    **changes: Any,
+) -> Report:
+    """Returns a report with everything in it.
+
+    Args:
+      base, joins, filter, more: of the recipe.
+      statistics: of the splits.
+      changes: of fields of the manifest and of ``ReportData``.
+    """
     batch = batch_of_everything()
-    values: dict[str, object] = {
-        "name": f"name {EVIL}",
-        "base": f"source {EVIL}",
-        "splits": {"train": SplitSummary(50, (12000, 12345)), f"eval {EVIL}": SplitSummary(0)},
-        "sources": [
-            SourceSummary(f"source {EVIL}", 3, 1 << 30, 1_234_567, 3),
-            SourceSummary("side", 1, 500, 7, 0),
-        ],
-        "joins": [JoinSummary("side", "left", "broadcast", f"on {EVIL}", 3, 1)],
+    data: dict[str, Any] = {
         "anomalies": [
             Row("train", EVIL, "Column dropped", f"expected {EVIL}", f"found {EVIL}"),
             Row("train", f"feature {EVIL}", "Column dropped", f"expected {EVIL}", f"found {EVIL}"),
         ],
-        "statistics": {
-            "train": TableStatistics.of(batch),
-            f"eval {EVIL}": TableStatistics.empty(batch.schema),
-        },
-        "filter": f"filter {EVIL}",
-        "filtered": 17,
-        "label": "label",
         "rejected": [
             Rejected("side", f"file {EVIL}", "line 4", f"column {EVIL}", f"reason {EVIL}", "")
         ],
-        "images": [ImageSample("train", f"image {EVIL}", "image/png", png())],
+        "sampled": SampledRows(
+            images=(
+                ImageSample(
+                    "train", f"image {EVIL}", "image/png", base64.b64encode(png()).decode()
+                ),
+            )
+        ),
     }
-    return Report(**(values | changes))  # type: ignore[arg-type]
+    of_data = {field.name for field in dataclasses.fields(ReportData)} & changes.keys()
+    data |= {name: changes.pop(name) for name in of_data}
+    manifest = Manifest(
+        name=f"name {EVIL}",
+        schema=InnerPath("s"),
+        label="label",
+        record="example",
+        compression="none",
+        recipe={"base": base, "filter": filter, "join": [own for _, own in joins], **more},
+        joins=tuple(join for join, _ in joins),
+        splits={"train": split_of(50, 12000, 12345), f"eval {EVIL}": split_of(0)},
+        sources={
+            f"source {EVIL}": source_of(1_234_567, 1 << 30, 3, rejected=3),
+            "side": source_of(7, 500),
+        },
+        counts=counts_of(filtered=17),
+    )
+    tables = {
+        "train": TableStatistics.of(batch),
+        f"eval {EVIL}": TableStatistics.empty(batch.schema),
+    }
+    return Report(
+        dataclasses.replace(manifest, **changes),
+        tables if statistics is None else statistics,
+        as_json(ReportData(**data)),
+    )
 
 
 def wide_report(features: int) -> Report:
@@ -126,21 +200,22 @@ def wide_report(features: int) -> Report:
     batch = pa.record_batch({f"feature_{i:04d}": kinds[i % 4]() for i in range(features)})
     tables = [TableStatistics.of(batch.slice(start, 500)) for start in range(0, rows, 500)]
     splits = ["train", "eval", "test"]
-    return Report(
-        "wide",
-        "table",
-        {split: SplitSummary(500, (1_000_000,)) for split in splits},
-        [SourceSummary("table", 1, 1 << 24, rows, 0)],
-        [],
-        [],
-        dict(zip(splits, tables, strict=True)),
+    described = _described({name: n / features for n, name in enumerate(batch.schema.names)}, {})
+    found = dict(zip(splits, tables, strict=True))
+    return report(
+        name="wide",
+        base="table",
+        splits={split: split_of(500, 1_000_000) for split in splits},
+        sources={"table": source_of(rows, 1 << 24)},
+        joins=(),
+        filter=None,
+        counts=counts_of(),
+        anomalies=(),
+        rejected=(),
+        drifts=measure_drift(found, {}),
+        statistics=found,
         label="feature_0003",
-        sampled=SampledRows(
-            1500,
-            described=_described(
-                {name: number / features for number, name in enumerate(batch.schema.names)}, {}
-            ),
-        ),
+        sampled=SampledRows(1500, described=described),
     )
 
 
@@ -173,27 +248,34 @@ def report_of_splits(number: int, last: str = "other city") -> Report:
                 }
             )
         )
-    return Report(
-        "splits",
-        "measurements",
-        {split: SplitSummary(123_456, (43_450_000, 43_990_000)) for split in names},
-        [SourceSummary("measurements", 12, 31_100_000, 123_456 * number, 7)],
-        [JoinSummary("measurements", "left", "broadcast", "place", 123_000, 456)],
-        [],
-        tables,
+    return report(
+        name="splits",
+        base="measurements",
+        splits={split: split_of(123_456, 43_450_000, 43_990_000) for split in names},
+        sources={"measurements": source_of(123_456 * number, 31_100_000, 12, rejected=7)},
+        joins=(join_of("measurements", "left", "place", matched=123_000, unmatched=456),),
+        filter=None,
+        more={"label": f"{'long ' * 60}{'x' * 200}"},
+        counts=counts_of(),
+        anomalies=(),
+        rejected=(),
+        drifts=measure_drift(tables, {}),
+        statistics=tables,
         label="place",
-        recipe=f"name: splits\nfilter: {'long ' * 60}{'x' * 200}\n",
-        seconds=6.94,
+        timings={"total_secs": 6.94},
         versions={"beam-pipelines": "0.1.0", "python": "3.11.7"},
-        sampled=SampledRows(40 * number, _examples(), _encodings(tables), _label()),
+        sampled=SampledRows(
+            40 * number, _examples(), encodings=_encodings(tables), described=_label()
+        ),
     )
 
 
-def _examples() -> tuple[Example, ...]:
-    """Returns a row with long values."""
+def _examples() -> Examples:
+    """Returns rows with long values."""
     long = "no-blank-" * 9
-    lines = (("amount", "98371360", "-0.25"), ("place", long, None), (f"new {EVIL}", None, long))
-    return (Example("train", lines), Example("eval", lines, 3))
+    cells = (("98371360", "-0.25"), (long, None), (None, long))
+    rows = (Example("train", cells), Example("eval", cells))
+    return Examples(("amount", "place", f"new {EVIL}"), rows, 3)
 
 
 def _described(bits: dict[str, float], tables: dict[str, DetailTable]) -> tuple[Described]:

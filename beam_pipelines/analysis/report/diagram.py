@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
-from beam_pipelines.analysis.report.values import (
-    SPLIT_COLORS,
-    JoinSummary,
-    Report,
-    SourceSummary,
-)
-from beam_pipelines.core.formatting import show_bytes, show_share
+from beam_pipelines.analysis.report.values import SPLIT_COLORS
+from beam_pipelines.core.formatting import show_bytes, show_count, show_share
+from beam_pipelines.core.layout.manifest import Counts, Manifest, ManifestSource, ManifestSplit
 
 # In pixels: the size of a box, the distances between the left and upper sides of two boxes.
 _WIDTH, _HEIGHT = 156, 46
@@ -106,51 +102,59 @@ class _Flow(NamedTuple):
     column: int
 
 
-def draw_pipeline(report: Report) -> Diagram | None:
+def draw_pipeline(manifest: Manifest) -> Diagram | None:
     """Lays out sources, joins, filter, duplicates, splits and shards.
 
     Returns ``None`` without a base source. Sources are on the left. The rows of the base source go
     down through the joins, each to the right of its source, and from the last join to the right:
     filter, splits, shards. What is filtered before the joins has a box next to the base source.
     """
-    base = next((source for source in report.sources if source.name == report.base), None)
+    recipe, counts = manifest.recipe, manifest.counts
+    base = manifest.sources.get(recipe.get("base", ""))
     if base is None:
         return None
-    lines = max(len(report.joins) + 1 if report.joins else 1, len(report.splits))
-    middle = (lines - 1) / 2
-    note = f"{report.left_out:,} left out" if report.left_out else _source_note(base)
-    start = Box(0, 0 if report.joins else middle * _LINE, base.name, note, "source")
-    flow = _Flow((start,), (), start, base.rows - report.left_out, 1)
-    first, after = report.filtered_first, report.filtered - report.filtered_first
-    if report.filter_first or first:
-        flow = _filtered(flow, report.filter_first, first, 0)
-    if report.joins:
-        flow = _joined(flow, report)
-    if report.filter or after:
-        flow = _filtered(flow, report.filter, after, middle)
-    for check, rows in report.left_out_by.items():
+    lines = max(len(manifest.joins) + 1 if manifest.joins else 1, len(manifest.splits))
+    middle, left_out = (lines - 1) / 2, counts.left_out or 0
+    note = f"{left_out:,} left out" if left_out else _source_note(base)
+    start = Box(0, 0 if manifest.joins else middle * _LINE, recipe["base"], note, "source")
+    flow = _Flow((start,), (), start, base.read - left_out, 1)
+    first, after = _filtered_of(counts)
+    if first:
+        flow = _left_out(flow, "filter", recipe["filter"], first, 0)
+    if manifest.joins:
+        flow = _joined(flow, manifest)
+    if after or (recipe.get("filter") and not first):
+        flow = _left_out(flow, "filter", recipe["filter"], after, middle)
+    for check, rows in counts.left_out_by.items():
         if rows:
             flow = _left_out(flow, check, f"{rows:,} left out", rows, middle)
-    if report.sampled_out or report.repeated:
-        rows = report.sampled_out - report.repeated
-        flow = _left_out(flow, "sample", _sample_note(report), rows, middle)
-    flow = _split(flow, report, (lines - len(report.splits)) / 2)
-    return Diagram(flow.boxes, flow.edges, " ".join(_sentences(report, base)))
+    if note := _sample_note(counts):
+        rows = (counts.sampled_out or 0) - (counts.repeated or 0)
+        flow = _left_out(flow, "sample", note, rows, middle)
+    flow = _split(flow, manifest.splits, (lines - len(manifest.splits)) / 2)
+    return Diagram(flow.boxes, flow.edges, " ".join(_sentences(manifest, base)))
 
 
-def _joined(flow: _Flow, report: Report) -> _Flow:
-    sources = {source.name: source for source in report.sources}
-    boxes = {report.base: flow.boxes[0]}
+def _filtered_of(counts: Counts) -> tuple[int, int]:
+    """Returns the rows that were filtered before the joins and after them."""
+    first = counts.filtered_first or 0
+    return first, counts.filtered - first
+
+
+def _joined(flow: _Flow, manifest: Manifest) -> _Flow:
+    sources, recipe = manifest.sources, manifest.recipe
+    boxes = {recipe["base"]: flow.boxes[0]}
     edges, joins, last, rows = list(flow.edges), [], flow.last, flow.rows
-    for number, join in enumerate(report.joins, 1):
+    for number, (join, own) in enumerate(zip(manifest.joins, recipe["join"], strict=True), 1):
         y = number * _LINE
         if join.source not in boxes:  # a source that is joined again has its box already
-            boxes[join.source] = Box(
-                0, y, join.source, _source_note(sources[join.source]), "source"
-            )
-        step = Box(flow.column * _COLUMN, y, f"{join.how} join", _join_note(join), "step")
+            note = _source_note(sources[join.source])
+            boxes[join.source] = Box(0, y, join.source, note, "source")
+        keys = (left if left == right else f"{left} = {right}" for left, right in own["on"])
+        note = f"{join.dropped:,} rows dropped" if join.dropped else f"on {', '.join(keys)}"
+        step = Box(flow.column * _COLUMN, y, f"{join.how} join", note, "step")
         edges += [
-            _across(boxes[join.source], step, sources[join.source].rows),
+            _across(boxes[join.source], step, sources[join.source].read),
             _down(last, step, rows),
         ]
         rows += join.added - join.dropped
@@ -160,34 +164,30 @@ def _joined(flow: _Flow, report: Report) -> _Flow:
     return _Flow((*flow.boxes, *new, *joins), tuple(edges), last, rows, flow.column + 1)
 
 
-def _filtered(flow: _Flow, sql: str, filtered: int, line: float) -> _Flow:
-    return _left_out(flow, "filter", sql or f"{filtered:,} left out", filtered, line)
-
-
 def _left_out(flow: _Flow, name: str, note: str, rows: int, line: float) -> _Flow:
     step = Box(flow.column * _COLUMN, line * _LINE, name, note, "step")
     edges = (*flow.edges, _across(flow.last, step, flow.rows))
     return _Flow((*flow.boxes, step), edges, step, flow.rows - rows, flow.column + 1)
 
 
-def _sample_note(report: Report) -> str:
-    added = f"{report.repeated:,} added" if report.repeated else ""
-    left_out = f"{report.sampled_out:,} left out" if report.sampled_out else ""
+def _sample_note(counts: Counts) -> str:
+    added = f"{counts.repeated:,} added" if counts.repeated else ""
+    left_out = f"{counts.sampled_out:,} left out" if counts.sampled_out else ""
     return ", ".join(filter(None, (left_out, added)))
 
 
-def _split(flow: _Flow, report: Report, top: float) -> _Flow:
+def _split(flow: _Flow, splits: Mapping[str, ManifestSplit], top: float) -> _Flow:
     boxes, edges = list(flow.boxes), list(flow.edges)
-    for number, (name, split) in enumerate(report.splits.items()):
-        color = f"s{number % SPLIT_COLORS}"
+    for number, (name, split) in enumerate(splits.items()):
+        color, count = f"s{number % SPLIT_COLORS}", len(split.shards)
         x, y = flow.column * _COLUMN, (top + number) * _LINE
         box = Box(x, y, name, f"{show_share(split.rows, flow.rows)} of the rows", f"split {color}")
         boxes.append(box)
         edges.append(_across(flow.last, box, split.rows, color))
-        if split.shards:
-            title = f"{split.shards:,} shard{'s' * (split.shards != 1)}"
-            note = show_bytes(split.size_bytes) + " in all" * (split.shards != 1)
-            shards = Box(x + _COLUMN, y, title, note, "shards", min(3, split.shards))
+        if count:
+            note = show_bytes(split.bytes) + " in all" * (count != 1)
+            title = show_count(count, "shard")
+            shards = Box(x + _COLUMN, y, title, note, "shards", min(3, count))
             boxes.append(shards)
             edges.append(_across(box, shards, split.rows, color))
     return flow._replace(boxes=tuple(boxes), edges=tuple(edges))
@@ -219,37 +219,34 @@ def _down(start: Box, end: Box, rows: int) -> Edge:
     return Edge(path, ((from_x + end.x) / 2, y), rows)
 
 
-def _source_note(source: SourceSummary) -> str:
-    size = show_bytes(source.size_bytes)
+def _source_note(source: ManifestSource) -> str:
+    size = show_bytes(source.bytes)
     if source.rejected:
         return f"{size}, {source.rejected:,} rejected"
-    return size if source.files == 1 else f"{source.files:,} files, {size}"
+    return size if source.file_count == 1 else f"{source.file_count:,} files, {size}"
 
 
-def _join_note(join: JoinSummary) -> str:
-    return f"{join.dropped:,} rows dropped" if join.dropped else f"on {join.on}"
-
-
-def _sentences(report: Report, base: SourceSummary) -> Iterator[str]:
+def _sentences(manifest: Manifest, base: ManifestSource) -> Iterator[str]:
     """Yields the sentences of the caption."""
-    yield f"{base.rows:,} rows of source {base.name}."
-    if report.left_out:
-        yield f"--limit or --sample left out {report.left_out:,}."
-    first, after = report.filtered_first, report.filtered - report.filtered_first
+    counts = manifest.counts
+    yield f"{base.read:,} rows of source {manifest.recipe['base']}."
+    if counts.left_out:
+        yield f"--limit or --sample left out {counts.left_out:,}."
+    first, after = _filtered_of(counts)
     if first:
         yield f"The filter left out {first:,} before the joins."
-    for join in report.joins:
+    for join in manifest.joins:
         yield (
             f"{join.how.capitalize()} join with {join.source}: {join.matched:,} matched, "
-            f"{join.unmatched:,} not."
+            f"{join.unmatched + join.dropped:,} not."
         )
     if after:
         yield f"The filter left out {after:,}{' after the joins' * bool(first)}."
-    for check, rows in report.left_out_by.items():
+    for check, rows in counts.left_out_by.items():
         if rows:
             yield f"{rows:,} {check} were left out."
-    if report.sampled_out or report.repeated:
-        yield f"Rows were sampled by class: {_sample_note(report)}."
-    for name, split in report.splits.items():
-        shards = f" in {split.shards:,} shard{'s' * (split.shards != 1)}" if split.shards else ""
+    if note := _sample_note(counts):
+        yield f"Rows were sampled by class: {note}."
+    for name, split in manifest.splits.items():
+        shards = f" in {show_count(len(split.shards), 'shard')}" if split.shards else ""
         yield f"Split {name}: {split.rows:,} rows{shards}."

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from beam_pipelines.analysis.axis import FEW_VALUES
-from beam_pipelines.analysis.compare import Drift, measure_drift
+from beam_pipelines.analysis.compare import Drift
 from beam_pipelines.analysis.report import details
 from beam_pipelines.analysis.report.charts import (
     LARGE,
@@ -20,7 +20,6 @@ from beam_pipelines.analysis.report.charts import (
     distribution,
     frequent_values,
 )
-from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.report.values import Report
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import MAX_DISTINCT, NumberStatistics
@@ -52,7 +51,7 @@ class FeatureRow(NamedTuple):
       cells: missing, distinct, range, drift, and what other packages describe; each a cell for all
         splits or one for each.
       large: the distribution of other numbers, for the details.
-      tables: of the details.
+      tables: of the details, those of other packages as mappings.
     """
 
     name: str
@@ -65,9 +64,9 @@ class FeatureRow(NamedTuple):
     order: Sequence[tuple[str, float]]
     bars: Sequence[Bar]
     small: Outlines | None
-    cells: Sequence[Sequence[details.Cell]]
+    cells: Sequence[Sequence[Any]]
     large: Outlines | None
-    tables: Sequence[details.DetailTable]
+    tables: Sequence[Any]
 
 
 _Columns = Mapping[str, ColumnStatistics]
@@ -76,30 +75,23 @@ _Columns = Mapping[str, ColumnStatistics]
 def describe_features(report: Report) -> Iterator[FeatureRow]:
     """Yields the features in the order of the columns."""
     tables = list(report.statistics.values())
-    drifts = measure_drift(report.statistics, report.baseline)
-    anomalies = collections.Counter(row.feature for row in report.anomalies)
+    anomalies = collections.Counter(row["feature"] for row in report.data["anomalies"])
     for name in tables[0].columns if tables else ():
         yield _feature(
             name,
             {split: statistics.columns[name] for split, statistics in report.statistics.items()},
             anomalies[name],
-            name == report.label,
-            report.class_names.get(name, ()),
-            drifts.get(name, ()),
-            report.sampled,
+            name == report.manifest.label,
+            report.data,
         )
 
 
 def _feature(
-    name: str,
-    columns: _Columns,
-    anomalies: int,
-    is_label: bool,
-    class_names: Sequence[str],
-    drifts: Sequence[Drift],
-    sampled: SampledRows,
+    name: str, columns: _Columns, anomalies: int, is_label: bool, data: Mapping[str, Any]
 ) -> FeatureRow:
-    first, described = next(iter(columns.values())), sampled.described
+    drifts = [Drift(**drift) for drift in data["drifts"].get(name, ())]
+    class_names = data["class_names"].get(name, ())
+    first, described = next(iter(columns.values())), data["sampled"]["described"]
     show = show_of(name, columns.values())
     named = show_of(name, columns.values(), class_names)
     values = frequent_values(columns, _TOP_VALUES, named)
@@ -117,7 +109,7 @@ def _feature(
             for column in columns.values()
         ),
         drift=largest and largest.value,
-        order=[(one.key, one.order[name]) for one in described if name in one.order],
+        order=[(one["key"], one["order"][name]) for one in described if name in one["order"]],
         bars=bars(drawn, details.totals_of(columns)),
         small=None if drawn else distribution(columns, SMALL, show),
         cells=(
@@ -125,16 +117,12 @@ def _feature(
             _per_split(columns, details.show_distinct),
             _ranges(columns, show),
             [details.show_drift(largest) if largest else details.Cell("–")],
-            *([one.cells.get(name, details.Cell("–"))] for one in described),
+            *([one["cells"].get(name, details.Cell("–"))] for one in described),
         ),
         large=None if drawn else distribution(columns, LARGE, show),
         tables=[
-            table
-            for table in (
-                *details.detail_tables(columns, values, drifts, show),
-                *(one.tables[name] for one in described if name in one.tables),
-            )
-            if table.lines
+            *(one for one in details.detail_tables(columns, values, drifts, show) if one.lines),
+            *(one["tables"][name] for one in described if name in one["tables"]),
         ],
     )
 
@@ -196,7 +184,7 @@ def describe_slices(report: Report) -> list[SliceRow]:
     return [
         SliceRow(
             f"{key.column} = {key.value}",
-            tuple(_cell(table, key, report.label) for table in tables),
+            tuple(_cell(table, key, report.manifest.label) for table in tables),
         )
         for key in names
     ]

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
-
-from beam_pipelines.analysis.report.values import ImageSample
 
 IMAGE_COLUMN = "image/encoded"
 # The recipe's label, or else the first of these columns, labels an image.
 _LABEL_COLUMNS = ("image/class/text", "image/class/label", "label")
 _NUMBER = 24
 _MAX_IMAGE_BYTES = 1 << 16
-_MAX_TOTAL_BYTES = 3 << 18
+# Of all images as text, which is a third longer: 768 KiB of images.
+_MOST_LETTERS = 1 << 20
+# Images up to this width are enlarged with sharp pixels.
+_TINY_PIXELS = 64
 _MEDIA_TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
+
+
+class ImageSample(NamedTuple):
+    """An encoded image of a split.
+
+    Attributes:
+      split: name of the split.
+      label: text, or ``""`` without a label.
+      media_type: ``image/png`` or ``image/jpeg``.
+      base64: bytes of the file.
+      is_tiny: whether this is a PNG of at most 64 pixels in width.
+    """
+
+    split: str
+    label: str
+    media_type: str
+    base64: str
+    is_tiny: bool = False
 
 
 def image_column(schema: pa.Schema, rename: Mapping[str, str]) -> str | None:
@@ -54,10 +75,10 @@ def choose_images(
             if (
                 turn < len(group)
                 and len(chosen) < _NUMBER
-                and size + len(group[turn].data) <= _MAX_TOTAL_BYTES
+                and size + len(group[turn].base64) <= _MOST_LETTERS
             ):
                 chosen.append(group[turn])
-                size += len(group[turn].data)
+                size += len(group[turn].base64)
     return tuple(chosen)
 
 
@@ -88,7 +109,10 @@ def _images(
         )
         if media_type is not None:
             text = _class_of(value, class_names.get(named_by or "", ()))
-            yield ImageSample(split, text, media_type, image)
+            # Bytes 16 to 20 of a PNG hold the width (PNG specification, 11.2.2 IHDR).
+            is_tiny = int.from_bytes(image[16:20], "big") <= _TINY_PIXELS
+            is_tiny &= media_type == "image/png"
+            yield ImageSample(split, text, media_type, base64.b64encode(image).decode(), is_tiny)
 
 
 def _class_of(value: object, names: Sequence[str]) -> str:

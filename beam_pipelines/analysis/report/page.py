@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import collections
 import hashlib
 import unicodedata
 import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.analysis.anomalies import Row
 from beam_pipelines.analysis.compare import SplitComparison
@@ -17,6 +18,7 @@ from beam_pipelines.analysis.report.features import describe_features, describe_
 from beam_pipelines.analysis.report.values import SPLIT_COLORS, Report
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import show_bytes, show_change, show_number, show_share
+from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.version import __version__
 
 if TYPE_CHECKING:
@@ -33,19 +35,48 @@ def render_report(report: Report) -> str:
     script = page_file(environment, "page.js")
     # The browser hashes the text between the tags, which starts with a line break.
     digest = base64.b64encode(hashlib.sha256(f"\n{script}".encode()).digest()).decode()
-    columns = next(iter(report.statistics.values())).columns if report.statistics else {}
+    manifest, statistics, data = report
+    anomalies = [Row(**row) for row in data["anomalies"]]
+    columns = next(iter(statistics.values())).columns if statistics else {}
     return environment.get_template("page.html").render(
-        report=report,
-        anomalies=_by_feature(report.anomalies),
+        manifest=manifest,
+        statistics=statistics,
+        **data,
+        severities=collections.Counter(_severity(row) for row in anomalies),
+        anomaly_lines=_by_feature(anomalies),
+        contract=_contract(manifest),
+        recipe=_recipe_text(manifest.recipe),
         features=describe_features(report),
         names=list(columns),
         slices=describe_slices(report),
-        diagram=draw_pipeline(report),
+        diagram=draw_pipeline(manifest),
         script=script,
         script_hash=f"sha256-{digest}",
         style=page_file(environment, "page.css"),
         version=__version__,
     )
+
+
+def _severity(row: Row) -> str:
+    return "accepted" if row.is_accepted else row.severity
+
+
+def _contract(manifest: Manifest) -> str:
+    """Returns the name of the recipe's schema; empty: it was inferred."""
+    return (manifest.contract and (manifest.recipe.get("schema") or "that was given")) or ""
+
+
+def _recipe_text(recipe: Mapping[str, Any]) -> str:
+    """Returns a normal form as YAML, without what is empty."""
+    import yaml  # here, because workers do not need it
+
+    def filled(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        items = ((name, filled(item)) for name, item in value.items())
+        return {name: item for name, item in items if item not in (None, [], {}, "")}
+
+    return yaml.safe_dump(filled(recipe), sort_keys=False, allow_unicode=True, width=100)
 
 
 def render_comparison(
@@ -103,6 +134,7 @@ def page_environment() -> jinja2.Environment:
         "g": "{:g}".format,
         "mask": mask,
         "number": show_number,
+        "section": lambda title: title.lower().replace(" ", "-"),
         "share": show_share,
         "sizes": _show_sizes,
     }

@@ -19,11 +19,11 @@ from beam_pipelines.analysis.report.charts import (
     frequent_values,
 )
 from beam_pipelines.analysis.report.details import Cell, DetailTable, figures, totals_of
+from beam_pipelines.analysis.report.images import ImageSample
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.years import show_of
 from beam_pipelines.core.arrow.columns import type_name, value_type
-from beam_pipelines.core.arrow.python_values import python_rows
-from beam_pipelines.core.formatting import show_cell, show_share, show_value
+from beam_pipelines.core.formatting import show_share, show_value
 
 _Columns = Mapping[str, ColumnStatistics]
 
@@ -140,46 +140,31 @@ def _short(cells: Sequence[Cell]) -> list[Cell]:
     return [Cell(cell.small or cell.text) for cell in cells]
 
 
-# Columns and features of an example, and characters of a value.
-_MOST_NAMES, _CHARACTERS = 200, 80
-
-
 class Example(NamedTuple):
     """A row of a split.
 
     Attributes:
       split: its name.
-      lines: (name, raw value, encoded value) of columns, then of new features; a value is ``None``
-        where there is no such column or feature.
-      more: number of lines left out.
+      cells: (raw value, encoded value) of columns, then of new features; a value is ``None`` where
+        there is no such column or feature.
     """
 
     split: str
-    lines: tuple[tuple[str, str | None, str | None], ...]
-    more: int = 0
+    cells: tuple[tuple[str | None, str | None], ...]
 
 
-def show_examples(
-    split: str, raw: pa.RecordBatch, encoded: pa.RecordBatch | None
-) -> Iterator[Example]:
-    """Yields each row as an example.
+class Examples(NamedTuple):
+    """Some rows.
 
-    Args:
-      split: its name.
-      raw: the rows.
-      encoded: the same rows as features; ``None``: nothing is encoded.
+    Attributes:
+      names: of columns, then of new features.
+      rows: the rows.
+      more: number of names left out.
     """
-    names = list(raw.schema.names)
-    if encoded is not None:
-        names += [name for name in encoded.schema.names if name not in names]
-    features = [{}] * raw.num_rows if encoded is None else encoded.to_pylist()
-    for row, feature in zip(python_rows(raw), features, strict=True):
-        before, after = (
-            {name: show_cell(value, _CHARACTERS) for name, value in values.items()}
-            for values in (row, feature)
-        )
-        lines = tuple((name, before.get(name), after.get(name)) for name in names[:_MOST_NAMES])
-        yield Example(split, lines, max(0, len(names) - _MOST_NAMES))
+
+    names: tuple[str, ...] = ()
+    rows: tuple[Example, ...] = ()
+    more: int = 0
 
 
 class Described(NamedTuple):
@@ -209,6 +194,7 @@ class SampledRows:
     Attributes:
       rows: number of sampled rows of all splits.
       examples: some of the rows.
+      images: some of the images, if rows are images.
       encodings: of the features that are encoded.
       described: of each column, by other packages.
       compared: number of rows that were compared with each other; the sample before it is thinned.
@@ -217,7 +203,8 @@ class SampledRows:
     """
 
     rows: int = 0
-    examples: tuple[Example, ...] = ()
+    examples: Examples = dataclasses.field(default_factory=Examples)
+    images: tuple[ImageSample, ...] = ()
     encodings: tuple[EncodedFeature, ...] = ()
     described: tuple[Described, ...] = ()
     compared: int = 0

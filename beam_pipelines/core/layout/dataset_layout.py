@@ -21,6 +21,8 @@ INPUTS = "inputs"
 # Not in EXAMPLES: TFX reads every file there.
 INDEX = "index"
 REPORT = "report.html"
+# What the report shows and no other file has.
+REPORT_DATA = "report.json"
 # Next to recipes, not in datasets.
 RECIPE_SCHEMA = "recipe.schema.json"
 LABELS = "labels.txt"
