@@ -174,9 +174,11 @@ def test_a_bad_line_costs_little_more_than_a_good_one(kind, every, tmp_path, mon
     path, calls, parse = (
         write(tmp_path / "a.jsonl", "\n".join([GOOD, *lines])),
         [],
-        format_module._parse,
+        format_module.parse_lines,
     )
-    monkeypatch.setattr(format_module, "_parse", lambda *given: calls.append(1) or parse(*given))
+    monkeypatch.setattr(
+        format_module, "parse_lines", lambda *given: calls.append(1) or parse(*given)
+    )
     _, found = rejected(path)
     assert len(found) == 1_000 // every
     assert len(calls) < 60

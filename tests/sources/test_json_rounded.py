@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.sources.json import format as format_
 from beam_pipelines.sources.json import rounded
+from beam_pipelines.sources.json.parser import parse_lines
 from beam_pipelines.sources.json.rounded import values_of
 from beam_pipelines.sources.whole_numbers import why_refused
 from tests.sources.support import plan_of, read_rows, source, write
@@ -51,7 +51,7 @@ def test_refused_integers_are_found_in_the_text(data: st.DataObject) -> None:
     )
     lines = [json.dumps(row, ensure_ascii=is_ascii, separators=gaps) for row in rows]
     text = "\n".join(lines).encode()
-    table = format_._parse(text, None, "infer")
+    table = parse_lines(text, None, "infer")
     floats = {
         name
         for name, values in rounded._leaves(table.combine_chunks())

@@ -170,22 +170,21 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
         words = f"codes, such as {shorten(example, 40)!r}"
         return [f"types: {{{key}: text}}  # {words}; types: {{{key}: float64}} reads numbers"]
     cells = [cell for cell in cells if cell]
-    return _mostly(name, evidence) or _of_a_kind(name, cells, decimal) or _typed(name, evidence)
-
-
-def _of_a_kind(name: str, cells: list[str], decimal: str) -> list[str]:
-    """Returns the finding of texts that are nearly all of one kind."""
     # All kinds have a digit; to look for each takes long.
     has_digits = _are_alike([bool(re.search("[0-9]", c)) for c in cells])
     is_enough = len(cells) >= _LEAST or len({*cells}) > 1
-    for likeness, fits, cure in _kinds(name, cells, decimal) if has_digits and is_enough else ():
-        if _are_alike(fits):
-            others = list(dict.fromkeys(itertools.compress(cells, (not fit for fit in fits))))
-            but = f", but not {shorten(others[0], 40)!r}" if others else ""
-            example = shorten(next(itertools.compress(cells, fits)), 40)
-            words = f"{likeness}, such as {example!r}{but}; {cure}{_nulls(others)}"
-            return [f"types: {{{yaml_text(name)}: text}}  # {words}"]
-    return []
+    kinds = _kinds(name, cells, decimal) if has_digits and is_enough else iter(())
+    found = next((one for one in kinds if _are_alike(one[1])), None)
+    if found is None or not all(found[1]):
+        lines = _mostly(name, evidence)
+        if lines or found is None:
+            return lines or _typed(name, evidence)
+    likeness, fits, cure = found
+    others = list(dict.fromkeys(itertools.compress(cells, (not fit for fit in fits))))
+    but = f", but not {shorten(others[0], 40)!r}" if others else ""
+    example = shorten(next(itertools.compress(cells, fits)), 40)
+    words = f"{likeness}, such as {example!r}{but}; {cure}{_nulls(others)}"
+    return [f"types: {{{key}: text}}  # {words}"]
 
 
 def _are_alike(fits: Sequence[bool]) -> bool:
@@ -202,8 +201,8 @@ def _kinds(name: str, cells: list[str], decimal: str) -> Iterator[tuple[str, lis
         read = "reads the first day of each" if format_.has_day else "reads them"
         fits = to_plain(texts, format_).is_valid().to_pylist()
         yield likeness, fits, f"{_formats(name, [str(format_)])} {read}"
-    for likeness, pattern, functions in _KINDS:
-        fits = [pattern.fullmatch(cell) is not None for cell in cells]
+    for likeness, form, functions in _KINDS:
+        fits = [form.fullmatch(cell) is not None for cell in cells]
         yield likeness, fits, f"{functions} in 'derive' may read them"
     matches = [_MEASURED.fullmatch(cell) for cell in cells]
     units = Counter(match["before"] or match["unit"] for match in matches if match)

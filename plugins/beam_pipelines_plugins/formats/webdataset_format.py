@@ -30,7 +30,8 @@ from beam_pipelines.sources.format import (
 )
 from beam_pipelines.sources.images.options import ImagesOptions, image_options
 from beam_pipelines.sources.inference import SAMPLE_BYTES
-from beam_pipelines.sources.json.format import JsonLines, JsonTypes
+from beam_pipelines.sources.json.format import JsonLines
+from beam_pipelines.sources.json.infer import JsonTypes
 from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.blocks import Body

@@ -1,0 +1,346 @@
+"""Infers columns and types of JSON lines from a sample."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core.arrow.columns import Shape, is_list, type_name, value_type
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.formatting import shorten
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.text.yaml_text import yaml_text
+from beam_pipelines.sources import inference, tables, whole_numbers
+from beam_pipelines.sources.csv.codes import more_digits
+from beam_pipelines.sources.csv.evidence import NEARLY_MOST, NEARLY_SHARE
+from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.faults.bad_rows import BadRow
+from beam_pipelines.sources.format import Contents
+from beam_pipelines.sources.json import parser
+from beam_pipelines.sources.json.depth import check_depth
+from beam_pipelines.sources.json.orients import rows_within
+from beam_pipelines.sources.json.rounded import lost_fraction, rounded_integer
+from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
+from beam_pipelines.sources.nesting import nested, shapes
+from beam_pipelines.sources.plan import FileInfo
+from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text.format import digits_type
+
+# Finding a run of lines that agree costs about a millisecond; so many runs mean lines of several
+# kinds.
+_MAX_RUNS = 1_000
+# Strings that the parser reads as timestamps.
+_TIME = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"([ T][0-9]{2}(:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$"
+)
+
+
+def types_of(
+    source: Source, files: tuple[FileInfo, ...], mixed: Mapping[str, str] | None = None
+) -> JsonTypes:
+    """Returns the types of sampled lines; ``mixed`` as in ``JsonTypes``."""
+    types = JsonTypes(source, mixed or {})
+    for sampled in inference.sample_rounds(source, files):
+        for file, lines in blocks.sample_bodies(source, sampled, blocks.LINES):
+            types.add(file, lines)
+        if types.rows:
+            break
+    # The lines before those that show a mixed column are looked at again.
+    return types if types.mixed == (mixed or {}) else types_of(source, files, types.mixed)
+
+
+class JsonTypes:
+    """The columns and types of some lines, found body by body.
+
+    Attributes:
+      rows: number of lines so far.
+      mixed: columns of numbers and texts -> the types that ``infer: lenient`` gives them.
+
+    Args:
+      source: of the recipe.
+      mixed: those that are known; ``None``: ``infer: lenient`` gives none.
+    """
+
+    def __init__(self, source: Source, mixed: Mapping[str, str] | None = None) -> None:
+        self.mixed = dict(mixed or {})
+        self._is_lenient = mixed is not None and source.infer == "lenient"
+        self._source = dataclasses.replace(source, types={**source.types, **self.mixed})
+        self._schema = pa.schema([])
+        self._seen: dict[str, Shape | None] = {}
+        self._lost: dict[str, str] = {}  # one fraction of a column that float64 rounds
+        self._odd: dict[str, str] = {}  # one other text of a column of times
+        self._wrong: DataError | None = None
+        self._run = pa.table({})  # the last one
+        # Columns with two kinds of values -> levels of lists around their texts.
+        self._levels: dict[str, int] = {}
+        self.rows = 0
+
+    def add(self, file: FileInfo, lines: blocks.Body) -> None:
+        """Notes the lines of a body.
+
+        Raises:
+          DataError: they contradict each other, or are beyond a limit.
+        """
+        blocks.check_lines(self._source, file, lines)
+        check_depth(self._source, file, lines)
+        body = self._with_texts(lines)
+        source, (runs, contradictory) = self._source, _runs(body.data)
+        # Types that few lines have are no types.
+        if runs is None or contradictory > sum(run.num_rows for run in runs):
+            raise _contradiction(source, file, body)
+        for run in sorted(runs, key=lambda run: -run.num_rows):
+            _check_numbers(source, file, body, run)
+            while lost := lost_fraction(body.data, run, source, self._lost):
+                self._lost[lost[0]] = str(lost[1])
+            if self._is_lenient:
+                self.mixed |= _mixed_columns(self._schema, run.schema)
+            odd = None if source.infer == "lenient" else self._odd
+            found = _with_times(body.data, run, odd) if len(runs) == 1 else run.schema
+            self._schema = inference.merge_schemas(self._schema, found, is_left_right=True)
+            shapes.note_shapes(self._seen, run.combine_chunks().to_batches())
+            self.rows, self._run = self.rows + run.num_rows, run
+        if not runs and body.data.strip() and not self._wrong:
+            self._wrong = _contradiction(source, file, body)
+
+    def _with_texts(self, lines: blocks.Body) -> blocks.Body:
+        """Returns lines with quotes around the numbers of columns of text.
+
+        With ``infer: lenient`` these are also columns with two kinds of values, and always those
+        that ``columns`` leaves out.
+        """
+        levels = self._levels
+        while True:
+            source = self._source
+            body = lines._replace(data=with_texts(lines.data, text_columns(source) | levels))
+            if not text_columns(source) and not self._is_lenient and not source.columns:
+                return body
+            try:
+                parser.parse_lines(body.data, None, "infer")
+            except bad_rows.ERRORS as error:
+                name, type_ = parser.text_for_kinds(error) or ("", "")
+                if not name or name in levels:
+                    return body
+                is_read = not source.columns or _is_read(name, source.columns)
+                if is_read and name not in source.types:
+                    if not self._is_lenient:
+                        return body
+                    self.mixed[name] = type_
+                    self._source = dataclasses.replace(source, types={**source.types, name: type_})
+                levels[name] = int(type_ != "text")
+            else:
+                return body
+
+    def rows_within(self, path: str) -> str:
+        """Returns how to get rows from the only object; else nothing."""
+        return rows_within(self._run, path) if self.rows == self._run.num_rows == 1 else ""
+
+    def contents(self, first: FileInfo) -> Contents:
+        """Returns what was found.
+
+        Args:
+          first: the source's first file, for messages.
+
+        Raises:
+          DataError: there are no lines, or no fields in them.
+        """
+        source, schema, seen = self._source, self._schema, self._seen
+        if not self.rows:
+            raise self._wrong or DataError(
+                f"{first.path}: found no rows, expected data. Check 'path' of the source."
+            )
+        nested_types = {field.name: field.type for field in nested.flatten_fields(schema)}
+        if not nested_types:
+            raise DataError(
+                f"{first.path}: found objects without fields, expected some. Check 'path' of "
+                "the source."
+            )
+        # Lines whose type lost to that of others do not decide the shape either.
+        seen = {
+            name: seen[name]
+            for name, type_ in nested_types.items()
+            if name in seen and shapes.depth(type_) > 1
+        }
+        contents = tables.contents_of(source, [(first, schema)], seen)
+        read_schema = pa.schema(
+            [field.with_type(digits_type(field.type)) for field in contents.read_schema]
+        )
+        return contents._replace(
+            file_schema=parser.parsed_schema(source, schema, read_schema),
+            read_schema=read_schema,
+        )
+
+    def judged_contents(self, first: FileInfo) -> Contents:
+        """Returns what was found, with findings of columns that are nearly alike.
+
+        Raises:
+          DataError: see ``contents``.
+        """
+        contents = self.contents(first)
+        decisions = [
+            f"types: {{{yaml_text(name)}: {type_}}}  # two kinds of values; "
+            "infer: lenient takes texts"
+            for name, type_ in self.mixed.items()
+        ]
+        for field in contents.read_schema:
+            if field.name in self._odd and pa.types.is_temporal(value_type(field.type)):
+                odd = f"{shorten(self._odd[field.name], 40)!r} among them is a bad row"
+                key, type_ = yaml_text(field.name), type_name(field.type)
+                text = "list<text>" if is_list(field.type) else "text"
+                decisions.append(
+                    f"types: {{{key}: {type_}}}  # {odd}; types: {{{key}: {text}}} reads it"
+                )
+            if field.name in self._lost and shapes.depth(field.type) < 2:  # no lists in lists
+                of = "list<{}>" if is_list(field.type) else "{}"
+                words = more_digits(field.name, self._lost[field.name], of.format("text"))
+                decisions.append(
+                    f"types: {{{yaml_text(field.name)}: {of.format('float64')}}}  # {words}"
+                )
+        return contents._replace(source=self._source, decisions=tuple(decisions))
+
+
+def _is_read(name: str, names: Sequence[str]) -> bool:
+    """Whether a field has, is, or is within one of the columns."""
+    return any(
+        f"{name}.".startswith(f"{one}.") or f"{one}.".startswith(f"{name}.") for one in names
+    )
+
+
+def _runs(data: bytes, schema: pa.Schema | None = None) -> tuple[list[pa.Table] | None, int]:
+    """Parses lines, and infers nested types, but for those in the schema.
+
+    Returns:
+      One table if all lines agree, else a table for each run of lines that do, in order; ``None``
+        if there are too many runs, or too many lines that are no objects. These are left out:
+        reading reports them. And the number of objects that contradict themselves.
+    """
+    with contextlib.suppress(*bad_rows.ERRORS):
+        return [parser.parse_lines(data, schema, "infer")], 0
+    starts, ends = blocks.filled_lines(data)
+    runs: list[pa.Table] = []
+    contradictory = 0
+
+    def parse(start: int, end: int) -> pa.Table:
+        return parser.parse_lines(data[starts[start] : ends[end - 1]], schema, "infer")
+
+    for number, found in enumerate(bad_rows.sift(parse, 0, len(starts))):
+        if number == _MAX_RUNS:
+            return None, contradictory
+        if isinstance(found, BadRow):
+            contradictory += parser.text_for_kinds(found.error) is not None
+        else:
+            runs.append(found)
+    return runs, contradictory
+
+
+def _with_times(data: bytes, run: pa.Table, odd: dict[str, str] | None) -> pa.Schema:
+    """Returns the types of lines that agree, with those of times.
+
+    The parser forgets whether a time has a zone, and takes none with a fraction of a second. A few
+    other texts are bad rows, noted in ``odd``; without it they make texts of a column.
+    """
+
+    def as_text(_: str, found: pa.DataType) -> pa.DataType:
+        return shapes.with_leaf(found, pa.string()) if _may_be_times(found) else found
+
+    if not any(_may_be_times(field.type) for field in nested.flatten_fields(run.schema)):
+        return run.schema
+    runs, _ = _runs(data, pa.schema(nested.map_leaves(run.schema, as_text)))
+    times: dict[str, pa.DataType] = {}
+    for batch in [batch for texts in runs or () for batch in texts.combine_chunks().to_batches()]:
+        for name, column in nested.flat_arrays(batch).items():
+            array = pc.list_flatten(column, recursive=True) if is_list(column.type) else column
+            type_, other = _time_type(array) if pa.types.is_string(array.type) else (None, "")
+            if type_ is not None and (odd is not None or not other):
+                times[name] = type_
+                if odd is not None and other:
+                    odd[name] = other
+
+    def timed(name: str, found: pa.DataType) -> pa.DataType:
+        if not _may_be_times(found):
+            return found
+        return shapes.with_leaf(found, times.get(name, pa.string()))
+
+    return pa.schema(nested.map_leaves(run.schema, timed))
+
+
+def _time_type(texts: pa.Array) -> tuple[pa.DataType | None, str]:
+    """Returns the type of times, and an odd text among them."""
+    if (type_ := inference.time_type(texts)) is not None:
+        return type_, ""
+    is_time = pc.match_substring_regex(texts, _TIME)
+    times, others = texts.filter(is_time), texts.filter(pc.invert(is_time))
+    if not len(times) or len(others) > min(NEARLY_MOST, NEARLY_SHARE * len(texts)):
+        return None, ""
+    return inference.time_type(times), others[0].as_py() if len(others) else ""
+
+
+def _may_be_times(type_: pa.DataType) -> bool:
+    leaf = shapes.leaf(type_)
+    return bool(pa.types.is_string(leaf) or pa.types.is_timestamp(leaf))
+
+
+def _check_numbers(source: Source, file: FileInfo, body: blocks.Body, table: pa.Table) -> None:
+    """Raises ``DataError`` for an integer that a float64 column refuses."""
+    if found := rounded_integer(body.data, table.combine_chunks(), source):
+        name, number = found
+        rank = shapes.depth(tables.flat_schema(table.schema, file.path).field(name).type)
+        raise DataError(
+            f"{file.path}, column '{name}': found the integer {shorten(str(number), 100)}, "
+            f"expected {whole_numbers.why_refused(number)}. "
+            f"{whole_numbers.cure(name, source.types.get(name), rank)}"
+        )
+
+
+def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataError:
+    """Returns the error for a sample without common types.
+
+    It names the first line that contradicts those before.
+    """
+    starts, ends = blocks.filled_lines(body.data)
+    low, high = 0, len(starts)
+    error: Exception = ValueError("lines that do not agree")
+    while low < high:
+        middle = (low + high + 1) // 2
+        try:
+            parser.parse_lines(body.data[: ends[middle - 1]], None, "infer")
+            low = middle
+        except bad_rows.ERRORS as earlier:
+            high, error = middle - 1, earlier
+    line = blocks.LineNumbers(source, file, body).line(int(starts[low]))
+    found = body.data[starts[low] : ends[low]].decode("utf-8", errors="backslashreplace")
+    is_other = not low and found.strip()[:1] not in ("{", "[")
+    cure = (
+        "Set 'format: csv' if it is the header of a table."
+        if is_other
+        else parser.cure_of_kinds(error)
+    )
+    return DataError(
+        f"{file.path}, line {line}: found {shorten(found.strip(), 200)}, expected a JSON object "
+        f"{'like those before' if low else 'whose fields have one kind of value'}: "
+        f"{parser.plain(error)}. {cure}"
+    )
+
+
+def _mixed_columns(known: pa.Schema, found: pa.Schema) -> dict[str, str]:
+    """Returns columns of numbers and texts, with types for both.
+
+    Args:
+      known, found: nested types of the lines of two bodies.
+    """
+    earlier = {field.name: field.type for field in nested.flatten_fields(known)}
+    mixed = {}
+    for field in nested.flatten_fields(found):
+        types = [value_type(type_) for type_ in (field.type, earlier.get(field.name)) if type_]
+        if pa.string() in types and any(_is_scalar(one) for one in types):
+            mixed[field.name] = "list<text>" if is_list(field.type) else "text"
+    return mixed
+
+
+def _is_scalar(type_: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_))
