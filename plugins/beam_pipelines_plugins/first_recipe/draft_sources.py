@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from beam_pipelines.core.errors import PipelineError, RecipeProblems
@@ -17,6 +17,7 @@ from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.sources import FORMATS, format_of, format_of_path
 from beam_pipelines.sources.files.listing import is_document
+from beam_pipelines.sources.images.folder import common_folder
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.wrapping.unions import plan_union
 from beam_pipelines.storage import files, path_patterns
@@ -75,9 +76,22 @@ class FoundTables(NamedTuple):
 
 def split_of_name(path: str) -> str:
     """Returns the split that a file's name says: ``train_data.csv``; or ``""``."""
-    words = re.findall("[a-z]+", os.path.basename(path).split(".")[0].lower())
-    found = [_SPLITS[word] for word in words if word in _SPLITS]
+    name = os.path.basename(path).split(".")[0].lower().replace("t10k", "test")  # MNIST
+    found = [_SPLITS[word] for word in re.findall("[a-z]+", name) if word in _SPLITS]
     return "submission" if "submission" in found else found[0] if found else ""
+
+
+def splits_of(paths: Sequence[str]) -> dict[str, str]:
+    """Returns the split that the name of each file, or of its folder, says; or ``""``.
+
+    All files are in the folder that they have in common, so that its name says nothing.
+    """
+    top = len(common_folder([os.path.dirname(path) for path in paths]).split("/"))
+    found = {}
+    for path in paths:
+        folders = [_SPLITS.get(name.lower(), "") for name in path.split("/")[top:-1]]
+        found[path] = split_of_name(path) or next(filter(None, reversed(folders)), "")
+    return found
 
 
 def series_of(path: str) -> str:
@@ -162,13 +176,17 @@ def grouped(
             left_out.append(LeftOut(path, "a text of lines; 'format: lines' reads it"))
         else:
             known.append((path, found))
+    labels = {label: path for path, one in known for label in format_of(one).companions(one)}
+    left_out += [LeftOut(path, f"read with {labels[path]}") for path, _ in known if path in labels]
+    known = [(path, one) for path, one in known if path not in labels]
     shapes: dict[str, set[tuple[str, ...]]] = {}
     for path, found in known:
         shapes.setdefault(os.path.dirname(path), set()).add(tuple(found.schema.names))
-    with_label = {tuple(one.schema.names) for path, one in known if split_of_name(path) == "train"}
+    split_of = splits_of([path for path, _ in known])
+    with_label = {tuple(one.schema.names) for path, one in known if split_of[path] == "train"}
     tables: dict[tuple[object, ...], list[tuple[str, SourcePlan]]] = {}
     for path, found in known:
-        columns, name = tuple(found.schema.names), split_of_name(path)
+        columns, name = tuple(found.schema.names), split_of[path]
         below = os.path.dirname(path)
         if name == "submission":
             key: object = path
@@ -212,9 +230,10 @@ def united(plans: Sequence[SourcePlan]) -> tuple[list[SourcePlan], list[LeftOut]
     """
     series: dict[tuple[str, str], list[SourcePlan]] = {}
     is_one = len({frozenset(map(str.casefold, plan.schema.names)) for plan in plans}) == 1
+    split_of = splits_of([file.path for plan in plans for file in plan.files])
     for plan in plans:
         path = plan.files[0].path if format_of(plan).has_files else ""
-        is_alone = not path or split_of_name(path)
+        is_alone = not path or split_of[path]
         key = plan.source.name if is_alone else "" if is_one else series_of(path)
         series.setdefault((plan.format, key), []).append(plan)
     found: list[SourcePlan] = []
@@ -271,7 +290,8 @@ def choose_base(
     """
     left_out: list[LeftOut] = []
     label: Candidate | None = None
-    names = {plan.source.name: _split_of(plan) for plan in plans}
+    split_of = splits_of([file.path for plan in plans for file in plan.files])
+    names = {plan.source.name: _split_of(plan, split_of) for plan in plans}
     chosen = [plan for plan in plans if names[plan.source.name] not in ("test", "submission")]
     if not chosen:
         return FoundTables(tuple(plans))
@@ -293,7 +313,7 @@ def choose_base(
                 )
             )
     if len(chosen) == 1:
-        return FoundTables(tuple(chosen), label, _splits(chosen[0]), tuple(left_out))
+        return FoundTables(tuple(chosen), label, _splits(chosen[0], split_of), tuple(left_out))
     sides = [sample(plan) for plan in chosen]
     scores = []
     for number, (plan, side) in enumerate(zip(chosen, sides, strict=True)):
@@ -324,7 +344,8 @@ def choose_base(
     if label is not None and label.name not in base.schema.names:
         label = None
     other_base = "" if other is None else chosen[other].source.name
-    return FoundTables((base, *rest), label, _splits(base), tuple(left_out), note, other_base)
+    splits = _splits(base, split_of)
+    return FoundTables((base, *rest), label, splits, tuple(left_out), note, other_base)
 
 
 def best_of(
@@ -347,12 +368,12 @@ def best_of(
     return best, near[0] if near else None
 
 
-def _split_of(plan: SourcePlan) -> str:
+def _split_of(plan: SourcePlan, split_of: Mapping[str, str]) -> str:
     """Returns the split of a source by the names of its files.
 
     Several are none.
     """
-    names = {split_of_name(file.path) for file in plan.files}
+    names = {split_of[file.path] for file in plan.files}
     if "train" in names:
         return "train"
     return names.pop() if len(names) == 1 else ""
@@ -370,13 +391,16 @@ def _lacking(train: SourcePlan, test: SourcePlan, forms: Sequence[SourcePlan]) -
     return Candidate(found[0], f"the column that {place} lacks{also}", is_certain=True)
 
 
-def _splits(plan: SourcePlan) -> tuple[tuple[str, str], ...]:
+def _splits(plan: SourcePlan, split_of: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Returns split -> pattern, if a source's files are splits."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {"train": []}
     for file in plan.files:
-        found.setdefault(split_of_name(file.path), []).append(os.path.basename(file.path))
-    if "" in found or len(found) < 2 or "train" not in found:
+        found.setdefault(split_of[file.path], []).append(file.path)
+    if "" in found or len(found) < 2 or not found["train"]:
         return ()
-    if any(len(names) > 1 for names in found.values()):
-        return ()
-    return tuple((split, f"*{names[0]}") for split, names in found.items())
+    shared = {split: common_folder([*map(os.path.dirname, own)]) for split, own in found.items()}
+    patterns = {split: f"*{os.path.normpath(folder)}/*" for split, folder in shared.items()}
+    if all(len(own) == 1 for own in found.values()):
+        names = {split: f"*{os.path.basename(path)}" for split, [path] in found.items()}
+        patterns = names if len({*names.values()}) == len(names) else patterns
+    return tuple(patterns.items()) if len({*patterns.values()}) == len(found) else ()

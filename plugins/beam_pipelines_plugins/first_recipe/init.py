@@ -44,7 +44,7 @@ from beam_pipelines_plugins.first_recipe.draft_sources import (
     grouped,
     pattern_of,
     series_of,
-    split_of_name,
+    splits_of,
     united,
 )
 from beam_pipelines_plugins.first_recipe.image_draft import draft_of_images
@@ -259,7 +259,7 @@ def _tables_in(folder: str, name: Names) -> tuple[list[str | tuple[str, ...]], l
     if len(groups) == 1 and len(groups[0][0]) == len(paths):
         own = groups[0][0]
         others = [one for one in left_out if format_of_path(one.path) or one.reason == "empty"]
-        names = {split_of_name(path) for path in own}
+        names = {*splits_of(own).values()}
         if not others and len(own) > 1 and (len(names) == 1 or "train" not in names):
             return [folder], left_out
     shown = [one.path for one in (*left_out, *unread) if one.reason != "hidden"]

@@ -11,7 +11,7 @@ from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile, Ro
 # A column without a name that says it scores no more than the second number.
 _POSSIBLE, _MENTIONED = 30, 75
 _MOST_CLASSES = 20
-_NAMED = re.compile(r"^(?:label|labels|target|class|y|outcome|response)$", re.IGNORECASE)
+_NAMED = re.compile(r"(?:^|/)(?:label|labels|target|class|y|outcome|response)$", re.IGNORECASE)
 _OUTCOME = re.compile(
     r"(?:^|[^a-z])(?:churn(?:ed)?|delay|click(?:ed)?|convert(?:ed)?|conversion|fraud|fraudulent|"
     r"default(?:ed)?|survived|survival|returned|bought|purchased?|late|cancell?ed|won|winner|spam|"

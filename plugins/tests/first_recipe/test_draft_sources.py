@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import pathlib
 import re
+import struct
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +22,7 @@ from beam_pipelines_plugins.first_recipe.draft_sources import (
     pattern_of,
     series_of,
     split_of_name,
+    splits_of,
 )
 from beam_pipelines_plugins.first_recipe.recipe_text import with_encodings
 
@@ -265,6 +268,50 @@ def test_splits_in_names() -> None:
     """Words of a name say the split; parts of words do not."""
     names = ["train_data.csv", "X_test.csv", "valid.csv", "latest.csv", "test_submission.csv"]
     assert [*map(split_of_name, names)] == ["train", "test", "eval", "", "submission"]
+    paths = ["test/train/a.csv", "test/Val/x/a.csv", "test/test/train_a.csv", "test/a.csv"]
+    assert [*splits_of(paths).values()] == ["train", "eval", "train", ""]
+
+
+def idx(*dims: int) -> bytes:
+    """Returns an IDX file of small numbers."""
+    header = struct.pack(f">BBBB{len(dims)}I", 0, 0, 8, len(dims), *dims)
+    return header + bytes(place % 10 for place in range(math.prod(dims)))
+
+
+@pytest.mark.parametrize(
+    ("contents", "splits"),
+    [
+        (
+            {f"{split}/part.csv": TRAIN.encode() for split in ("test", "train", "val")},
+            {"train": 120, "test": 120, "eval": 120},
+        ),
+        (
+            {f"{split}/{part}.csv": TRAIN.encode() for split in ("train", "val") for part in "ab"},
+            {"train": 240, "eval": 240},
+        ),
+        (
+            {
+                "t10k-images-idx3-ubyte": idx(30, 3, 2),
+                "t10k-labels-idx1-ubyte": idx(30),
+                "train-images-idx3-ubyte.gz": gzip.compress(idx(60, 3, 2)),
+                "train-labels-idx1-ubyte.gz": gzip.compress(idx(60)),
+            },
+            {"train": 60, "test": 30},
+        ),
+    ],
+    ids=["files", "folders", "mnist"],
+)
+def test_folders_and_files_of_splits(contents, splits, tmp_path, monkeypatch):
+    """They are one source, and its splits."""
+    for path, data in contents.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "."]) == 0
+    made = bp.plan("recipe.yaml").recipe
+    assert (len(made.sources), made.label) in ((1, "y"), (1, "image/class/label"))
+    assert run(["convert", "recipe.yaml", "-o", "out", "-q"]) == 0
+    assert list(bp.open("out").splits.items()) == list(splits.items())
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,7 @@ def test_labels_of_a_table_are_in_the_examples(tmp_path: Path) -> None:
 def test_folders_within_class_folders(tmp_path: Path) -> None:
     """The error's remedies work: inner folders are classes, or none is."""
     write_images(tmp_path / "pics", [f"{split}/{name}/1.png" for split in "ab" for name in BREEDS])
-    with pytest.raises(RecipeProblems, match=r"pattern: '.*/\*/\*/\*'.*'columns: \[.*\]'"):
+    with pytest.raises(RecipeProblems, match=r"/\*/\*/\*\.png.*columns: \["):
         make_plan(recipes.load(str(tmp_path / "pics")))
     inner = make_plan(recipes.load(f"{tmp_path}/pics/*/*/*"))
     assert inner.base.labels == {"image/class/label": ("lab", "pug")}
