@@ -8,15 +8,14 @@ import pyarrow as pa
 from beam_pipelines.core.arrow.columns import parse_type
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
-from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, payloads
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
-from beam_pipelines.sources.format import Contents, combine
+from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
-from beam_pipelines.sources.text.format import TextFormat
+from beam_pipelines.sources.text.format import TextFormat, settled
 from beam_pipelines.sources.text.quotes import NEWLINE, RETURN, Positions
 
 COLUMN = "line"
@@ -47,24 +46,21 @@ class PlainLines(TextFormat):
         """Reads whole lines; see ``TextFormat``."""
         blocks.check_lines(plan.source, file, body)
         lines, starts = split_lines(body.data)
-        numbers = blocks.LineNumbers(plan.source, file, body)
-        good: list[pa.RecordBatch] = []
-        rejected: list[Rejected] = []
-        for found in bad_rows.sift(
+        reason = (
+            "found bytes that are not UTF-8, expected text. Mend the line, or declare "
+            f"'types: {{{COLUMN}: bytes}}'."
+        )
+        ends = np.append(starts[1:], len(body.data))
+        sifted = bad_rows.sift(
             lambda start, end: payloads.convert(lines[start:end], plan), 0, len(lines)
-        ):
-            if isinstance(found, BadRow):
-                where = f"line {numbers.line(int(starts[found.number]))}"
-                shown = shorten(lines[found.number].as_py().decode(errors="backslashreplace"))
-                reason = (
-                    "found bytes that are not UTF-8, expected text. Mend the line, or declare "
-                    f"'types: {{{COLUMN}: bytes}}'."
-                )
-                bad = Rejected(plan.source.name, file.path, where, COLUMN, reason, shown)
-                bad_rows.reject_or_raise(bad, rejected, reject)
-            else:
-                good.append(found)
-        return combine(good, plan.schema), tuple(rejected)
+        )
+        found = (
+            (int(starts[one.number]), int(ends[one.number]), COLUMN, reason)
+            if isinstance(one, BadRow)
+            else one
+            for one in sifted
+        )
+        return settled(plan, file, body, found, reject)
 
     def records(
         self, plan: SourcePlan, file: FileInfo, body: blocks.Body

@@ -20,13 +20,12 @@ from beam_pipelines.sources.csv.infer import infer
 from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
 from beam_pipelines.sources.csv.preamble import cut_preamble
-from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.files.compression import compression_of, read_head
-from beam_pipelines.sources.format import Contents, combine, problem
-from beam_pipelines.sources.libsvm.recognise import HEAD_BYTES, sparse_format
+from beam_pipelines.sources.format import Contents, problem
+from beam_pipelines.sources.libsvm.lines import HEAD_BYTES, sparse_format
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks, quotes
-from beam_pipelines.sources.text.format import TextFormat
+from beam_pipelines.sources.text.format import TextFormat, settled
 from beam_pipelines.sources.text.other_content import check_is_no_json, check_is_text
 from beam_pipelines.storage import files
 
@@ -207,21 +206,7 @@ def _read_body(
             "another one before the end of the file. Close it, or set 'quote' of the source."
         )
     blocks.check_lines(plan.source, file, body, toggles)
-    good: list[pa.RecordBatch] = []
-    rejected: list[Rejected] = []
-    for found in parser.sift(body.data, toggles):
-        if isinstance(found, pa.RecordBatch):
-            good.append(found)
-            continue
-        start, end, column, reason = found
-        record = shorten(
-            body.data[start:end].decode("utf-8", errors="backslashreplace").rstrip("\r\n")
-        )
-        bad = Rejected(
-            plan.source.name, file.path, f"line {lines.line(start)}", column, reason, record
-        )
-        bad_rows.reject_or_raise(bad, rejected, reject)
-    return combine(good, plan.schema), tuple(rejected)
+    return settled(plan, file, body, parser.sift(body.data, toggles), reject)
 
 
 def _check_content(source: Source, file: FileInfo) -> None:

@@ -26,6 +26,7 @@ from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK, joined
 from beam_pipelines.sources.text.cells import cell_parser
+from beam_pipelines.sources.text.format import BadRecord
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
 
 # With 40,000 cells more than expected, pyarrow 18, which TFX allows, corrupted its memory; pyarrow
@@ -37,9 +38,6 @@ _PIECE_BYTES = (1 << 16, 1 << 12)
 # Float64 has all integers with fewer digits.
 _LONG = 16
 _NUL = "\udc00"
-
-# A bad record: where it begins and ends, its column and error.
-BadRecord = tuple[int, int, str, str]
 
 
 @dataclasses.dataclass(frozen=True)

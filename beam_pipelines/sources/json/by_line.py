@@ -26,6 +26,7 @@ from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.cells import cell_parser
+from beam_pipelines.sources.text.format import BadRecord
 
 # Lines of so many bytes are tried by pyarrow, then read by Python.
 _PIECE_BYTES = 1 << 16
@@ -36,9 +37,6 @@ _UNKNOWN = (
     "found a field that was not seen at planning, expected only known ones. Set 'infer: full' of "
     "the source to look at every line first, or name the columns to read with 'columns'."
 )
-
-# A bad line: where it begins, the line, its column and error.
-BadLine = tuple[int, bytes, tuple[str, str]]
 
 
 class _Number(str):
@@ -68,7 +66,7 @@ class _LineError(ValueError):
 
 def sift(
     data: bytes, plan: SourcePlan, read_lines: Callable[[bytes, SourcePlan], pa.RecordBatch]
-) -> Iterator[pa.RecordBatch | BadLine]:
+) -> Iterator[pa.RecordBatch | BadRecord]:
     """Yields batches of good lines, and the bad ones, both in order.
 
     Some lines at a time are tried again, so that Python reads little more than what is unusual.
@@ -91,7 +89,8 @@ def sift(
         lines = [data[start:end].strip(_BLANKS) for start, end in spans]
         wrong, batch = parser.parse(lines)
         for number in sorted(wrong):
-            yield int(starts[first + number]), lines[number], wrong[number]
+            start = data.index(lines[number], starts[first + number])
+            yield start, start + len(lines[number]), *wrong[number]
         if batch.num_rows:
             yield batch
 

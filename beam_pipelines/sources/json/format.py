@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 from beam_pipelines.core.arrow.columns import is_list, only_chunk
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables, whole_numbers
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_values import ColumnError
 from beam_pipelines.sources.files.compression import compression_of, read_head
-from beam_pipelines.sources.format import Contents, combine
+from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.json.by_line import sift
 from beam_pipelines.sources.json.depth import check_depth
 from beam_pipelines.sources.json.infer import types_of
@@ -32,7 +31,7 @@ from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.documents import DOCUMENTS, is_document
 from beam_pipelines.sources.text.encodings import start_of_text
-from beam_pipelines.sources.text.format import TextFormat
+from beam_pipelines.sources.text.format import TextFormat, settled
 from beam_pipelines.sources.text.other_content import check_is_text
 
 # Bytes of a document that show what it is.
@@ -89,20 +88,7 @@ class JsonLines(TextFormat):
             # With the plan's types the parser goes no deeper than they do; the search for bad rows
             # does.
             check_depth(plan.source, file, body)
-        lines = blocks.LineNumbers(plan.source, file, body)
-        good: list[pa.RecordBatch] = []
-        rejected: list[Rejected] = []
-        for found in sift(body.data, plan, _read_lines):
-            if isinstance(found, pa.RecordBatch):
-                good.append(found)
-                continue
-            start, line, (column, reason) = found
-            shown = shorten(line.decode("utf-8", errors="backslashreplace"))
-            bad = Rejected(
-                plan.source.name, file.path, f"line {lines.line(start)}", column, reason, shown
-            )
-            bad_rows.reject_or_raise(bad, rejected, reject)
-        return combine(good, plan.schema), tuple(rejected)
+        return settled(plan, file, body, sift(body.data, plan, _read_lines), reject)
 
 
 def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:

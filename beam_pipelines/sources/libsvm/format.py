@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
+import re
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow import columns
-from beam_pipelines.core.arrow.sparse_columns import SparseColumns
+from beam_pipelines.core.arrow.sparse_columns import MOST_INDEX, SparseColumns
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_flag, read_integer, read_name
-from beam_pipelines.sources import inference
+from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.faults.bad_rows import BadRow
-from beam_pipelines.sources.format import Contents, combine, problem
-from beam_pipelines.sources.libsvm.explain import explain_line
+from beam_pipelines.sources.format import Contents, problem
 from beam_pipelines.sources.libsvm.lines import (
     INTEGER,
     LABEL,
     NUMBER,
     QID,
-    BadLinesError,
+    Expected,
     LibsvmLayout,
     parse_lines,
     tokenise,
@@ -34,9 +36,17 @@ from beam_pipelines.sources.libsvm.lines import (
 from beam_pipelines.sources.options import EncodedOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
-from beam_pipelines.sources.text.cells import Flags
-from beam_pipelines.sources.text.format import TextFormat, digits_type
+from beam_pipelines.sources.text.format import BadRecord, TextFormat, digits_type, settled
 from beam_pipelines.sources.text.quotes import Positions
+
+# Patterns for a whole token.
+_IS_INTEGER, _IS_INDEX, _IS_NUMBER = map(re.compile, (INTEGER, r"^-?[0-9]+$", NUMBER))
+_MOST = (1 << 63) - 1
+_MOST_DIGITS = 4_000
+# Lines of so many bytes are tried by the fast parser, then looked at.
+_PIECE_BYTES = 1 << 16
+# The smallest number that rounds to no finite float32: half a step beyond the largest.
+_INFINITE = float.fromhex("0x1.ffffffp+127")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,23 +170,9 @@ class SparseLines(TextFormat):
             return parse_lines(body.data, layout).select(names), ()
         except bad_rows.ERRORS:
             pass
-        lines = blocks.LineNumbers(plan.source, file, body)
-        tokens = tokenise(body.data)
-        starts, ends = tokens.row_starts, tokens.row_ends
-        batches, bad = _sift(body.data, starts, ends, layout)
-        rejected: list[Rejected] = []
-        for start, end in zip(starts[bad].tolist(), ends[bad].tolist(), strict=True):
-            line = body.data[start:end]
-            shown = shorten(line.decode("utf-8", errors="backslashreplace").strip())
-            row = Rejected(
-                plan.source.name,
-                file.path,
-                f"line {lines.line(start)}",
-                *explain_line(line, layout),
-                shown,
-            )
-            bad_rows.reject_or_raise(row, rejected, reject)
-        return combine([batch.select(names) for batch in batches], plan.schema), tuple(rejected)
+        found = _sift(body.data, layout)
+        chosen = (one.select(names) if isinstance(one, pa.RecordBatch) else one for one in found)
+        return settled(plan, file, body, chosen, reject)
 
     def records(
         self, plan: SourcePlan, file: FileInfo, body: blocks.Body
@@ -217,29 +213,169 @@ def _can_be(name: str, declared: str, known: pa.DataType) -> bool:
     )
 
 
-def _sift(
-    data: bytes, starts: Positions, ends: Positions, layout: LibsvmLayout
-) -> tuple[list[pa.RecordBatch], Flags]:
-    """Returns batches of the good lines, and flags of the bad ones.
+def _sift(data: bytes, layout: LibsvmLayout) -> Iterator[pa.RecordBatch | BadRecord]:
+    """Yields batches of good lines, and bad lines in order.
 
-    Bad lines of one kind are found at a time.
+    Pieces that the fast parser refuses are looked at line by line.
     """
-    bad = np.zeros(len(starts), np.bool_)
-    ends = np.minimum(ends + 1, len(data))
-    while True:
-        left = np.flatnonzero(~bad)
-        lines = blocks.joined(data, starts[left], ends[left])
+    tokens = tokenise(data)
+    starts, ends = tokens.row_starts, np.minimum(tokens.row_ends + 1, len(data))
+    edges = np.searchsorted(ends, np.arange(_PIECE_BYTES, len(data), _PIECE_BYTES))
+    for first, last in itertools.pairwise(sorted({0, *edges.tolist(), len(starts)})):
+        spans = list(zip(starts[first:last].tolist(), ends[first:last].tolist(), strict=True))
         try:
-            return [parse_lines(lines, layout)], bad
-        except BadLinesError as error:
-            bad[left[error.rows]] = True
+            yield parse_lines(data[spans[0][0] : spans[-1][1]], layout)
         except bad_rows.ERRORS:
-            break
-    edges = np.concatenate([np.zeros(1, np.int64), np.cumsum((ends - starts)[left])])
-    found = list(
-        bad_rows.sift(
-            lambda start, end: parse_lines(lines[edges[start] : edges[end]], layout), 0, len(left)
-        )
+            wrong = {}
+            for start, end in spans:
+                if why := _explain_line(data[start:end], layout):
+                    wrong[start, end] = why
+            yield from (span + why for span, why in wrong.items())
+            good = [data[start:end] for start, end in spans if (start, end) not in wrong]
+            if good:
+                yield parse_lines(b"".join(good), layout)
+
+
+def _explain_line(line: bytes, layout: LibsvmLayout) -> tuple[str, str] | None:
+    """Returns the column and the error of a bad line.
+
+    A good line has none: this defines which lines are good.
+    """
+    label, *tokens = (
+        token.decode("utf-8", "backslashreplace") for token in re.split(rb"[ \t]+", _plain(line))
     )
-    bad[left[[row.number for row in found if isinstance(row, BadRow)]]] = True
-    return [batch for batch in found if isinstance(batch, pa.RecordBatch)], bad
+    wrong = _explain_label(label, layout)
+    if wrong:
+        return LABEL, wrong
+    if tokens and tokens[0].startswith("qid:"):
+        query = tokens.pop(0)[len("qid:") :]
+        if not layout.has_qid:
+            cure = f"Declare 'types: {{{QID}: int64}}', or set 'infer: full' of the source."
+            return QID, f"found 'qid:{query}', expected none: no row of the sample has one. {cure}"
+        if not _is_integer(query, _IS_INTEGER):
+            return QID, _wrong(query, "an integer from -2^63 to 2^63-1")
+    before: tuple[int, ...] = ()
+    known: set[tuple[int, ...]] = set()
+    expected = tuple(zip(layout.keys, layout.bounds, strict=True))
+    for token in tokens:
+        keys, column, wrong = _explain_feature(token, expected, layout)
+        if wrong:
+            return column, wrong
+        if keys in known or (layout.is_sorted and keys <= before):
+            return layout.keys[-1], _explain_order(token, keys in known, layout)
+        known.add(keys)
+        before = keys
+    return None
+
+
+def _plain(line: bytes) -> bytes:
+    return line.split(b"#", 1)[0].strip(b" \t\r\n")
+
+
+def _explain_label(label: str, layout: LibsvmLayout) -> str:
+    type_ = layout.label
+    if ":" in label:
+        return f"found '{label}' in its place, expected a label before the features. Mend the line."
+    if "," in label:
+        return (
+            f"found '{shorten(label, 100)}', expected one label: rows with several are "
+            "not read. Write them as JSON Lines with a list of labels, or keep one."
+        )
+    if not _is_label(label, type_):
+        is_number = pa.types.is_integer(type_) and _IS_NUMBER.match(label)
+        cure = f"Declare 'types: {{{LABEL}: float32}}'." if is_number else "Mend the line."
+        return bad_rows.wrong_value(label, type_, cure)
+    if layout.is_label_exact and type_ == pa.float64():
+        expected = whole_numbers.why_text_refused(label)
+        cure = f"Declare 'types: {{{LABEL}: float64}}' to round it."
+        return bad_rows.wrong_value(label, expected, cure) if expected else ""
+    return ""
+
+
+def _is_label(label: str, type_: pa.DataType) -> bool:
+    if pa.types.is_integer(type_):
+        low, high = bad_rows.integer_range(type_)
+        return _is_integer(label, _IS_INTEGER) and low <= int(label) <= high
+    return bool(_IS_NUMBER.match(label)) and _is_finite(label, type_ == pa.float32())
+
+
+def _is_finite(text: str, is_single: bool) -> bool:
+    """Whether the nearest float64, or float32, of a number is finite."""
+    number = abs(float(text))
+    if is_single and number == _INFINITE:  # rounded twice it may be another one
+        number = abs(pa.scalar(text.lstrip("+")).cast(pa.float32()).as_py())
+    return number < (_INFINITE if is_single else math.inf)
+
+
+def _explain_feature(
+    token: str, expected: Expected, layout: LibsvmLayout
+) -> tuple[tuple[int, ...], str, str]:
+    """Returns a token's keys, its bad column and the error, if any."""
+    form = "field:index:value" if layout.has_fields else "index:value"
+    *texts, value = token.split(":")
+    if len(texts) != len(expected):
+        return (
+            (),
+            "",
+            (
+                f"found '{shorten(token, 100)}', expected {form}. Mend the line, or set "
+                "another "
+                "'format'."
+            ),
+        )
+    keys: list[int] = []
+    for text, (column, (low, high)) in zip(texts, expected, strict=True):
+        if not _IS_INDEX.match(text):
+            return (), column, _wrong(token, f"{form} with whole numbers before the value")
+        # Python refuses to parse thousands of digits.
+        key = int(text[:_MOST_DIGITS])
+        if not low <= key <= high or len(text) > _MOST_DIGITS:
+            return (), column, _explain_range(token, key, (low, high), column == layout.keys[-1])
+        keys.append(key)
+    if not _IS_NUMBER.match(value) or not _is_finite(value, is_single=True):
+        return (
+            (),
+            layout.value,
+            _wrong(token, f"{form} with a finite number (of 32 bits) as its value"),
+        )
+    return tuple(keys), "", ""
+
+
+def _explain_range(token: str, found: int, bounds: tuple[int, int], is_index: bool) -> str:
+    low, high = bounds
+    is_declared = high < MOST_INDEX
+    expected = f"from {low} to {high}" if is_declared or found > high else f"at least {low}"
+    word, option = ("an index", "size") if is_index else ("a field", "fields")
+    cure = f"Set 'libsvm: {{{option}: …}}' of the source, or mend the line."
+    if found == 0 and low == 1:
+        cure = "Set 'libsvm: {base: 0}' of the source if its indices begin at 0."
+    elif found < low:
+        cure = "Mend the line."
+    elif not is_declared:
+        cure = "A tf.SparseTensor has no larger ones. Mend the line."
+    return f"found '{shorten(token, 100)}', expected {word} {expected}. {cure}"
+
+
+def _explain_order(token: str, is_repeated: bool, layout: LibsvmLayout) -> str:
+    order = "fields, and indices within a field," if layout.has_fields else "indices"
+    problem = "which is there already" if is_repeated else "behind a larger one"
+    cure = (
+        "Remove one of the two."
+        if is_repeated
+        else "Sort the line, or set 'libsvm: {sort: true}' of the source."
+    )
+    ascending = "in ascending order, " if layout.is_sorted else ""
+    return (
+        f"found '{shorten(token, 100)}', {problem}, expected {order} {ascending}each once. {cure}"
+    )
+
+
+def _is_integer(text: str, pattern: re.Pattern[str]) -> bool:
+    # Python refuses to parse thousands of digits.
+    return (
+        bool(pattern.match(text)) and len(text) <= _MOST_DIGITS and -_MOST - 1 <= int(text) <= _MOST
+    )
+
+
+def _wrong(found: str, expected: str) -> str:
+    return f"found '{shorten(found, 100)}', expected {expected}. Mend the line."

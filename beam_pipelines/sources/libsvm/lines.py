@@ -8,7 +8,8 @@ the tokens. Once labels are cut out and blanks turned into line ends, the rest i
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +20,19 @@ import pyarrow.csv as pa_csv
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.arrow.sparse_columns import MOST_INDEX
 from beam_pipelines.sources import whole_numbers
-from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.text.cells import parsed
 
 LABEL, QID = "label", "qid"
 INTEGER = r"^[+-]?[0-9]+$"
 NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
-_NEWLINE, _RETURN, _BLANK, _HASH, _COLON = b"\n\r #:"
+_NEWLINE, _RETURN, _BLANK, _HASH = b"\n\r #"
+_PLAIN = rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_LINE = re.compile(
+    rb"%b(?:[ \t]+qid:[0-9]+)?([ \t]+[0-9]+(?::[0-9]+)?:%b)+[ \t]*(?:#.*)?" % (_PLAIN, _PLAIN)
+)
+# Bytes to look at, and lines of comments that may come first.
+HEAD_BYTES = 1 << 16
+_MOST_COMMENTS = 1_000
 _TO_LINES = bytes.maketrans(b" \t\r", b"\n\n\n")
 
 Integers = npt.NDArray[np.int64]
@@ -182,8 +188,7 @@ def parse_lines(data: bytes, layout: LibsvmLayout) -> pa.RecordBatch:
         field.
 
     Raises:
-      BadLinesError: rows that do not fit the layout.
-      ValueError: the same, of unknown rows.
+      ValueError: rows that do not fit the layout.
     """
     tokens = tokenise(data)
     lines = np.frombuffer(tokens.lines, np.uint8).copy()
@@ -193,30 +198,18 @@ def parse_lines(data: bytes, layout: LibsvmLayout) -> pa.RecordBatch:
     counts = tokens.number - 1
     rows = tokens.queries()
     if len(rows) and not layout.has_qid:
-        raise BadLinesError(rows)
+        raise ValueError("a query in a source without")
     if len(rows):
         counts[rows] -= 1
         lines[tokens.texts(tokens.first[rows] + 1)[1]] = _NEWLINE
     if layout.has_qid:
         numbers.append(_queries(tokens, rows))
-    features = _features(lines, tokens, counts, layout)
+    features = _features(lines, counts, layout)
     arrays = [*numbers, *_lists(features, counts, layout)]
     fields = [
         pa.field(name, array.type) for name, array in zip(layout.schema.names, arrays, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-class BadLinesError(ValueError):
-    """All rows for which one check fails; others may be bad, too.
-
-    Attributes:
-      rows: their numbers among those parsed, ascending.
-    """
-
-    def __init__(self, rows: Integers) -> None:
-        super().__init__(f"bad in row {rows[0]}")
-        self.rows = rows
 
 
 def _labels(texts: pa.Array, layout: LibsvmLayout) -> pa.Array:
@@ -237,18 +230,13 @@ def _numbers(texts: pa.Array, pattern: str, type_: pa.DataType) -> pa.Array:
     """Casts texts of a pattern to a type and its column type."""
     _check(pc.match_substring_regex(texts, pattern))
     plain = pc.utf8_ltrim(texts.cast(pa.string()), characters="+")
-    try:
-        return columns.normalise(plain.cast(type_))
-    except bad_rows.ERRORS:
-        _check(pa.array(~parsed(plain, type_)[1]))
-        raise
+    return columns.normalise(plain.cast(type_))
 
 
-def _check(fine: pa.Array) -> None:
-    if not pc.all(fine, min_count=0).as_py():
-        raise BadLinesError(
-            np.flatnonzero(~pc.fill_null(fine, True).to_numpy(zero_copy_only=False))
-        )
+def _check(fine: Any) -> None:
+    """Raises ``ValueError`` unless all rows pass."""
+    if not pc.all(pa.array(fine), min_count=0).as_py():
+        raise ValueError("bad rows")
 
 
 def _queries(tokens: Tokens, rows: Integers) -> pa.Array:
@@ -260,23 +248,15 @@ def _queries(tokens: Tokens, rows: Integers) -> pa.Array:
     return _numbers(values, INTEGER, pa.int64())
 
 
-def _features(
-    lines: npt.NDArray[np.uint8], tokens: Tokens, counts: Integers, layout: LibsvmLayout
-) -> pa.Table:
+def _features(lines: npt.NDArray[np.uint8], counts: Integers, layout: LibsvmLayout) -> pa.Table:
     """Parses the tokens that are left in ``lines``, one a row."""
     types = {name: pa.int64() for name in layout.keys} | {layout.value: pa.float32()}
     number = int(counts.sum())
     if not number:
         return pa.schema(list(types.items())).empty_table()
-    strange = np.flatnonzero((lines | 0x20) == ord("x"))  # Arrow would read 0x1F as a number
-    if len(strange):
-        of_tokens = np.searchsorted(tokens.starts, strange, "right") - 1
-        raise BadLinesError(np.unique(np.searchsorted(tokens.first, of_tokens, "right") - 1))
-    try:
-        table = _parse_features(lines, types)
-    except pa.ArrowInvalid:
-        _check_features(lines, counts, types)
-        raise
+    if ((lines | 0x20) == ord("x")).any():  # Arrow would read 0x1F as a number
+        raise ValueError("a letter")
+    table = _parse_features(lines, types)
     if table.num_rows != number:
         raise ValueError(f"found {number} features, read {table.num_rows}")
     return table.combine_chunks()
@@ -291,31 +271,6 @@ def _parse_features(lines: npt.NDArray[np.uint8], types: dict[str, pa.DataType])
     )
 
 
-def _check_features(
-    lines: npt.NDArray[np.uint8], counts: Integers, types: dict[str, pa.DataType]
-) -> None:
-    """Raises ``BadLinesError`` for features with wrong parts.
-
-    Parts are too few, too many, or not numbers of the key or value.
-    """
-    filled = lines != _NEWLINE
-    starts = np.flatnonzero(filled & ~np.concatenate([np.zeros(1, np.bool_), filled[:-1]]))
-    wrong = np.add.reduceat(lines == _COLON, starts, dtype=np.int64) != len(types) - 1
-    if not wrong.any():
-        table = _parse_features(lines, dict.fromkeys(types, pa.binary())).combine_chunks()
-        for column, type_ in zip(table.columns, types.values(), strict=True):
-            wrong |= parsed(columns.only_chunk(column), type_)[1]
-    _raise_features(wrong, counts)
-
-
-def _raise_features(wrong: npt.NDArray[np.bool_], counts: Integers) -> None:
-    """Raises ``BadLinesError`` of the rows with wrong features, if there are any."""
-    if wrong.any():
-        raise BadLinesError(
-            np.unique(np.searchsorted(np.cumsum(counts), np.flatnonzero(wrong), "right"))
-        )
-
-
 def _lists(features: pa.Table, counts: Integers, layout: LibsvmLayout) -> list[pa.Array]:
     """Checks features, and returns their keys and values as lists."""
     keys = [columns.only_chunk(features.column(name)).to_numpy() for name in layout.keys]
@@ -328,7 +283,7 @@ def _lists(features: pa.Table, counts: Integers, layout: LibsvmLayout) -> list[p
     for key, (low, high) in zip(keys, layout.bounds, strict=True):
         wrong |= (key < low) | (key > high)
     wrong[1:] |= ~_ascends(keys) & ~_begins_row(offsets)[1:]
-    _raise_features(wrong, counts)
+    _check(~wrong)
     keys[-1] = keys[-1] - layout.base
     offsets_array = pa.array(offsets, pa.int32())
     return [
@@ -351,3 +306,23 @@ def _begins_row(offsets: Integers) -> npt.NDArray[np.bool_]:
     begins = np.zeros(offsets[-1] + 1, np.bool_)
     begins[offsets] = True
     return begins[:-1]
+
+
+def sparse_format(head: bytes) -> tuple[str, str]:
+    """Returns the format of the first line of data, and that line.
+
+    Args:
+      head: the first ``HEAD_BYTES`` of a text file, or all of it.
+
+    Returns:
+      ``libsvm`` (which libfm looks like) or ``libffm``; empty for other text.
+    """
+    if len(head) == HEAD_BYTES:  # perhaps within a token
+        head = head[: max(head.rfind(b" "), head.rfind(b"\t"), head.rfind(b"\n"), 0)]
+    for line in map(bytes.strip, head.splitlines()[:_MOST_COMMENTS]):
+        if line and not line.startswith(b"#"):
+            match = _LINE.fullmatch(line)
+            if not match:
+                break
+            return ("libffm" if match[1].count(b":") == 2 else "libsvm"), line.decode()
+    return "", ""

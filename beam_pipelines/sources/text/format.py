@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,12 +13,14 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.files.compression import no_zlib
 from beam_pipelines.sources.format import (
     Format,
     Position,
     QuoteStates,
     Rows,
+    combine,
     cut_rows,
     row_numbers,
 )
@@ -36,6 +38,38 @@ def digits_type(declared: pa.DataType) -> pa.DataType:
     if pa.types.is_list(declared):
         return pa.list_(digits_type(declared.value_type))
     return pa.float32() if pa.types.is_float16(declared) else declared
+
+
+# A bad record: where it begins and ends, its column and error.
+BadRecord = tuple[int, int, str, str]
+
+
+def settled(
+    plan: SourcePlan,
+    file: FileInfo,
+    body: blocks.Body,
+    found: Iterable[pa.RecordBatch | BadRecord],
+    reject: bool,
+) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+    """Returns good rows and bad ones, as ``TextFormat.read_body`` does.
+
+    Args:
+      plan, file, body, reject: as there.
+      found: the rows in order, bad records between batches.
+    """
+    lines = blocks.LineNumbers(plan.source, file, body)
+    good: list[pa.RecordBatch] = []
+    rejected: list[Rejected] = []
+    for one in found:
+        if isinstance(one, pa.RecordBatch):
+            good.append(one)
+            continue
+        start, end, column, reason = one
+        record = body.data[start:end].decode("utf-8", errors="backslashreplace").rstrip("\r\n")
+        place = f"line {lines.line(start)}"
+        bad = Rejected(plan.source.name, file.path, place, column, reason, shorten(record))
+        bad_rows.reject_or_raise(bad, rejected, reject)
+    return combine(good, plan.schema), tuple(rejected)
 
 
 class TextFormat(Format):
