@@ -49,7 +49,6 @@ LONG_SIGNATURES = {
     "beam_pipelines/opening/dataset.py:batches": 16,
     "beam_pipelines/pipeline/api.py:transform": 15,
     "beam_pipelines/pipeline/first_pass_result.py:make_result": 9,
-    "beam_pipelines/sources/csv/native.py:parse": 9,
 }
 LARGE_CLASSES = {
     "beam_pipelines/analysis/report/features.py:FeatureRow": 13,

@@ -25,7 +25,6 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
-from beam_pipelines.sources.csv import native
 from beam_pipelines.sources.csv.parser import CsvParser
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.quotes import Dialect
@@ -488,20 +487,13 @@ def test_without_kernels_or_columns_it_declines() -> None:
 
     It also declines for a type that it does not know. Python reads then.
     """
-    arguments: Any = (
-        ("a", "b"),
-        pa.schema([("a", pa.int64())]),
-        pa.schema([("a", pa.int64())]),
-        COMMAS,
-        NULLS,
-        None,
-    )
-    assert native.parse(b"1,2\n", *arguments) is not None
-    assert (
-        native.parse(b"1,2\n", arguments[0], pa.schema([]), pa.schema([]), *arguments[3:]) is None
-    )
+    schema, empty = pa.schema([("a", pa.int64())]), pa.schema([])
+    parser = CsvParser(("a", "b"), schema, schema, COMMAS, NULLS)
+    assert parser.parse_natively(b"1,2\n") is not None
+    none = CsvParser(("a", "b"), empty, empty, COMMAS, NULLS)
+    assert none.parse_natively(b"1,2\n") is None
     with without_kernels():
-        assert native.parse(b"1,2\n", *arguments) is None
+        assert parser.parse_natively(b"1,2\n") is None
 
 
 def test_places_and_types_are_checked() -> None:

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.arrow import columns
-from beam_pipelines.sources.csv.parser import CsvParser, read_table
+from beam_pipelines.sources.csv.parser import CsvParser
+from beam_pipelines.sources.csv.sample import read_table
 from beam_pipelines.sources.text.cells import parsed
 from beam_pipelines.sources.text.quotes import Dialect
 

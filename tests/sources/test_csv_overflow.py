@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.sources.csv import parser
+from beam_pipelines.sources.csv import sample
 from beam_pipelines.sources.text.quotes import Dialect
 
 DIALECT = Dialect(ord(","), ord('"'))
@@ -22,19 +22,19 @@ def test_a_record_of_too_many_cells_is_refused(cells: int, monkeypatch: pytest.M
     """
     data = b"1,2\n" + b"," * (cells - 1) + b"\n"
     seen = []
-    read = parser.pa_csv.read_csv
-    monkeypatch.setattr(parser, "_OVERFLOWS", True)
+    read = sample.pa_csv.read_csv
+    monkeypatch.setattr(sample, "_OVERFLOWS", True)
     monkeypatch.setattr(
-        parser.pa_csv, "read_csv", lambda *args, **options: seen.append(1) or read(*args, **options)
+        sample.pa_csv, "read_csv", lambda *args, **options: seen.append(1) or read(*args, **options)
     )
     with pytest.raises(pa.ArrowInvalid, match="Expected 2 columns"):
-        parser.read_table(data, ("a", "b"), names=("a", "b"), dialect=DIALECT, nulls=("",))
+        sample.read_table(data, ("a", "b"), names=("a", "b"), dialect=DIALECT, nulls=("",))
     assert bool(seen) == (cells < 10_000)
 
 
 def test_delimiters_inside_quotes_are_no_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of delimiters inside quotes makes no cells."""
     data = b'1,"' + b"," * 50_000 + b'"\n'
-    monkeypatch.setattr(parser, "_OVERFLOWS", True)
-    table = parser.read_table(data, ("a", "b"), names=("a", "b"), dialect=DIALECT, nulls=("",))
+    monkeypatch.setattr(sample, "_OVERFLOWS", True)
+    table = sample.read_table(data, ("a", "b"), names=("a", "b"), dialect=DIALECT, nulls=("",))
     assert table.column("b").to_pylist() == ["," * 50_000]

@@ -39,9 +39,10 @@ from beam_pipelines.sources.csv.header import (
 )
 from beam_pipelines.sources.csv.nearly import Misfit, find_misfits
 from beam_pipelines.sources.csv.options import CsvOptions
-from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table, split_cells
+from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
 from beam_pipelines.sources.csv.preamble import cut_preamble
 from beam_pipelines.sources.csv.resolve import resolve
+from beam_pipelines.sources.csv.sample import read_table
 from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks

@@ -15,7 +15,7 @@ from beam_pipelines.recipe.cell_formats import CellFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources.csv.formats import to_plain
-from beam_pipelines.sources.csv.parser import read_table
+from beam_pipelines.sources.csv.sample import read_table
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect

@@ -8,35 +8,49 @@ from __future__ import annotations
 import csv
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 
+from beam_pipelines.core import _native
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import whole_numbers
-from beam_pipelines.sources.csv import native
 from beam_pipelines.sources.csv.codes import LEADING_ZERO, text_loses_digits
 from beam_pipelines.sources.csv.cures import code_cure, cure, float_cure
 from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.text import quotes
-from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK, joined
+from beam_pipelines.sources.text.blocks import joined
 from beam_pipelines.sources.text.cells import cell_parser
 from beam_pipelines.sources.text.format import BadRecord
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
 
-# With 40,000 cells more than expected, pyarrow 18, which TFX allows, corrupted its memory; pyarrow
-# 25 did not.
-_OVERFLOWS = int(pa.__version__.split(".")[0]) < 25
-_MOST_MORE_CELLS = 10_000
 # Records of so many bytes are tried by the kernel, then read by Python.
 _PIECE_BYTES = (1 << 16, 1 << 12)
 # Float64 has all integers with fewer digits.
 _LONG = 16
+# The kernel's names of types.
+_KERNEL_TYPES = {
+    pa.int8(): "c",
+    pa.uint8(): "C",
+    pa.int16(): "s",
+    pa.uint16(): "S",
+    pa.int32(): "i",
+    pa.uint32(): "I",
+    pa.int64(): "l",
+    pa.uint64(): "L",
+    pa.float32(): "f",
+    pa.float64(): "g",
+    pa.bool_(): "b",
+    pa.string(): "u",
+    pa.binary(): "z",
+    pa.date32(): "tdD",
+    pa.time64("us"): "ttu",
+    pa.timestamp("us"): "tsu:",
+}
 _NUL = "\udc00"
 
 
@@ -84,17 +98,23 @@ class CsvParser:
         line_bytes: int | None = None,
         exact: frozenset[str] = frozenset(),
     ) -> pa.RecordBatch | None:
-        return native.parse(
-            data,
-            self.names,
-            read_schema,
-            schema,
-            self.dialect,
-            self.nulls,
-            line_bytes,
-            exact,
-            self.long,
+        """Returns the records of ``by_python``; ``None`` where the kernel declines."""
+        kernel_types = [type_ for field in read_schema if (type_ := _kernel_type(field.type))]
+        if not kernel_types or len(kernel_types) < len(read_schema):
+            return None
+        place_of = {name: place for place, name in enumerate(self.names)}
+        wanted = [
+            (place_of[name], ("?" if name in self.long else "!" if name in exact else "") + type_)
+            for name, type_ in zip(read_schema.names, kernel_types, strict=True)
+        ]
+        arrays = _native.parse_csv(
+            data, *self.dialect, len(self.names), wanted, self.nulls, line_bytes
         )
+        if arrays is None:
+            return None
+        # The kernel's timestamps have no zone.
+        views = [array.view(field.type) for array, field in zip(arrays, schema, strict=True)]
+        return pa.RecordBatch.from_arrays(views, schema=schema)
 
     def _rounds(self, data: bytes, batch: pa.RecordBatch) -> bool:
         """Whether one of the ``exact`` columns may have rounded an integer."""
@@ -201,6 +221,12 @@ class CsvParser:
         return bad_rows.wrong_value(found, field.type, cure(field, found))
 
 
+def _kernel_type(type_: pa.DataType) -> str | None:
+    if pa.types.is_timestamp(type_) and type_.unit == "us" and type_.tz is not None:
+        return "tsu:UTC"
+    return _KERNEL_TYPES.get(type_)
+
+
 def _check_digits(text: str, is_float: bool, is_told: bool) -> None:
     """Raises ``ValueError`` for leading zeros, and digits that float64 loses."""
     is_code = text[:1] <= "0" and LEADING_ZERO.match(text)
@@ -244,70 +270,6 @@ def dialect_of(source: Source, delimiter: str) -> Dialect:
     options = source.options_of(CsvOptions)
     quote = '"' if options.quote is None else options.quote
     return Dialect(ord(options.delimiter or delimiter), ord(quote) if quote else None)
-
-
-def read_table(
-    data: bytes,
-    wanted: tuple[str, ...],
-    types: Mapping[str, pa.DataType] | None = None,
-    *,
-    names: tuple[str, ...],
-    dialect: Dialect,
-    nulls: tuple[str, ...],
-) -> pa.Table:
-    """Parses records with pyarrow.csv, in one thread.
-
-    Args:
-      data: whole records, without a header.
-      wanted: columns to convert, in this order.
-      types: their types; ``None`` infers them.
-      names: all columns.
-      dialect: delimiter and quote.
-      nulls: texts that mean null in a column of any type, quoted or not.
-    """
-    if not data or (data[0] in b"\r\n" and not data.strip(b"\r\n")):
-        return pa.schema(
-            [(name, (types or {}).get(name, pa.null())) for name in wanted]
-        ).empty_table()
-    if _OVERFLOWS:
-        _check_cells(data, len(names), dialect)
-    # pyarrow would skip a mark, or miss the rest of one, also in the middle of a file.
-    if BYTE_ORDER_MARK.startswith(data[:3]):
-        data = BYTE_ORDER_MARK + data
-    return pa_csv.read_csv(
-        pa.BufferReader(data),
-        read_options=pa_csv.ReadOptions(
-            use_threads=False,
-            block_size=len(data) + 1,
-            column_names=list(names),
-        ),
-        parse_options=pa_csv.ParseOptions(
-            delimiter=chr(dialect.delimiter),
-            quote_char=chr(dialect.quote) if dialect.quote is not None else False,
-            newlines_in_values=True,
-        ),
-        convert_options=pa_csv.ConvertOptions(
-            column_types=types,
-            include_columns=list(wanted),
-            null_values=list(nulls),
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=True,
-        ),
-    )
-
-
-def _check_cells(data: bytes, cells: int, dialect: Dialect) -> None:
-    """Raises ``pa.ArrowInvalid`` for a record with very many more cells than others.
-
-    An older pyarrow writes past its buffers for it.
-    """
-    toggles = quotes.toggling_quotes(data, OUTSIDE, NEWLINE, dialect)
-    starts, _ = quotes.record_spans(data, toggles)
-    if (
-        len(starts)
-        and quotes.count_cells(data, toggles, starts, dialect).max() > cells + _MOST_MORE_CELLS
-    ):
-        raise pa.ArrowInvalid(f"CSV parse error: Expected {cells} columns")
 
 
 def split_cells(record: bytes, dialect: Dialect) -> list[str]:
