@@ -57,21 +57,6 @@ _LEFT_OUT = frozenset(
         ),
     ]
 )
-# Packages that Beam imports names of, and that a local run never calls: they check types of steps,
-# encrypt keys, read Avro, and fetch files for a cluster.
-_DEFERRED = frozenset(
-    [
-        "beartype",
-        "beartype.door",
-        "beartype.roar",
-        "cryptography",
-        "cryptography.fernet",
-        "fastavro",
-        "fastavro.read",
-        "fastavro.write",
-        "httplib2",
-    ]
-)
 _SAMPLING_PERIOD_MS = 5
 
 # What a run of ours changes in Beam. A patch stays for the life of the process, and acts only in
@@ -132,59 +117,9 @@ class _MissingPackages:
     ``None`` in ``sys.modules`` would do for Beam; Arrow, compiled by Cython, takes it for pandas.
     """
 
-    def find_spec(self, name: str, *_: object) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, name: str, *_: object) -> None:
         if name in _LEFT_OUT:
             raise ModuleNotFoundError(f"{name} is left out", name=name)
-        if name in _DEFERRED:
-            return importlib.machinery.ModuleSpec(name, _DeferredLoader(), is_package=True)
-        return None
-
-
-class _DeferredLoader(importlib.abc.Loader):
-    """Makes placeholders of modules."""
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return _DeferredModule(spec.name)
-
-    def exec_module(self, _: types.ModuleType) -> None: ...
-
-
-class _DeferredModule(types.ModuleType):
-    """A placeholder of a module; has a placeholder of every name."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Deferred(self.__name__, name)
-
-
-class _Deferred:
-    """A placeholder of a function or class, which the first call imports.
-
-    From then on, modules of Beam have the real ones in place of all placeholders: an ``except``
-    takes no placeholder of an exception.
-    """
-
-    def __init__(self, module: str, name: str) -> None:
-        self._place = (module, name)
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        for module in [module for name, module in sys.modules.items() if _is_of_beam(name)]:
-            for name, value in list(vars(module).items()):
-                if isinstance(value, _Deferred):
-                    setattr(module, name, value._real())  # noqa: SLF001 - another of this class
-        return self._real()(*arguments, **named)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real(), name)
-
-    def _real(self) -> Any:
-        module, name = self._place
-        return getattr(importlib.import_module(module), name)
-
-
-def _is_of_beam(module: str) -> bool:
-    return module.partition(".")[0] == "apache_beam"
 
 
 def import_beam(arguments: Sequence[str]) -> None:
@@ -193,9 +128,8 @@ def import_beam(arguments: Sequence[str]) -> None:
     The packages are pandas, absl and dill, which Beam pickles some objects with, and clients of
     services. Beam runs without these packages, which are extras of its own. They are missing only
     during the import; later imports find them, and a filesystem of an object store is imported when
-    a path asks for it. Beam cannot do without some others (``_DEFERRED``), so it gets placeholders,
-    which import them when they are called. Arrow looks for pandas once, here; otherwise each worker
-    would import it. CPU of the import: 0.4 s, where all of Beam takes 1.3 s.
+    a path asks for it. Arrow looks for pandas once, here; otherwise each worker would import it.
+    CPU of the import: 0.5 s, where all of Beam takes 1.3 s.
 
     Upstream: apache/beam#37445 and #40178 make clients optional, but import those that are
     installed; no upstream issue found that makes the imports lazy.
@@ -214,9 +148,6 @@ def import_beam(arguments: Sequence[str]) -> None:
         importlib.import_module("pyarrow").array([0])
     finally:
         sys.meta_path.remove(finder)
-        for name in _DEFERRED:
-            if isinstance(sys.modules.get(name), _DeferredModule):
-                del sys.modules[name]
         logging.disable(disabled)
     _import_filesystems_on_demand()
 

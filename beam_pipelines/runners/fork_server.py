@@ -13,22 +13,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import glob
-import json
 import os
 import random
 import selectors
 import shutil
 import signal
 import socket
-import struct
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 import traceback
 import types
+import weakref
 from collections.abc import Callable, Iterator, Mapping
+from multiprocessing.connection import Client, Connection
 from typing import Any
 
 from beam_pipelines.core.arrow import memory
@@ -36,7 +35,6 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.process.signals import SIGNALS
 from beam_pipelines.runners.beam_patches import drop_idle_bundle_processors, plain_pickles
 
-_LENGTH = struct.Struct("<I")
 # The address of a Unix socket has 108 bytes; the names of the temporary folder and the socket take
 # a good 30 of them.
 LONGEST_FOLDER = 70
@@ -94,7 +92,7 @@ def running() -> Iterator[None]:
         address = os.path.join(folder, "workers")
         server, alive = _start_server(address)
         _state.address = address
-        end = _state.end = _Once(lambda: os.close(alive))
+        end = _state.end = weakref.finalize(_state, os.close, alive)  # runs once
         try:
             with _ending_on_signal(end), _temporary_files_in(folder):
                 yield
@@ -188,42 +186,22 @@ def is_running() -> bool:
     return bool(_state.address)
 
 
-def run_worker(environment: Mapping[str, str], stderr: int | None) -> int:
+def run_worker(environment: Mapping[str, str], is_quiet: bool) -> int:
     """Runs a worker and waits for its end.
 
     If this process ends, so does the worker.
 
     Args:
       environment: variables to set.
-      stderr: as for ``subprocess``: ``None`` for that of this process, or ``subprocess.DEVNULL``.
+      is_quiet: drops what it writes to standard error.
 
     Returns:
       The exit status; 1 if the worker was killed, or the server is gone.
     """
-    data = json.dumps(dict(environment)).encode()
-    with (
-        contextlib.suppress(OSError),
-        socket.socket(socket.AF_UNIX) as connection,
-        open(os.devnull, "wb") as null,
-    ):
-        connection.connect(_state.address)
-        outputs = [1, null.fileno() if stderr == subprocess.DEVNULL else 2]
-        socket.send_fds(connection, [_LENGTH.pack(len(data))], outputs)
-        connection.sendall(data)
-        if status := connection.recv(1):
-            return status[0]
+    with contextlib.suppress(OSError, EOFError), Client(_state.address) as connection:
+        connection.send((dict(environment), is_quiet))
+        return int(connection.recv())
     return 1
-
-
-class _Once:
-    """A function that only its first call runs."""
-
-    def __init__(self, do: Callable[[], None]) -> None:
-        self._todo = [do]
-
-    def __call__(self) -> None:
-        if self._todo:
-            self._todo.pop()()
 
 
 @contextlib.contextmanager
@@ -289,13 +267,13 @@ def _serve(listener: socket.socket, orphaned: int) -> None:
         selector.register(listener, selectors.EVENT_READ)
         selector.register(orphaned, selectors.EVENT_READ)
         while all(key.fileobj is listener for key, _ in selector.select()):
-            connection, _ = listener.accept()
+            accepted, _ = listener.accept()
             worker = os.fork()
             if not worker:
                 selector.close()
                 listener.close()
-                _work(connection)
-            connection.close()
+                _work(Connection(accepted.detach()))
+            accepted.close()
             workers = [*filter(_is_alive, workers), worker]
     for worker in filter(_is_alive, workers):
         os.kill(worker, signal.SIGKILL)
@@ -306,15 +284,17 @@ def _is_alive(worker: int) -> bool:
     return os.waitpid(worker, os.WNOHANG)[0] == 0
 
 
-def _work(connection: socket.socket) -> None:
+def _work(connection: Connection) -> None:
     """Runs a worker in this process and sends its exit status.
 
     The worker runs until Beam ends it.
     """
     status = 1
     try:
-        length = _receive_outputs(connection)
-        os.environ.update(json.loads(_receive(connection, length)))
+        environment, is_quiet = connection.recv()
+        if is_quiet:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        os.environ.update(environment)
         random.seed()
         memory.keep_freed_memory()
         threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
@@ -327,34 +307,11 @@ def _work(connection: socket.socket) -> None:
         traceback.print_exc()
     finally:
         with contextlib.suppress(OSError):
-            connection.sendall(bytes([status]))
+            connection.send(status)
         os._exit(status)
 
 
-def _receive_outputs(connection: socket.socket) -> int:
-    """Takes over the launcher's stdout and stderr.
-
-    Returns the length of the launcher's environment.
-    """
-    data, descriptors, _, _ = socket.recv_fds(connection, _LENGTH.size, 2)
-    for descriptor, output in zip(descriptors, (1, 2), strict=True):
-        os.dup2(descriptor, output)
-        os.close(descriptor)
-    (length,) = _LENGTH.unpack(data)
-    return int(length)
-
-
-def _receive(connection: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        more = connection.recv(count - len(data))
-        if not more:
-            raise EOFError
-        data += more
-    return data
-
-
-def _end_with(connection: socket.socket) -> None:
+def _end_with(connection: Connection) -> None:
     """Ends the worker when the launcher closes the connection, or is gone."""
-    if not connection.recv(1):
-        os._exit(1)
+    connection.poll(None)
+    os._exit(1)

@@ -328,10 +328,11 @@ class ProcessWorkerHandler(GrpcWorkerHandler):
         }
         if self._options_file:
             environment["PIPELINE_OPTIONS_FILE"] = self._options_file
-        stderr = None if shows_engine_logs() else subprocess.DEVNULL
+        is_quiet = not shows_engine_logs()
         if fork_server.is_running():
-            fork_server.run_worker(environment, stderr)
+            fork_server.run_worker(environment, is_quiet)
             return
+        stderr = subprocess.DEVNULL if is_quiet else None
         python_process.start(
             _WORKER, environment={**environment, **memory.ENVIRONMENT}, stderr=stderr
         ).wait()

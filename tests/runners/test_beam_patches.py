@@ -47,39 +47,6 @@ print(pandas.Series([1, 2]).sum())
     assert run(code).split("\n") == [*["False"] * 6, "GCSFileSystem", "S3FileSystem", "3", ""]
 
 
-def test_deferred_packages_are_imported_by_their_first_call() -> None:
-    """Packages that a local run does not call are imported later."""
-    code = """
-import sys
-from beam_pipelines.runners import beam_patches
-beam_patches.import_beam([])
-import apache_beam as beam
-from apache_beam.internal import http_client
-from apache_beam.transforms import util
-from apache_beam.typehints import typehints
-packages = ("beartype", "cryptography", "fastavro", "httplib2")
-print([name in sys.modules for name in packages])
-class Even(int):
-    pass
-print(typehints.is_consistent_with(Even, int), typehints.is_consistent_with(Even, str))
-import beartype.door, beartype.roar
-print(typehints.is_subhint is beartype.door.is_subhint)
-print(typehints.BeartypeDoorException is beartype.roar.BeartypeDoorException)
-print(len(util.Fernet.generate_key()), http_client.get_new_http().timeout)
-import cryptography, fastavro, httplib2
-print([hasattr(sys.modules[name], "__file__") for name in packages])
-"""
-    assert run(code).split("\n") == [
-        "[False, False, False, False]",
-        "True False",
-        "True",
-        "True",
-        "44 60",
-        "[True, True, True, True]",
-        "",
-    ]
-
-
 @pytest.mark.parametrize("arguments", [["--runner", "DataflowRunner"], ["--runner=FlinkRunner"]])
 def test_another_runner_gets_all_of_beam(arguments: list[str]) -> None:
     """Nothing is left out where a runner is named."""
