@@ -45,8 +45,10 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.planning.plan_recipe import plan as plan
     from beam_pipelines.pipeline.planning.policy import PolicyOptions as PolicyOptions
     from beam_pipelines.pipeline.serving_graph import make_graph as make_graph
+    from beam_pipelines.reader.columns import Keyed as Keyed
     from beam_pipelines.reader.columns import Ragged as Ragged
     from beam_pipelines.reader.images import Image as Image
+    from beam_pipelines.reader.lookup import Lookup as Lookup
     from beam_pipelines.reader.mix import mix as mix
     from beam_pipelines.reader.reader import Reader as Reader
     from beam_pipelines.recipe.model import Recipe as Recipe
@@ -62,6 +64,8 @@ _PLACE_OF_NAME = {
     "FeatureInfo": ("opening.feature_info", "FeatureInfo"),
     "Image": ("reader.images", "Image"),
     "Info": ("dataset.info", "Info"),
+    "Keyed": ("reader.columns", "Keyed"),
+    "Lookup": ("reader.lookup", "Lookup"),
     "Plan": ("pipeline.planning.plan", "Plan"),
     "PolicyOptions": ("pipeline.planning.policy", "PolicyOptions"),
     "Recipe": ("recipe.model", "Recipe"),

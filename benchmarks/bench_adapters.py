@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import importlib
+import importlib.util
 import itertools
 import json
 import os
@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import beam_pipelines as bp
-from bench_read import is_installed, prepare
+from bench_read import prepare_clicks
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 SIZE = 1024
@@ -243,14 +243,15 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    dataset = pathlib.Path(prepare(folder, arguments.rows, is_hashed=True))
+    dataset = pathlib.Path(prepare_clicks(folder, arguments.rows, is_hashed=True))
     if arguments.run:
         measure(arguments.run, dataset, arguments.rows)
         return
     names = [
         name
         for name, way in WAYS.items()
-        if is_installed(way.package) and (name == BASE or name.startswith(tuple(arguments.only)))
+        if importlib.util.find_spec(way.package)
+        and (name == BASE or name.startswith(tuple(arguments.only)))
     ]
     print(
         f"{arguments.rows:,} rows, batches of {SIZE:,}, {os.cpu_count()} cores, "

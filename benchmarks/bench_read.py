@@ -3,9 +3,10 @@
 It compares ``Dataset.batches`` with ``bp.load``, tf.data, the package ``tfrecord`` and Grain, in
 one run on the same gzip shards: a Criteo-like table of 14 integers and 26 categoricals, which are
 texts or, hashed as a trainer has them, integers; two lists of numbers a row; and the encoded
-flights of examples/flights. Each reader runs alone in a process of its own, on one core and on two,
-and reads an epoch before the measured one. The readers take turns, and the least CPU time and wall
-time of all repeats count. Readers that are not installed are left out.
+flights of examples/flights. PyTorch and JAX get hashes of the texts. Each reader runs alone in a
+process of its own, on one core and on two, and reads an epoch before the measured one. The readers
+take turns, and the least CPU time and wall time of all repeats count. Readers that are not
+installed are left out.
 
 All give batches, but ``tfrecord`` gives rows. TensorFlow consumes its own batches at once. The slow
 readers read a part of the rows.
@@ -48,7 +49,8 @@ sources: {{clicks: {{path: {path}}}}}
 label: label
 output: {{compression: gzip, shuffle_seed: 7, num_shards: 8}}
 """
-HASHED = "encode:\n" + "".join(f"  {name}: {{hash_bucket: 100000}}\n" for name in CATEGORICALS)
+BUCKETS = 100_000
+HASHED = "encode:\n" + "".join(f"  {name}: {{hash_bucket: {BUCKETS}}}\n" for name in CATEGORICALS)
 # Mean number of values of a list.
 LIST_LENGTH = 20
 # Of the rows, for readers that take long.
@@ -92,9 +94,16 @@ class Way(NamedTuple):
     share: int = 1
 
 
-def native(kind: Any, task: Task) -> int:
-    """Reads by ``Dataset.batches``."""
-    with bp.open(task.folder).batches("train", task.batch_size, as_=kind) as reader:
+def native(kind: Any, is_keyed: bool, task: Task) -> int:
+    """Reads by ``Dataset.batches``; frameworks get ids for texts."""
+    dataset, options = bp.open(task.folder), dict[str, Any]()
+    texts = [name for name, feature in dataset.features.items() if feature.dtype == "bytes"]
+    if texts and (kind not in ("numpy", "arrow") or is_keyed):
+        options["lookup"] = dict.fromkeys(texts, BUCKETS)
+    if is_keyed:
+        whole = [name for name, one in dataset.features.items() if one.dtype != "float32"]
+        options["keyed"] = {"ids": whole[1:][-len(CATEGORICALS) :]}
+    with dataset.batches("train", task.batch_size, as_=kind, **options) as reader:
         return sum(len(next(iter(batch.values()))) for batch in reader)
 
 
@@ -103,14 +112,23 @@ def load(task: Task) -> int:
     return consume(bp.load(task.folder, "train", batch_size=task.batch_size))
 
 
-def tf_data(task: Task) -> int:
-    """Reads as the documentation of tf.data has it."""
+def tf_data(is_hashed: bool, task: Task) -> int:
+    """Reads as the documentation of tf.data has it; texts may become ids."""
     import tensorflow as tf
 
     spec = bp.info(task.folder).feature_spec()
+
+    def parse(batch: tf.Tensor) -> dict[str, Any]:
+        found = tf.io.parse_example(batch, spec)
+        return {
+            name: tf.strings.to_hash_bucket_fast(value, BUCKETS)
+            if is_hashed and value.dtype == tf.string
+            else value
+            for name, value in found.items()
+        }
+
     records = tf.data.TFRecordDataset(task.paths, compression_type="GZIP").shuffle(10_000)
-    batches = records.batch(task.batch_size).map(lambda batch: tf.io.parse_example(batch, spec))
-    return consume(batches.prefetch(tf.data.AUTOTUNE))
+    return consume(records.batch(task.batch_size).map(parse).prefetch(tf.data.AUTOTUNE))
 
 
 def consume(dataset: Any) -> int:
@@ -182,11 +200,16 @@ def gzip_records(paths: list[str]) -> Iterator[bytes]:
 
 
 WAYS = {
-    "batches, numpy": Way(partial(native, "numpy")),
-    "batches, torch": Way(partial(native, "torch"), "torch"),
-    "batches, arrow": Way(partial(native, "arrow")),
+    "batches, numpy": Way(partial(native, "numpy", False)),
+    "batches, arrow": Way(partial(native, "arrow", False)),
+    "batches, numpy, keyed": Way(partial(native, "numpy", True)),
+    "batches, torch": Way(partial(native, "torch", False), "torch"),
+    "batches, torch, keyed": Way(partial(native, "torch", True), "torch"),
+    "batches, jax": Way(partial(native, "jax", False), "jax"),
+    "batches, jax, keyed": Way(partial(native, "jax", True), "jax"),
     "bp.load": Way(load, "tensorflow"),
-    "tf.data: shuffle, batch, parse_example": Way(tf_data, "tensorflow"),
+    "tf.data: shuffle, batch, parse_example": Way(partial(tf_data, False), "tensorflow"),
+    "tf.data, texts hashed": Way(partial(tf_data, True), "tensorflow"),
     "Grain, protobuf": Way(by_grain, "grain", SLOW_SHARE),
     "tfrecord": Way(by_tfrecord, "tfrecord", SLOW_SHARE),
 }
@@ -312,6 +335,7 @@ def main() -> None:
     )
     parser.add_argument("--alone", choices=WAYS, help="only this reader, in this process")
     parser.add_argument("--dataset", help="to read with --alone")
+    parser.add_argument("--only", nargs="*", default=[""], help="datasets whose titles begin so")
     arguments = parser.parse_args()
     size = arguments.batch_size
     if arguments.alone:
@@ -323,13 +347,14 @@ def main() -> None:
         f"{arguments.rows:,} rows, batches of {size:,}, {os.cpu_count()} cores, "
         f"load {os.getloadavg()[0]:.1f} before"
     )
-    for title, dataset in (
-        ("40 integers", prepare_clicks(folder, arguments.rows, is_hashed=True)),
-        ("14 integers and 26 texts", prepare_clicks(folder, arguments.rows, is_hashed=False)),
-        (f"two lists of {LIST_LENGTH} numbers", prepare_lists(folder, arguments.rows)),
-        ("flights, encoded", prepare_flights(folder)),
+    for title, prepare in (
+        ("40 integers", partial(prepare_clicks, folder, arguments.rows, True)),
+        ("14 integers and 26 texts", partial(prepare_clicks, folder, arguments.rows, False)),
+        (f"two lists of {LIST_LENGTH} numbers", partial(prepare_lists, folder, arguments.rows)),
+        ("flights, encoded", partial(prepare_flights, folder)),
     ):
-        compare(title, dataset, size, arguments.repeats)
+        if title.startswith(tuple(arguments.only)):
+            compare(title, prepare(), size, arguments.repeats)
 
 
 if __name__ == "__main__":

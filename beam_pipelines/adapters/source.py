@@ -6,12 +6,15 @@ threads and open files.
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.opening.together import Folders
-from beam_pipelines.reader.frameworks import Batch
+from beam_pipelines.reader.frameworks import Batch, mapped
 from beam_pipelines.reader.ranks import find_rank
 from beam_pipelines.reader.reader import Reader
 
@@ -93,6 +96,7 @@ class Portion(Iterator[Batch]):
           worker, workers: worker w of n has the batches w, w + n, … of the pass.
         """
         self._source, self._workers = source, workers
+        self._is_in_worker = multiprocessing.parent_process() is not None
         self.number = first // source.batches
         self._reader = source.reader(first)
         self._reader.select(worker, None, workers)
@@ -102,10 +106,13 @@ class Portion(Iterator[Batch]):
         if self._is_over:
             raise StopIteration
         try:
-            return next(self._reader)
+            batch = next(self._reader)
         except StopIteration:
             self.close()
             raise
+        if not self._is_in_worker:
+            return batch
+        return {name: mapped(_alone, value) for name, value in batch.items()}
 
     def close(self) -> None:
         """Ends the threads, and the iteration."""
@@ -196,6 +203,8 @@ class RowSource:
         Raises:
           DataError, ValueError: as ``Dataset.batches``.
         """
+        if "keyed" in options:
+            raise ValueError("keyed: found it for rows, expected it for batches. Leave it out.")
         options = {**self._defaults, **options, "rank": 0, "world_size": 1}
         self._source = ReaderSource(dataset, split, options)
         self._reader: Reader | None = self._source.reader()
@@ -229,7 +238,8 @@ class RowSource:
         """Returns a dictionary for each row.
 
         A feature is an array of its shape; without one, an array of the row's values, or ``None``
-        if it is missing. Of steps with any number of values it is a list of arrays.
+        if it is missing. Of steps with any number of values it is a list of arrays. Texts are
+        bytes, or lists of them.
         """
         batch = self.batch(rows)
         columns = [list(_values(column)) for column in batch.values()]
@@ -239,13 +249,18 @@ class RowSource:
         return repr(self._source)
 
 
+def _alone(array: Any) -> Any:
+    """Returns an array without Arrow's rows around it, to be sent."""
+    return pa.concat_arrays([array, array[:0]]) if isinstance(array, pa.Array) else array
+
+
 def _values(column: Any) -> Iterator[Any]:
     """Yields a feature's values row by row."""
     if not hasattr(column, "is_present"):
-        yield from column
+        yield from column.to_pylist() if isinstance(column, pa.Array) else column
         return
     values, offsets = column.values, column.offsets.tolist()
-    if isinstance(values, tuple):  # steps
+    if isinstance(values, tuple | pa.Array):  # steps, or texts
         values = list(_values(values))
     for start, end, is_there in zip(
         offsets[:-1], offsets[1:], column.is_present.tolist(), strict=True

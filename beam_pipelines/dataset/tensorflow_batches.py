@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from beam_pipelines.reader.features import ReadFeature
+from beam_pipelines.reader.frameworks import mapped
 from beam_pipelines.reader.parse import RECORD
 from beam_pipelines.reader.reader import Reader
 
@@ -81,7 +83,10 @@ def as_tensorflow(
             first = next(passes) * epochs
             reader.load_state_dict(reader.state_dict() | {"epoch": first, "row": 0})
             for batch in reader:
-                parts = (form.take_apart(batch[name]) for name, form in forms.items())
+                parts = (
+                    form.take_apart(mapped(_with_objects, batch[name]))
+                    for name, form in forms.items()
+                )
                 yield crossing.pack(list(itertools.chain.from_iterable(parts)))
 
     def assemble(*packed: tf.Tensor) -> dict[str, Any]:
@@ -158,7 +163,7 @@ def _form(feature: ReadFeature, spec: Mapping[str, Any], batch_size: int | None)
 
     parsed = spec.get(feature.name)
     splits = parsed.row_splits_dtype if isinstance(parsed, tf.io.RaggedFeature) else None
-    dtype = tf.string if feature.dtype == object else tf.as_dtype(feature.dtype)
+    dtype = tf.string if feature.is_text else tf.as_dtype(feature.dtype)
     values, inner = tf.TensorSpec([None], dtype), tf.TensorSpec([None], tf.int64)
     edges = tf.TensorSpec([None if batch_size is None else batch_size + 1], tf.int64)
     if feature.image is not None:
@@ -198,6 +203,17 @@ def _form(feature: ReadFeature, spec: Mapping[str, Any], batch_size: int | None)
 
 def _one(value: Any) -> tuple[Any]:
     return (value,)
+
+
+def _with_objects(values: Any) -> Any:
+    """Returns an array; of Arrow's texts one of bytes, of their shape."""
+    if isinstance(values, np.ndarray):
+        return values
+    shape = [len(values)]
+    while pa.types.is_fixed_size_list(values.type):
+        shape.append(values.type.list_size)
+        values = values.flatten()
+    return np.fromiter(values.to_pylist(), object, len(values)).reshape(shape)
 
 
 def _with_sparse_features(found: dict[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from beam_pipelines.core.errors import DataError, mask, nearest
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from beam_pipelines.opening.encoder import Encoder, FittedPlan
     from beam_pipelines.opening.feature_info import FeatureInfo
     from beam_pipelines.reader.images import Image
+    from beam_pipelines.reader.lookup import Lookup
     from beam_pipelines.reader.parts import ReadSplit
 
 _SHOWN_ROWS = 5
@@ -162,8 +163,7 @@ class Dataset:
             return pa.table({})
         found = RowFinder(self._indexed(split)).find(rows)
         if self.record == "raw":
-            records = parse_rows(found, [], "records")[RECORD].cut(0, len(rows))
-            return pa.table({RECORD: pa.array(records, pa.large_binary())})
+            return pa.table({RECORD: parse_rows(found, [], "records")[RECORD].cut(0, len(rows))})
         features = self._to_read(Wishes(), "numpy")
         lists = parse_lists(found, features, {})
         return pa.table({feature.name: lists[feature.name] for feature in features})
@@ -211,6 +211,9 @@ class Dataset:
         types: Mapping[str, str] | None = ...,
         padding: float | None = ...,
         images: Mapping[str, Image] | None = ...,
+        lookup: Mapping[str, int | Lookup] | None = ...,
+        lengths: Mapping[str, int] | None = ...,
+        keyed: Mapping[str, Sequence[str]] | None = ...,
         as_: Literal["numpy", "torch", "jax", "arrow", "records"] = ...,
         sharding: Any = ...,
         pin_memory: bool = ...,
@@ -233,6 +236,9 @@ class Dataset:
         types: Mapping[str, str] | None = ...,
         padding: float | None = ...,
         images: Mapping[str, Image] | None = ...,
+        lookup: Mapping[str, int | Lookup] | None = ...,
+        lengths: Mapping[str, int] | None = ...,
+        keyed: Mapping[str, Sequence[str]] | None = ...,
         as_: Literal["tf"],
         sharding: Any = ...,
         pin_memory: bool = ...,
@@ -254,6 +260,9 @@ class Dataset:
         types: Mapping[str, str] | None = None,
         padding: float | None = None,
         images: Mapping[str, Image] | None = None,
+        lookup: Mapping[str, int | Lookup] | None = None,
+        lengths: Mapping[str, int] | None = None,
+        keyed: Mapping[str, Sequence[str]] | None = None,
         as_: Literal["numpy", "torch", "jax", "arrow", "tf", "records"] = "numpy",
         sharding: Any = None,
         pin_memory: bool = False,
@@ -271,8 +280,8 @@ class Dataset:
 
         A feature that the schema never lacks and gives a shape is an array [batch] or
         [batch, \*shape], int64 or float32, which may be written to. Any other is a ``Ragged`` of
-        values, offsets and presence. Bytes are Python objects in numpy arrays, also for ``torch``
-        and ``jax``. Arrow arrays are dense, fixed-size lists, or lists with nulls.
+        values, offsets and presence. Texts are Arrow arrays of bytes, which ``torch`` and ``jax``
+        do not have. Arrow arrays are dense, fixed-size lists, or lists with nulls.
 
         A feature list of tf.SequenceExamples is a ``Ragged`` of its steps. If steps may have other
         than one value, its ``values`` are a ``Ragged`` of the steps' values.
@@ -288,8 +297,14 @@ class Dataset:
             of a batch, texts with empty ones. A feature with at most one value takes ``fill``.
           images: feature -> how its compressed images become pixels, uint8
             [batch, height, width, channels].
+          lookup: feature -> how its texts become ids, int64: the number of buckets to hash them
+            into, or a ``Lookup``. They are those of the encodings ``hash_bucket`` and
+            ``vocabulary``. ``fill`` of such a feature is an id.
+          lengths: feature -> most values, or steps, of a row; others are cut off. With ``padding``
+            every row has so many.
+          keyed: name -> features whose values come together, as a ``Keyed`` of this name.
           as_: ``numpy``, ``torch`` (without a copy of numbers), ``jax`` (int32, unless JAX is set
-            to 64 bits), ``arrow``; ``records``: the serialized records as bytes, named ``record``;
+            to 64 bits), ``arrow``; ``records``: the serialized records, named ``record``;
             or ``tf``: a ``tf.data.Dataset`` of the tensors that ``bp.load`` gives.
           sharding: a ``jax.sharding.Sharding`` of global batches, whose local part is the rank's.
           pin_memory: tensors are on the current CUDA device. Another process reads them into pinned
@@ -314,7 +329,9 @@ class Dataset:
         """
         split = self._split_name(split)
         found = self._indexed(split)
-        features = self._to_read(Wishes(columns, fill, types, padding, images), as_)
+        features = self._to_read(
+            Wishes(columns, fill, types, padding, images, lookup, lengths, keyed), as_
+        )
         if features:
             found = found.with_columns([feature.name for feature in features])
         stream = Stream(found, seed, shuffle)

@@ -30,7 +30,7 @@ from beam_pipelines.encodings.schema import raw_features
 from beam_pipelines.encodings.stored import FILE_NAME, decode_encodings
 from beam_pipelines.opening.raw_rows import to_batch
 from beam_pipelines.opening.request import Request, plan_request
-from beam_pipelines.reader.columns import Ragged
+from beam_pipelines.reader.columns import Ragged, arrow_rows
 from beam_pipelines.reader.features import ReadFeature
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import from_normalised
@@ -152,14 +152,16 @@ def _from_arrow(array: pa.Array, feature: ReadFeature) -> Any:
     """
     is_list = pa.types.is_list(array.type)
     flat = array.flatten() if is_list else array.drop_null() if array.null_count else array
-    if pa.types.is_large_binary(feature.type):
-        flat = flat.view(pa.binary())
-    values = flat.to_numpy(zero_copy_only=False)
-    values = values if values.flags.writeable else values.copy()
+    if feature.is_text:
+        values = flat.cast(pa.large_binary())
+    else:
+        values = flat.to_numpy(zero_copy_only=False)
+        values = values if values.flags.writeable else values.copy()
     if feature.shape is not None:
         size = math.prod(feature.shape)
         _check(array, f"feature '{feature.name}'", size)
-        return values.reshape(len(array), *feature.shape)
+        shape = (len(array), *feature.shape)
+        return arrow_rows(values, shape) if feature.is_text else values.reshape(shape)
     is_present = is_valid(array)
     lengths = byte_lengths(array) if is_list else is_present.astype(np.int64)
     return Ragged(values, _offsets(lengths), is_present)

@@ -97,7 +97,7 @@ def describe_features(
         found[name] = FeatureInfo(
             name,
             kind,
-            "bytes" if feature.dtype.hasobject else feature.dtype.name,
+            "bytes" if feature.is_text else feature.dtype.name,
             feature.shape,
             size,
             lowest,

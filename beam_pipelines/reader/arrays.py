@@ -51,21 +51,19 @@ class _Memory:
 
 
 def array_of(values: pa.Array) -> npt.NDArray[Any]:
-    """Returns values without nulls: writable numbers without a copy, or bytes objects.
+    """Returns numbers without nulls, writable and without a copy.
 
     Args:
-      values: uint8, int64, float32 or large_binary.
+      values: uint8, int64 or float32.
     """
-    if pa.types.is_large_binary(values.type):
-        return np.fromiter(values.to_pylist(), object, len(values))
     dtype = DTYPES[values.type]
     if not len(values):
         return np.empty(0, dtype)
     return np.asarray(_Memory(values.buffers()[1], dtype, values.offset, len(values)))
 
 
-def offsets_of(lists: pa.LargeListArray) -> npt.NDArray[np.int64]:
-    """Returns the offsets of lists without a copy, int64[n + 1]."""
+def offsets_of(lists: pa.Array) -> npt.NDArray[np.int64]:
+    """Returns the offsets of large lists or texts, int64[n + 1]."""
     if not len(lists):
         return np.zeros(1, np.int64)
     return np.frombuffer(lists.buffers()[1], np.int64, len(lists) + 1, lists.offset * 8)

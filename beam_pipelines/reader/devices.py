@@ -85,12 +85,7 @@ class Device:
 
     def copy(self, batch: Batch) -> Batch:
         """Returns a batch whose tensors are copied to the device."""
-        import torch
-
-        def copy(array: Any) -> Any:
-            return array.cuda() if isinstance(array, torch.Tensor) else array
-
-        return {name: mapped(copy, value) for name, value in batch.items()}
+        return {name: mapped(lambda array: array.cuda(), value) for name, value in batch.items()}
 
     def close(self) -> None:
         """Ends the process, and frees the pinned memory."""

@@ -6,7 +6,7 @@ other is ragged, or padded.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.layout.schema_features import (
+    Domains,
+    domains_of,
     feature_lists_of,
     features_of,
     has_one_value,
@@ -22,6 +24,7 @@ from beam_pipelines.core.layout.schema_features import (
 )
 from beam_pipelines.reader.arrays import DTYPES
 from beam_pipelines.reader.images import Image, check_image
+from beam_pipelines.reader.lookup import Lookup, TextIds, make_lookup
 
 _TYPES = {
     schema_pb2.BYTES: pa.large_binary(),
@@ -49,6 +52,9 @@ class Wishes(NamedTuple):
     types: Mapping[str, str] | None = None
     padding: float | None = None
     images: Mapping[str, Image] | None = None
+    lookup: Mapping[str, int | Lookup] | None = None
+    lengths: Mapping[str, int] | None = None
+    keyed: Mapping[str, Sequence[str]] | None = None
 
 
 class ReadFeature(NamedTuple):
@@ -56,13 +62,16 @@ class ReadFeature(NamedTuple):
 
     Attributes:
       name: of the feature.
-      type: in the records: int64, float32 or large_binary.
+      type: of its values: int64, also of ids, float32 or large_binary.
       dtype: of numbers in a batch; that of ``type``, or a narrower one.
       shape: of a row's values; ``None``: they are ragged.
       fill: of a row without values; ``None``: no row lacks them.
       steps: of a feature list, ``one`` or ``several`` values in a step; else ``None``.
       padding: of a feature with several lengths; ``None``: it stays ragged.
       image: how a row's image is decoded; ``None``: it is not.
+      lookup: how texts become ids; ``None``: they do not.
+      length: to which lists are cut, and padded if they are; ``None``: they are not cut.
+      keyed: name of the ``Keyed`` in which its values are; ``None``: it is alone.
     """
 
     name: str
@@ -73,6 +82,19 @@ class ReadFeature(NamedTuple):
     steps: str | None = None
     padding: float | None = None
     image: Image | None = None
+    lookup: TextIds | None = None
+    length: int | None = None
+    keyed: str | None = None
+
+    @property
+    def stored(self) -> pa.DataType:
+        """The type in the records."""
+        return self.type if self.lookup is None else pa.large_binary()
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values in batches are bytes."""
+        return self.type == pa.large_binary() and self.image is None
 
 
 def names_of_lists_of_lists(columns: Mapping[str, str]) -> frozenset[str]:
@@ -108,9 +130,13 @@ def wanted_features(
     if not known:
         raise DataError(f"{folder}: found no features in the schema. Convert again.")
     names = _names(folder, known, wishes)
-    for argument, value in (("images", wishes.images), ("padding", wishes.padding)):
-        if as_ == "arrow" and value is not None:
-            raise ValueError(f"{argument}: found it with as_='arrow', expected another kind.")
+    for argument, value, kinds in (
+        ("images", wishes.images, ("arrow",)),
+        ("padding", wishes.padding, ("arrow",)),
+        ("keyed", wishes.keyed, ("arrow", "tf")),
+    ):
+        if as_ in kinds and value is not None:
+            raise ValueError(f"{argument}: found it with as_='{as_}', expected another kind.")
     context = {feature.name for feature in schema.feature}
     lists = {feature.name for feature in feature_lists_of(schema)}
     for name in names:
@@ -120,7 +146,24 @@ def wanted_features(
                 "Leave it out of 'columns'."
             )
     several = lists & set(lists_of_lists)
-    return [_feature(folder, known[name], name in lists, name in several, wishes) for name in names]
+    domains = domains_of(schema)
+    found = [
+        _feature(folder, known[name], name in lists, name in several, wishes, domains)
+        for name in names
+    ]
+    for feature in found:
+        if feature.length is None and feature.name in (wishes.lengths or {}):
+            raise ValueError(
+                f"lengths: found '{feature.name}', expected a list of any length. Leave it out."
+            )
+    texts = [feature.name for feature in found if feature.is_text]
+    if texts and as_ in {"torch", "jax"}:
+        raise ValueError(
+            f"columns: found texts in {', '.join(texts)} with as_='{as_}', which has numbers only. "
+            f"Give lookup={{'{texts[0]}': 100_000}} to have ids, by hash or by a bp.Lookup; or "
+            "leave them out of 'columns'. With as_='numpy' texts are Arrow arrays."
+        )
+    return _in_keyed(found, wishes.keyed or {})
 
 
 def _names(folder: str, known: Collection[str], wishes: Wishes) -> list[str]:
@@ -130,7 +173,11 @@ def _names(folder: str, known: Collection[str], wishes: Wishes) -> list[str]:
             f"columns: found the text '{wishes.columns}', expected a list: ['{wishes.columns}']."
         )
     names = list(known) if wishes.columns is None else list(wishes.columns)
-    arguments = {"fill": wishes.fill, "types": wishes.types, "images": wishes.images}
+    arguments: dict[str, Any] = {
+        argument: getattr(wishes, argument)
+        for argument in ("fill", "types", "images", "lookup", "lengths")
+    }
+    arguments["keyed"] = [name for own in (wishes.keyed or {}).values() for name in own]
     for name in [*names, *(name for given in arguments.values() for name in given or {})]:
         if name not in known:
             raise ValueError(
@@ -149,7 +196,12 @@ def _names(folder: str, known: Collection[str], wishes: Wishes) -> list[str]:
 
 
 def _feature(
-    folder: str, feature: schema_pb2.Feature, is_list: bool, is_several: bool, wishes: Wishes
+    folder: str,
+    feature: schema_pb2.Feature,
+    is_list: bool,
+    is_several: bool,
+    wishes: Wishes,
+    domains: Domains,
 ) -> ReadFeature:
     name = feature.name
     if feature.type not in _TYPES:
@@ -158,9 +210,12 @@ def _feature(
             f"{schema_pb2.FeatureType.Name(feature.type)} in the schema, expected INT, FLOAT or "
             "BYTES. Leave it out of 'columns'."
         )
-    type_ = _TYPES[feature.type]
+    type_, lookup = _TYPES[feature.type], None
     image, fill = (wishes.images or {}).get(name), (wishes.fill or {}).get(name)
-    found = ReadFeature(name, type_, _dtype(name, type_, wishes.types or {}), None)
+    if name in (wishes.lookup or {}):
+        lookup, type_ = _lookup(feature, wishes, domains), pa.int64()
+    dtype = _dtype(name, type_, wishes.types or {})
+    found = ReadFeature(name, type_, dtype, None, lookup=lookup)
     if is_list:
         if fill is not None or image is not None:
             raise ValueError(
@@ -171,7 +226,7 @@ def _feature(
         one = has_one_value_a_step(feature) and not is_several
         # Steps that may be null have one value at most: only lists of lists have more.
         steps = "one" if one else "several" if is_several else "some"
-        return found._replace(steps=steps, padding=_padding(found, wishes.padding))
+        return _as_list(found._replace(steps=steps), wishes)
     has_shape = feature.HasField("shape")
     shape = tuple(dim.size for dim in feature.shape.dim) if has_shape else ()
     shape = () if shape == (1,) else shape
@@ -189,7 +244,53 @@ def _feature(
         return found._replace(shape=shape, fill=_fill_value(found, fill))
     if has_one_value(feature):
         return found
-    return found._replace(padding=_padding(found, wishes.padding))
+    return _as_list(found, wishes)
+
+
+def _lookup(feature: schema_pb2.Feature, wishes: Wishes, domains: Domains) -> TextIds:
+    name, given = feature.name, (wishes.lookup or {})[feature.name]
+    if feature.type != schema_pb2.BYTES:
+        raise ValueError(f"lookup: found numbers in '{name}', expected texts. Leave it out.")
+    own = [feature.string_domain] if feature.HasField("string_domain") else []
+    known = [text for one in own or domains.get(feature.domain, ()) for text in one.value]
+    return make_lookup(name, given, known)
+
+
+def _as_list(feature: ReadFeature, wishes: Wishes) -> ReadFeature:
+    """Returns a feature with what the arguments say of its lists."""
+    length = (wishes.lengths or {}).get(feature.name)
+    if length is not None and (not isinstance(length, int) or length < 1):
+        raise ValueError(
+            f"lengths: found {length!r} for feature '{feature.name}', expected a number of values, "
+            "1 or more."
+        )
+    return feature._replace(padding=_padding(feature, wishes.padding), length=length)
+
+
+def _in_keyed(
+    features: Sequence[ReadFeature], keyed: Mapping[str, Sequence[str]]
+) -> list[ReadFeature]:
+    """Returns features, with those of each ``Keyed`` at the end."""
+    alone, found = {feature.name: feature for feature in features}, list[ReadFeature]()
+    for key, names in keyed.items():
+        own = [alone.pop(name)._replace(keyed=key, padding=None) for name in names if name in alone]
+        if not own or len(own) < len(names) or key in {feature.name for feature in features}:
+            raise ValueError(
+                f"keyed: found '{key}' of {', '.join(names)}, expected a name that no feature has, "
+                "and one or more features, each once."
+            )
+        if len({feature.dtype for feature in own}) > 1 or not all(map(_is_keyable, own)):
+            shown = ", ".join(f"{one.name}: {one.dtype}" for one in own)
+            raise ValueError(
+                f"keyed: found {shown} in '{key}', expected numbers of one type, without pictures "
+                "and steps of several values. Give 'types' or 'lookup', or leave them out."
+            )
+        found += own
+    return [*alone.values(), *found]
+
+
+def _is_keyable(feature: ReadFeature) -> bool:
+    return feature.image is None and not feature.is_text and feature.steps in {None, "one"}
 
 
 def _dtype(name: str, type_: pa.DataType, types: Mapping[str, str]) -> np.dtype[Any]:

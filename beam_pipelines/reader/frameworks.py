@@ -1,6 +1,6 @@
 """Hands batches of numpy arrays to PyTorch or JAX.
 
-Memory is shared where it can be. Bytes stay Python objects in numpy arrays.
+Memory is shared where it can be. There are no texts among the arrays.
 """
 
 from __future__ import annotations
@@ -50,14 +50,11 @@ def handover(as_: str, sharding: Any) -> Handover:
 def _to_torch(batch: Batch) -> Batch:
     import torch
 
-    def convert(array: Any) -> Any:
-        return array if array.dtype == object else torch.from_numpy(array)
-
-    return {name: mapped(convert, value) for name, value in batch.items()}
+    return {name: mapped(torch.from_numpy, value) for name, value in batch.items()}
 
 
 def mapped(convert: Callable[[Any], Any], value: Any) -> Any:
-    """Returns a value whose arrays are converted; a ``Ragged`` has several."""
+    """Returns a value whose arrays are converted; ``Ragged`` and ``Keyed`` have several."""
     if isinstance(value, tuple):
         return type(value)(*(mapped(convert, part) for part in value))
     return convert(value)
@@ -67,13 +64,8 @@ def _to_jax(batch: Batch, sharding: Any) -> Batch:
     import jax
 
     arrays: list[Any] = []
-
-    def collect(array: Any) -> None:
-        if array.dtype != object:
-            arrays.append(array)
-
     for value in batch.values():
-        mapped(collect, value)
+        mapped(arrays.append, value)
     if sharding is None:
         # One call for all arrays takes half the time of a call for each. Arrays share aligned
         # memory on a CPU.
@@ -82,10 +74,7 @@ def _to_jax(batch: Batch, sharding: Any) -> Batch:
         make = jax.make_array_from_process_local_data
         made = (make(sharding, array) for array in arrays)
 
-    def convert(array: Any) -> Any:
-        return array if array.dtype == object else next(made)
-
-    return {name: mapped(convert, value) for name, value in batch.items()}
+    return {name: mapped(lambda _: next(made), value) for name, value in batch.items()}
 
 
 def without_int64(features: Sequence[ReadFeature], types: Iterable[str]) -> list[ReadFeature]:
@@ -135,12 +124,17 @@ def check_sharding(
     if as_ != "jax":
         raise ValueError(f"sharding: found it with as_='{as_}', expected as_='jax'.")
     for feature in features:
-        if feature.shape is None:
+        shape = feature.shape
+        if feature.image is not None:
+            shape = (*feature.image.size, feature.image.channels)
+        elif feature.length and feature.padding is not None and feature.steps != "several":
+            shape = (feature.length,)
+        if shape is None or feature.keyed is not None:
             raise ValueError(
-                f"sharding: found feature '{feature.name}', which is ragged or padded, expected "
-                "features of one shape. Give it a fill value, or leave it out of 'columns'."
+                f"sharding: found feature '{feature.name}', whose batches have several lengths, "
+                "expected features of one shape. Give it a fill value, or padding and 'lengths'; "
+                "or leave it out of 'columns' and 'keyed'."
             )
-        shape = (*feature.image.size, feature.image.channels) if feature.image else feature.shape
         for size in batch_sizes:
             try:
                 sharding.shard_shape((size, *shape))

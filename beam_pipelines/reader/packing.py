@@ -53,10 +53,9 @@ class PackedGroup(NamedTuple):
       features: their names, in order.
       behind: the place behind each batch.
       edges: the edges of the batches in the rows of the group.
-      stacks: features of one type and shape, and an array [features, rows, ...], which is
-        ``PackedArray``, or of bytes objects.
-      others: other features -> a list with the values of each batch: arrays or ``Ragged``. Arrays
-        of numbers are ``PackedArray``.
+      stacks: features of one type and shape, and an array [features, rows, ...].
+      others: other features -> a list with the values of each batch: an array, ``Ragged`` or
+        ``Keyed``.
       bytes: size of the block, a multiple of the sizes of all numbers.
     """
 
@@ -69,14 +68,10 @@ class PackedGroup(NamedTuple):
 
     def unpacked(self, view: Callable[[PackedArray], Any]) -> PackedGroup:
         """Returns the same with arrays instead of each ``PackedArray``."""
-
-        def array(found: Any) -> Any:
-            return view(found) if isinstance(found, PackedArray) else found
-
         return self._replace(
-            stacks=[(names, array(stack)) for names, stack in self.stacks],
+            stacks=[(names, view(stack)) for names, stack in self.stacks],
             others={
-                name: [mapped(array, value) for value in values]
+                name: [mapped(view, value) for value in values]
                 for name, values in self.others.items()
             },
         )
@@ -105,7 +100,7 @@ def pack(group: Group) -> tuple[PackedGroup, Contents]:
         return packed
 
     def alone(array: npt.NDArray[Any]) -> Any:
-        return array if array.dtype == object else place([array], array.shape)
+        return place([array], array.shape)
 
     dense: dict[Any, dict[str, npt.NDArray[Any]]] = {}
     others: dict[str, list[Any]] = {}
@@ -117,12 +112,9 @@ def pack(group: Group) -> tuple[PackedGroup, Contents]:
             cuts = itertools.pairwise(group.edges)
             others[name] = [mapped(alone, column.cut(*edges)) for edges in cuts]
     stacks: list[tuple[list[str], Any]] = []
-    for (dtype, shape), found in dense.items():
+    for (_, shape), found in dense.items():
         arrays = list(found.values())
-        if dtype.hasobject:
-            stacks.append((list(found), np.stack(arrays)))
-        else:
-            stacks.append((list(found), place(arrays, (len(arrays), *shape))))
+        stacks.append((list(found), place(arrays, (len(arrays), *shape))))
     return PackedGroup(
         list(group.columns), group.behind, group.edges, stacks, others, end
     ), contents

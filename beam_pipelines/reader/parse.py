@@ -49,38 +49,56 @@ def make_steps(lists: pa.LargeListArray, feature: ReadFeature, as_: str) -> colu
         if feature.steps == "one":
             mask = pa.array(~arrays.validity_of(lists)) if lists.null_count else None
             flat = pa.LargeListArray.from_arrays(pa.array(rows), steps.values, mask=mask)
-            return columns.ArrowColumn(columns.arrow_lists(flat, feature, rows))
-        return columns.ArrowColumn(columns.arrow_lists(lists, feature, values_of_rows))
-    values = arrays.narrowed(
-        feature.name, arrays.array_of(steps.values), feature.dtype, values_of_rows
-    )
+            return columns.DenseColumn(columns.arrow_lists(flat, feature, rows))
+        return columns.DenseColumn(columns.arrow_lists(lists, feature, values_of_rows))
+    values = columns.values_of(steps.values, feature, values_of_rows)
     if feature.steps == "one":
-        return columns.ragged_column(values, rows, arrays.validity_of(lists), feature.padding)
+        return columns.ragged_column(values, rows, arrays.validity_of(lists), feature)
     if feature.padding is None:
         inner = columns.RaggedColumn(columns.DenseColumn(values), places, arrays.validity_of(steps))
         return columns.RaggedColumn(inner, rows, arrays.validity_of(lists))
-    if feature.steps == "some":
-        _check_steps(feature, rows, places, 0)
-        # A step without a value is padding.
-        whole = np.full(len(steps), feature.padding, values.dtype)
-        whole[np.diff(places) == 1] = values
-        return columns.ragged_column(whole, rows, arrays.validity_of(lists), feature.padding)
-    return _PaddedSteps(values, rows, places, feature.padding)
+    if isinstance(values, pa.Array):
+        sizes = _padded_steps(np.diff(arrays.offsets_of(values)), rows, places, feature, 0)
+        return columns.PaddedTexts(sizes, values, values_of_rows)
+    return _padded_steps(values, rows, places, feature, feature.padding)
+
+
+def _padded_steps(
+    values: Values,
+    rows: columns.Offsets,
+    places: columns.Offsets,
+    feature: ReadFeature,
+    padding: Any,
+) -> columns.FeatureValues:
+    """Returns steps with any number of values, padded."""
+    if feature.steps == "several":
+        return _PaddedSteps(values, rows, places, padding, feature.length)
+    _check_steps(feature, rows, places, 0)
+    # A step without a value is padding.
+    whole = np.full(len(places) - 1, padding, values.dtype)
+    whole[np.diff(places) == 1] = values
+    return columns.PaddedColumn(whole, rows, padding, feature.length)
 
 
 class _PaddedSteps:
     """Steps with any number of values, padded in both dimensions."""
 
     def __init__(
-        self, values: Values, rows: columns.Offsets, places: columns.Offsets, padding: Any
+        self,
+        values: Values,
+        rows: columns.Offsets,
+        places: columns.Offsets,
+        padding: Any,
+        length: int | None,
     ) -> None:
         self._values, self._rows, self._places, self._padding = values, rows, places, padding
+        self._length = length
 
     def cut(self, start: int, end: int) -> Values:
         """Returns [rows, most steps of a row, most values of a step]."""
         rows = self._rows[start : end + 1]
         steps = columns.padded(self._values, self._places[rows[0] : rows[-1] + 1], self._padding)
-        return columns.padded(steps, rows - rows[0], self._padding)
+        return columns.padded(steps, rows - rows[0], self._padding, self._length)
 
 
 def _check_steps(
@@ -169,7 +187,8 @@ def parse_rows(
       as_: kind of the batches.
 
     Returns:
-      Feature -> its values in all rows; of ``records``, ``record`` -> serialized bytes.
+      Feature -> its values in all rows; of ``records``, ``record`` -> serialized bytes, an Arrow
+      array.
 
     Raises:
       DataError: a record is damaged, or has other values than the schema or an argument promises.
@@ -203,8 +222,8 @@ def parse_lists(
     Raises:
       DataError: a record is damaged, or has values of another kind.
     """
-    context = {feature.name: feature.type for feature in features if feature.steps is None}
-    lists = {feature.name: feature.type for feature in features if feature.steps is not None}
+    context = {feature.name: feature.stored for feature in features if feature.steps is None}
+    lists = {feature.name: feature.stored for feature in features if feature.steps is not None}
     names = [*context, *lists]
     if tables := rows.tables():
         return dict(zip(names, _of_tables(tables, rows, context, lists), strict=True))
@@ -243,25 +262,29 @@ def _of_tables(
 def _column(
     lists: pa.Array, feature: ReadFeature, as_: str, rows: BlockRows
 ) -> columns.FeatureValues:
+    if feature.length is not None:
+        lists = columns.cut_lists(lists, feature.length)
+    if feature.lookup is not None:
+        lists = feature.lookup.ids_of(lists)
     if feature.steps is not None:
         return make_steps(lists, feature, as_)
+    column = columns.make_column(lists, feature, as_)
     if feature.image is None:
-        return columns.make_column(lists, feature, as_)
-    contents = columns.make_column(lists, feature, "arrow").cut(0, len(lists))
+        return column
+    contents = column.cut(0, len(lists))
     pixels = decode_images(feature.name, contents, feature.image, rows.seed, rows.epochs)
     return columns.DenseColumn(pixels)
 
 
 def _by_protobuf(rows: BlockRows, layout: Layout) -> list[pa.Array]:
     """Parses records that the kernel declines."""
-    context, lists = parse_sequences(_records(rows).tolist(), layout)
+    context, lists = parse_sequences(_records(rows).to_pylist(), layout)
     return [*context, *lists]
 
 
-def _records(rows: BlockRows) -> npt.NDArray[np.object_]:
+def _records(rows: BlockRows) -> pa.LargeBinaryArray:
     """Returns the serialized records of rows."""
     import pyarrow.compute as pc
 
     frames = pa.chunked_array(rows.chunks(), pa.large_binary()).take(pa.array(rows.records))
-    frames = frames.combine_chunks()
-    return arrays.array_of(pc.binary_slice(frames, HEADER_BYTES, -FOOTER_BYTES))
+    return pc.binary_slice(frames.combine_chunks(), HEADER_BYTES, -FOOTER_BYTES)

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from beam_pipelines.reader.columns import FeatureValues
+from beam_pipelines.reader.columns import FeatureValues, with_keyed
 from beam_pipelines.reader.features import ReadFeature
 from beam_pipelines.reader.order import MOST_PARTS, Entries, Int64s, divide, spread
 from beam_pipelines.reader.parse import gather_rows, parse_rows
@@ -170,7 +170,7 @@ class Group(NamedTuple):
     Attributes:
       behind: the place behind each batch.
       edges: the edges of the batches in the rows.
-      columns: feature -> values of all rows.
+      columns: feature, or name of a ``Keyed`` -> values of all rows.
     """
 
     behind: tuple[StreamPlace, ...]
@@ -335,4 +335,5 @@ def _parse(
         order = spread(seed, sizes)
         rows = rows._replace(records=rows.records[order], epochs=epochs[order])
     columns = parse_rows(rows, reading.features, reading.as_)
-    return finish(Group(plan.behind, np.concatenate([[0], np.cumsum(sizes)]).tolist(), columns))
+    edges = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+    return finish(Group(plan.behind, edges, with_keyed(columns, reading.features, edges)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from beam_pipelines.core.errors import DataError, nearest
+from beam_pipelines.reader.columns import with_keyed
 from beam_pipelines.reader.features import ReadFeature
 from beam_pipelines.reader.frameworks import Batch, check_installed, check_sharding, handover
 from beam_pipelines.reader.images import image_bytes
@@ -179,6 +180,7 @@ class Reader(Iterator[Batch]):
         count = len(found.records)
         found = found._replace(seed=self._order.seed, epochs=np.zeros(count, np.int64))
         columns = parse_rows(found, self.features, options.as_)
+        columns = with_keyed(columns, self.features, [0, count])
         batch = {name: column.cut(0, count) for name, column in columns.items()}
         batch = handover(options.as_, None)(batch)
         return self._device.copy(batch) if self._device else batch

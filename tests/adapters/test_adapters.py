@@ -37,7 +37,8 @@ def torch_batches(folder, **options):
     pytest.importorskip("torch")
     from beam_pipelines.adapters.pytorch import TorchBatches
 
-    return TorchBatches(folder, "train", SIZE, **options)
+    lookup = {} if "columns" in options else {"lookup": {"words": 50}}
+    return TorchBatches(folder, "train", SIZE, **lookup, **options)
 
 
 def loader(dataset, workers, **options):

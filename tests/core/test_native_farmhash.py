@@ -46,7 +46,7 @@ def test_kernel_and_numpy_give_the_same(values, type_, skipped):
     st.sampled_from([0, 1, 2, 3, 1000, 1 << 62]),
 )
 def test_ids_are_those_of_the_reference(known, values, type_, num_oov):
-    """Places in a vocabulary, and the ids of others, are those of Arrow's own search."""
+    """Ids of known and other texts are those of Arrow's search."""
     vocabulary = pa.array([b"unused", *known], pa.binary())[1:]
     texts = pa.array([None, *values, *known], type_)[1:]
     found = _native.look_up(texts, vocabulary, _native.index_texts(vocabulary), num_oov)

@@ -262,7 +262,7 @@ def test_other_values_get_ids_as_a_static_vocabulary_table_gives_them(
 def test_tokens_are_found_in_a_vocabulary(
     known: list[bytes], values: list[bytes | None], num_oov: int
 ) -> None:
-    """The index finds the places that a dictionary has, with the kernel and without."""
+    """The index finds the places that a dictionary has."""
     vocabulary, array = pa.array(known, BYTES), pa.array(values, BYTES)
     place = {value: number for number, value in enumerate(known)}
     others = _native.fingerprints(array) % np.uint64(num_oov or 1) + np.uint64(len(known))

@@ -39,13 +39,20 @@ def folder(tmp_path_factory):
 
 
 def read(folder, as_, **options):
+    if as_ in {"torch", "jax"} and "word" in options.get("columns", ["word"]):
+        options["lookup"] = {"word": 50}
     return bp.open(folder).batches("train", 16, shuffle=False, as_=as_, **options)
+
+
+def leaves(value):
+    """Returns the arrays of a value."""
+    return list(value) if isinstance(value, tuple) else [value]
 
 
 def test_torch(folder):
     """Tensors have the arrays' values and types, and share their memory."""
     torch = pytest.importorskip("torch")
-    options = {"types": {"id": "int64", "pair": "float16"}}
+    options = {"types": {"id": "int64", "pair": "float16"}, "lookup": {"word": 50}}
     for batch, expected in zip(
         read(folder, "torch", **options), read(folder, "numpy", **options), strict=True
     ):
@@ -61,23 +68,49 @@ def test_torch(folder):
 
 
 def test_ragged_tensors_of_torch(folder):
-    """The documented conversions give nested and sparse tensors."""
+    """Ragged tensors become nested ones without a copy, and sparse ones."""
     torch = pytest.importorskip("torch")
     batch = next(read(folder, "torch"))["list"]
-    nested = torch.nested.nested_tensor_from_jagged(batch.values, batch.offsets)
+    nested = batch.nested()
+    assert nested.layout == torch.jagged
+    assert nested.values().data_ptr() == batch.values.data_ptr()
     expected = [list(range(number % 4)) if number % 5 else [] for number in range(16)]
     assert [row.tolist() for row in nested.unbind()] == expected
     ones = torch.ones(len(batch.values))
     bags = torch.sparse_csr_tensor(batch.offsets, batch.values, ones, (16, 4)).to_dense()
     assert [row.nonzero().flatten().tolist() for row in bags] == expected
+    places = [place for place, row in enumerate(expected) for _ in row]
+    assert batch.segments().tolist() == places
+    assert next(read(folder, "numpy"))["list"].segments().tolist() == places
+
+
+def test_no_tensors_to_nest(folder):
+    """Arrays of another kind are no nested tensor."""
+    pytest.importorskip("torch")
+    with pytest.raises(TypeError, match=r"nested: found values of type ndarray, .* as_='torch'"):
+        next(read(folder, "numpy"))["list"].nested()
+
+
+def test_keyed_tensors_of_torchrec(folder):
+    """TorchRec takes the values and lengths without a copy."""
+    torchrec = pytest.importorskip("torchrec")
+    keys = ["list", "word"]
+    batch = next(read(folder, "torch", keyed={"ids": keys}))["ids"]
+    found = torchrec.KeyedJaggedTensor(keys, batch.values, lengths=batch.lengths)
+    assert found.values().data_ptr() == batch.values.data_ptr()
+    assert found.lengths().data_ptr() == batch.lengths.data_ptr()
+    single = next(read(folder, "torch"))
+    assert found["list"].values().tolist() == single["list"].values.tolist()
+    assert found["list"].offsets().tolist() == single["list"].offsets.tolist()
+    assert found["word"].values().tolist() == single["word"].tolist()
 
 
 def test_jax(folder):
     """Arrays have the numpy arrays' values; integers are int32."""
     jax = pytest.importorskip("jax")
-    columns = ["pair", "list", "word"]
+    options = {"columns": ["pair", "list", "word"], "lookup": {"word": 50}}
     for batch, expected in zip(
-        read(folder, "jax", columns=columns), read(folder, "numpy", columns=columns), strict=True
+        read(folder, "jax", **options), read(folder, "numpy", **options), strict=True
     ):
         assert isinstance(batch["pair"], jax.Array)
         assert batch["pair"].tolist() == expected["pair"].tolist()
@@ -85,6 +118,20 @@ def test_jax(folder):
         for part, own in zip(batch["list"], expected["list"], strict=True):
             assert part.tolist() == own.tolist()
         assert batch["word"].tolist() == expected["word"].tolist()
+
+
+def test_segments_of_jax(folder):
+    """Segments sum the values of each row within a compiled step."""
+    jax = pytest.importorskip("jax")
+    batch = next(read(folder, "jax", columns=["list", "pair"]))
+    own = next(read(folder, "jax", columns=["list"], keyed={"ids": ["list"]}))
+
+    @jax.jit
+    def sums(ragged):
+        return jax.ops.segment_sum(ragged.values, ragged.segments(), 16)
+
+    expected = [sum(range(number % 4)) if number % 5 else 0 for number in range(16)]
+    assert sums(batch["list"]).tolist() == sums(own["ids"]).tolist() == expected
 
 
 def test_jax_keeps_integers(folder):
@@ -111,21 +158,24 @@ import beam_pipelines as bp
 assert len(jax.devices()) == 4
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
 sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
-wanted = dict(shuffle=False, columns=["pair", "word"])
+lists = dict(padding=0, lengths={"list": 2})
+wanted = dict(shuffle=False, columns=["pair", "word", "list"], lookup={"word": 50}, **lists)
 dataset = bp.open(sys.argv[1])
 with dataset.batches("train", 16, as_="jax", sharding=sharding, **wanted) as reader:
     for batch, expected in zip(reader, dataset.batches("train", 16, **wanted), strict=True):
         assert batch["pair"].sharding == sharding
         assert [shard.data.shape for shard in batch["pair"].addressable_shards] == [(4, 2)] * 4
         assert batch["pair"].tolist() == expected["pair"].tolist()
-        assert batch["word"].tolist() == expected["word"].tolist()
+        for name in ("word", "list"):
+            assert batch[name].tolist() == expected[name].tolist()
 for options, message in (
     (dict(batch_size=10), "batches of 10 rows of feature 'pair', which it does not divide"),
     (dict(batch_size=24), None),
     (dict(batch_size=12), None),
-    (dict(batch_size=60, columns=["pair"]), None),
+    (dict(batch_size=60, columns=["pair"], lookup=None, lengths=None), None),
     (dict(batch_size=4, rank=0, world_size=5), "found 4 rows in the last batch"),
-    (dict(columns=["list"]), "feature 'list', which is ragged or padded"),
+    (dict(lengths=None), "feature 'list', whose batches have several lengths"),
+    (dict(keyed={"ids": ["word"]}), "feature 'word', whose batches have several lengths"),
     (dict(as_="numpy"), "sharding: found it with as_='numpy'"),
 ):
     try:
@@ -153,10 +203,11 @@ def test_rows_by_number(folder, as_):
     with read(folder, as_, **columns) as reader:
         batch = next(reader)
         found = reader.take(range(16))
-    if as_ == "arrow":
-        assert found == batch
-    else:
-        assert repr(found) == repr(batch)
+    assert list(found) == list(batch)
+    for name, value in found.items():
+        for part, own in zip(leaves(value), leaves(batch[name]), strict=True):
+            assert type(part) is type(own)
+            assert part.tolist() == own.tolist()
 
 
 @pytest.mark.parametrize(("as_", "name"), [("torch", "PyTorch"), ("jax", "JAX")])
@@ -183,7 +234,7 @@ def test_cuda(folder):
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
-    options = {"types": {"pair": "float16"}, "epochs": 3}
+    options = {"types": {"pair": "float16"}, "epochs": 3, "keyed": {"ids": ["id", "list"]}}
     reader, same = (
         read(folder, "torch", pin_memory=True, **options),
         read(folder, "torch", **options),
@@ -192,18 +243,15 @@ def test_cuda(folder):
         for _ in range(3):
             count = 0
             for batch, expected in zip(reader, same, strict=True):
-                for name in ("id", "pair"):
-                    assert batch[name].is_cuda
-                    assert batch[name].dtype == expected[name].dtype
-                    assert batch[name].tolist() == expected[name].tolist()
-                for part, own in zip(batch["list"], expected["list"], strict=True):
-                    assert part.is_cuda
-                    assert part.tolist() == own.tolist()
-                assert batch["word"].tolist() == expected["word"].tolist()
+                for name, value in expected.items():
+                    for part, own in zip(leaves(batch[name]), leaves(value), strict=True):
+                        assert part.is_cuda
+                        assert part.dtype == own.dtype
+                        assert part.tolist() == own.tolist()
                 assert reader.state_dict() == same.state_dict()
                 count += 1
             assert count == 12
         next(reader)
         reader.load_state_dict(same.state_dict())
-        assert next(reader)["id"].tolist() == next(same)["id"].tolist()
-        assert reader.take([5, 3])["id"].tolist() == [5, 3]
+        assert next(reader)["pair"].tolist() == next(same)["pair"].tolist()
+        assert reader.take([5, 3])["pair"].tolist() == [[5, -5], [3, -3]]

@@ -32,6 +32,7 @@ feature { name: "##SEQUENCE##" type: STRUCT struct_domain {
 } }
 """
 COLUMNS = {"clicks": "list<int64>", "prices": "list<list<float32>>"}
+LOOKUP = {"word": 10, "code": 1 << 40, "tags": bp.Lookup([b"t"])}
 ROWS = 60
 
 
@@ -88,7 +89,8 @@ def folder(tmp_path_factory):
 
 
 def read(folder, in_process, **options):
-    reader = bp.open(folder).batches("train", **{"batch_size": 8, "epochs": 2, **options})
+    options = {"batch_size": 8, "epochs": 2, "lookup": LOOKUP, **options}
+    reader = bp.open(folder).batches("train", **options)
     if in_process:
         reader._device = Host()
     return reader
@@ -98,9 +100,15 @@ def read(folder, in_process, **options):
     "options",
     [
         {},
-        {"padding": -1, "columns": ["id", "pair", "list", "clicks", "prices"]},
-        {"types": {"id": "int8", "pair": "float16"}, "columns": ["pair", "id"], "batch_size": 7},
-        {"columns": ["word", "tags"], "remainder": "drop"},
+        {"keyed": {"all": ["list", "id", "word", "tags", "clicks"]}, "batch_size": 7},
+        {"padding": -1, "lengths": {"list": 9, "clicks": 2, "prices": 2}},
+        {
+            "types": {"id": "int8", "pair": "float16"},
+            "columns": ["pair", "id"],
+            "lookup": None,
+            "batch_size": 7,
+        },
+        {"columns": ["word", "code", "tags"], "remainder": "drop"},
     ],
 )
 def test_same_batches(folder, monkeypatch, options):

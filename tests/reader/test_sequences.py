@@ -116,7 +116,6 @@ def test_padding_is_that_of_load(tmp_path_factory, rows):
     loaded = bp.load(folder, "train", batch_size=3, shuffle=False, padding=-7)
     for batch, expected in zip(read(folder, padding=-7), loaded, strict=True):
         for name in ("clicks", "prices", "words"):
-            assert batch[name].shape == tuple(expected[name].shape)
             assert batch[name].tolist() == expected[name].numpy().tolist()
 
 

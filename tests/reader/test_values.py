@@ -15,6 +15,7 @@ from hypothesis import given
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import arrays, columns
+from beam_pipelines.reader.features import ReadFeature
 from tests.reader.datasets import example, write_records
 
 SCHEMA = """
@@ -89,6 +90,33 @@ def test_values_are_those_of_tensorflow(folder, types):
     filled = read(folder, types=types, fill={"maybe": -1})["maybe"]
     assert filled.tolist() == [own[0] if own else -1 for own in expected["maybe"]]
     assert filled.dtype == (types or {}).get("maybe", "int64")
+
+
+def test_texts(folder):
+    """Texts and records are Arrow arrays."""
+    words = read(folder)["words"]
+    assert words.values.type == pa.large_binary()
+    assert read(folder, columns=["words"])["words"].offsets.tolist() == words.offsets.tolist()
+    assert read(folder, as_="records")["record"].type == pa.large_binary()
+
+
+@pytest.mark.parametrize("as_", ["numpy", "arrow"])
+def test_filled_texts(tmp_path, as_):
+    """Missing texts have the fill value, whatever the shape."""
+    own = [[b"a", b"bc"], None, [b"", b"d"], None]
+    one = [None, [b"x"], None, [b"yz"]]
+    rows = [
+        example({"own": ("bytes", two), "one": ("bytes", alone)})
+        for two, alone in zip(own, one, strict=True)
+    ]
+    schema = 'feature { name: "own" type: BYTES shape { dim { size: 2 } } }'
+    schema += ' feature { name: "one" type: BYTES value_count { min: 1 max: 1 } }'
+    folder = write_records(tmp_path, schema, rows)
+    (batch,) = bp.open(folder).batches(
+        "train", 4, shuffle=False, fill={"own": b"none", "one": b""}, as_=as_
+    )
+    assert batch["own"].to_pylist() == [two or [b"none"] * 2 for two in own]
+    assert batch["one"].to_pylist() == [alone[0] if alone else b"" for alone in one]
 
 
 def test_half_floats(folder):
@@ -195,17 +223,40 @@ assert not {{"pandas", "PIL.Image", "simplejpeg", "torch", "jax"}} & set(sys.mod
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@given(st.lists(st.lists(st.integers(-9, 9), max_size=4), max_size=6), st.data())
-def test_padded_equals_a_loop(rows, data):
-    """Padding equals that of a loop, for any neighbouring rows."""
+@given(st.lists(st.lists(st.integers(-9, 9), max_size=4), max_size=6), st.data(), st.booleans())
+def test_padded_equals_a_loop(rows, data, are_texts):
+    """Padding equals a loop's, for any neighbouring rows of any type."""
     start = data.draw(st.integers(0, len(rows)))
     end = data.draw(st.integers(start, len(rows)))
-    values = np.array([value for own in rows for value in own], np.int64)
-    offsets = np.cumsum([0, *map(len, rows)])
-    found = columns.padded(values, offsets[start : end + 1], 99)
-    width = max(map(len, rows[start:end]), default=0)
-    assert found.shape == (end - start, width)
-    assert found.tolist() == [own + [99] * (width - len(own)) for own in rows[start:end]]
+    fixed = data.draw(st.none() | st.integers(4, 5))
+    width = fixed or max(map(len, rows[start:end]), default=0)
+    offsets, flat = np.cumsum([0, *map(len, rows)]), list(itertools.chain(*rows))
+    feature = ReadFeature("x", pa.int64(), np.dtype(np.int64), None, padding=99, length=fixed)
+    values = np.array(flat, np.int64)
+    if are_texts:
+        rows = [[b"w" * (9 + value) for value in own] for own in rows]
+        feature = feature._replace(type=pa.large_binary(), padding=b"")
+        values = pa.array([b"first", *itertools.chain(*rows)], pa.large_binary())[1:]
+    found = columns.ragged_column(values, offsets, np.ones(len(rows), np.bool_), feature)
+    padded = found.cut(start, end)
+    assert len(padded) == end - start
+    expected = [own + [feature.padding] * (width - len(own)) for own in rows[start:end]]
+    assert padded.tolist() == expected
+
+
+@given(
+    st.lists(st.none() | st.lists(st.integers(0, 9), max_size=5)),
+    st.integers(1, 4),
+    st.sampled_from([pa.int64(), pa.large_binary(), pa.large_list(pa.int64())]),
+)
+def test_cut_lists_equal_slices(rows, most, type_):
+    """Lists are cut as slices are; missing ones stay missing."""
+    if pa.types.is_large_binary(type_):
+        rows = [own and [b"w" * value for value in own] for own in rows]
+    elif pa.types.is_nested(type_):
+        rows = [own and [[value] * value for value in own] for own in rows]
+    found = columns.cut_lists(pa.array(rows, pa.large_list(type_)), most)
+    assert found.to_pylist() == [own and own[:most] for own in rows]
 
 
 @given(st.lists(st.one_of(st.none(), st.lists(st.integers(), max_size=3))), st.data())

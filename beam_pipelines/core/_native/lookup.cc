@@ -46,7 +46,7 @@ struct Modulus {
     __extension__ using Wide = unsigned __int128;
     const uint64_t about = static_cast<uint64_t>(static_cast<Wide>(value) * inverse >> 64);  // at most two less
     uint64_t rest = value - about * divisor;
-    while (rest >= divisor) rest -= divisor;
+    for (int step = 0; step < 2; ++step) rest = std::min(rest, rest - divisor);  // which wraps around below 0
     return rest;
   }
 };
@@ -85,22 +85,17 @@ void look_up(const Column& texts, const Column& known, const Slots& slots, uint6
   const Modulus modulus(num_oov);
   std::array<Range, kBlock> ranges;
   std::array<uint64_t, kBlock> hashes;
-  for (int64_t first = 0; first < texts.length; first += kBlock) {
+  for (int64_t first = 0; first < texts.length; first += kBlock, out += kBlock) {
     const size_t count = static_cast<size_t>(std::min(kBlock, texts.length - first));
     for (size_t place = 0; place < count; ++place) {
-      const int64_t row = first + static_cast<int64_t>(place);
-      ranges[place] = texts.is_valid(row) ? texts.bytes_range(row) : Range{0, -1};
-      if (ranges[place].end < ranges[place].begin) continue;
+      ranges[place] = texts.bytes_range(first + static_cast<int64_t>(place));
       hashes[place] = hash_of(texts, ranges[place]);
-      if (slots.count) __builtin_prefetch(slots.slots + (hashes[place] & (slots.count - 1)));
+      if (known.length) __builtin_prefetch(slots.slots + (hashes[place] & (slots.count - 1)));
     }
     for (size_t place = 0; place < count; ++place) {
-      int64_t id = kUnseen;
-      if (ranges[place].end >= ranges[place].begin) {
-        id = find(texts, ranges[place], hashes[place], known, slots);
-        if (id == kUnseen && num_oov) id = known.length + static_cast<int64_t>(modulus.of(hashes[place]));
-      }
-      out[first + static_cast<int64_t>(place)] = id;
+      int64_t id = known.length ? find(texts, ranges[place], hashes[place], known, slots) : kUnseen;
+      if (id == kUnseen && num_oov) id = known.length + static_cast<int64_t>(modulus.of(hashes[place]));
+      out[place] = texts.is_valid(first + static_cast<int64_t>(place)) ? id : kUnseen;
     }
   }
 }

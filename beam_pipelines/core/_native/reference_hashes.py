@@ -227,7 +227,7 @@ def index_texts(known: pa.Array) -> pa.Array:
     return pa.array([], pa.uint64())
 
 
-def look_up(texts: pa.Array, known: pa.Array, _: pa.Array, num_oov: int) -> pa.Array:
+def look_up(texts: pa.Array, known: pa.Array, index: pa.Array, num_oov: int) -> pa.Array:  # noqa: ARG001
     """Returns the ids of texts: ``texts.look_up``."""
     import pyarrow.compute as pc
 
