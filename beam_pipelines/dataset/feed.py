@@ -108,8 +108,14 @@ def measure_feed(
       step: seconds of a step.
 
     Raises:
-      DataError, ValueError: as ``Dataset.batches``.
+      DataError, ValueError: as ``Dataset.batches``; the split has fewer rows than a batch.
     """
+    name = next(iter(dataset.splits)) if split is None else split
+    if dataset.splits.get(name, batch_size) < batch_size:
+        raise ValueError(
+            f"--batch {batch_size}: found a split '{name}' of {dataset.splits[name]:,} rows, "
+            "expected a batch at least: an epoch of less measures its start. Take fewer rows."
+        )
     numbers = [name for name, found in dataset.features.items() if found.dtype != "bytes"]
     options: list[dict[str, Any]] = [{"columns": [*numbers, *dataset.features][:1]}, {}]
     if images:

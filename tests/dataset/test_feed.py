@@ -101,9 +101,10 @@ def test_command(folder, capsys):
         ("--images image=4x4,left", "found 'image=4x4,left'"),
         ("--images id=4x4", "images: found 'id', expected a feature of bytes"),
         ("--split other", "other"),
+        ("--batch 51", "--batch 51: found a split 'train' of 50 rows, expected a batch at least"),
     ],
 )
 def test_wrong_options(folder, options, message, capsys):
     """A wrong option says what was expected."""
-    assert run(["feed", folder, *options.split()]) in {1, 2}
+    assert run(["feed", folder, "--batch", "20", *options.split()]) in {1, 2}
     assert message in capsys.readouterr().err
