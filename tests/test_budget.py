@@ -24,7 +24,7 @@ LONG_MODULES = {
     "beam_pipelines/cli/main.py": 425,
     "beam_pipelines/cli/options.py": 416,
     "beam_pipelines/core/layout/manifest.py": 424,
-    "beam_pipelines/dataset/inspect.py": 429,
+    "beam_pipelines/dataset/inspect.py": 428,
     "beam_pipelines/encodings/apply.py": 430,
     "beam_pipelines/encodings/plan.py": 486,
     "beam_pipelines/opening/dataset.py": 507,

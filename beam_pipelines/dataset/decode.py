@@ -1,15 +1,17 @@
-"""Decodes images and raw numbers of records in TensorFlow.
+"""Says how ``bp.load`` decodes images, and decodes raw numbers of records.
 
-Decoders are functions of a string tensor [batch] that run in ``tf.data``. For trainers: no Beam.
+For trainers: no Beam.
 """
 
 from __future__ import annotations
 
-import re
+import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.core.errors import DataError, nearest
+from beam_pipelines.core.limits import IMAGE_FORMATS
+from beam_pipelines.reader.images import Image
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -19,24 +21,9 @@ if TYPE_CHECKING:
 
 # The name that the object detection API, TFDS and our own sources use.
 IMAGE_FEATURE = "image/encoded"
-# Number of examples that are decoded for the size of images, before the first batch.
+# Number of examples whose images give size and channels.
 LOOKED_AT = 16
-_CHANNELS = {1: "grey", 3: "RGB", 4: "RGB with alpha"}
-
-
-class DecodeOptions(NamedTuple):
-    """Options of decoding images.
-
-    Attributes:
-      features: names; ``True``: those with an ``image_domain`` in the schema, and
-        ``image/encoded``; ``False``: none.
-      size: (height, width) that images are resized to; ``None``: all have one size already.
-      channels: 1, 3 or 4; ``None`` keeps them.
-    """
-
-    features: bool | str | Iterable[str] = True
-    size: tuple[int, int] | None = None
-    channels: int | None = None
+_ADVICE = " Give load image_size=(height, width) and image_channels=3 to make them equal."
 
 
 def image_features(
@@ -50,19 +37,6 @@ def image_features(
         ]
         return [name for name in found if wanted and name in known]
     return [wanted] if isinstance(wanted, str) else list(wanted)
-
-
-def check_options(options: DecodeOptions) -> None:
-    """Checks the arguments alone.
-
-    Raises:
-      ValueError: a wrong size or number of channels.
-    """
-    if options.channels not in (None, *_CHANNELS):
-        known = ", ".join(f"{number} ({name})" for number, name in _CHANNELS.items())
-        raise ValueError(f"image_channels: found {options.channels!r}, expected one of {known}.")
-    if options.size is not None and (len(options.size) != 2 or min(options.size) < 1):
-        raise ValueError(f"image_size: found {options.size!r}, expected (height, width) in pixels.")
 
 
 def check_one_text(argument: str, name: str, specs: Mapping[str, Any]) -> None:
@@ -92,153 +66,56 @@ def check_one_text(argument: str, name: str, specs: Mapping[str, Any]) -> None:
         )
 
 
-def image_decoder(
-    name: str, contents: Sequence[bytes], where: str, options: DecodeOptions
-) -> Decoder:
-    """Returns the decoder of a feature of images.
-
-    It takes string [batch] and gives uint8 [batch, height, width, channels], static but for the
-    batch. BMP, GIF (the first picture of an animation), JPEG, PNG (16 bits become 8) and WebP are
-    told apart by their bytes, as by ``tf.io.decode_image``. While an epoch runs, an image that
-    cannot be decoded or has another size is an ``InvalidArgumentError``.
+def image_of(
+    name: str,
+    contents: Sequence[bytes],
+    where: str,
+    size: tuple[int, int] | None,
+    channels: int | None,
+) -> Image:
+    """Returns how a feature of images is decoded.
 
     Args:
       name: of the feature, for messages.
-      contents: of the first examples, which give size and channels.
+      contents: of the first examples, which give what is not given.
       where: their file.
-      options: with ``size``, images are resized: bilinear, antialiased, not keeping proportions.
+      size: (height, width) that images are resized to, not keeping proportions.
+      channels: 1 or 3.
 
     Raises:
       DataError: one of the contents is not an image.
-      ValueError: sizes or channels differ, and the options do not make them equal.
+      ValueError: sizes or channels differ, and the arguments do not make them equal.
     """
-    shape = _shape(name, _shapes(name, contents, where, options), options)
-
-    def decode(batch: tf.Tensor) -> tf.Tensor:
-        import tensorflow as tf
-
-        animated = tf.strings.regex_full_match(
-            tf.strings.substr(batch, 0, _WEBP_FLAGS_END), _ANIMATED_WEBP
-        )
-        with tf.control_dependencies(
-            [tf.debugging.assert_equal(animated, False, f"{name}: {_NO_ANIMATION}")]
-        ):
-            batch = tf.identity(batch)
-
-        def one(content: tf.Tensor) -> tf.Tensor:
-            image = _with_channels(
-                tf.io.decode_image(content, expand_animations=False), options.channels
-            )
-            if options.size is not None:
-                image = _resized(image, options.size)
-            message = (
-                f"{name}: found an image of another height, width or number of channels "
-                f"than the first, whose are {shape}."
-            )
-            with tf.control_dependencies(
-                [tf.debugging.assert_equal(tf.shape(image), shape, message + _ADVICE)]
-            ):
-                return tf.reshape(image, shape)
-
-        return tf.map_fn(one, batch, fn_output_signature=tf.TensorSpec(shape, tf.uint8))
-
-    return decode
-
-
-# TensorFlow's decoder (2.21) writes out of bounds for an extended WebP file with the flag of an
-# animation, which ends the program. Source:
-# https://developers.google.com/speed/webp/docs/riff_container, extended file format.
-_WEBP_FLAGS_END = 21
-_ANIMATION_FLAG = 0x02
-_ANIMATED_WEBP = (
-    r"(?s)RIFF\C{4}WEBPVP8X\C{4}["
-    + "".join(rf"\x{n:02x}" for n in range(64) if n & _ANIMATION_FLAG)
-    + "]"
-)
-_NO_ANIMATION = (
-    "found an animated WebP image, which TensorFlow cannot decode, expected one picture. Re-encode "
-    "images by the recipe, "
-    "'image: {format: png}', or load the bytes: images=False."
-)
-_ADVICE = " Give load image_size=(height, width) and image_channels=3 to make them equal."
-
-
-def _shapes(
-    name: str, contents: Sequence[bytes], where: str, options: DecodeOptions
-) -> dict[tuple[int, int, int], int]:
-    """Returns decoded shape -> number of the first example that has it."""
-    import tensorflow as tf
-
-    shapes: dict[tuple[int, int, int], int] = {}
-    for number, content in enumerate(contents):
-        if re.match(
-            _ANIMATED_WEBP.replace(r"\C", "."), content[:_WEBP_FLAGS_END].decode("latin-1")
-        ):
-            raise DataError(f"{where}, example {number}, feature '{name}': {_NO_ANIMATION}")
-        try:
-            height, width, channels = tf.io.decode_image(content, expand_animations=False).shape
-        except tf.errors.InvalidArgumentError as error:
-            raise DataError(
-                f"{where}, example {number}, feature '{name}': found {len(content):,} bytes that "
-                "TensorFlow does not decode, expected a "
-                "BMP, GIF, JPEG, PNG or WebP image "
-                f"({str(error.message).rpartition('}} ')[2]}). Re-encode images by the recipe, or "
-                "load the bytes: images=False."
-            ) from error
-        shapes.setdefault(
-            (*(options.size or (height, width)), options.channels or channels), number
-        )
-    return shapes
-
-
-def _shape(
-    name: str, shapes: Mapping[tuple[int, int, int], int], options: DecodeOptions
-) -> tuple[int, int, int]:
+    found = [
+        _shape(content, f"{where}, example {number}, feature '{name}'")
+        for number, content in enumerate(contents)
+    ]
+    shapes = dict.fromkeys((*(size or own[:2]), channels or own[2]) for own in found)
     if len(shapes) > 1:
-        (first, second), differ = list(shapes)[:2], "number of channels" if options.size else "size"
+        (first, second), differ = list(shapes)[:2], "number of channels" if size else "size"
         raise ValueError(
             f"{name}: found images of {' × '.join(map(str, first))} and of "
             f"{' × '.join(map(str, second))} (height × width × channels), "
             f"expected one {differ}.{_ADVICE}"
         )
-    return next(iter(shapes))
+    height, width, channels = next(iter(shapes))
+    return Image((height, width), None, channels)
 
 
-def _with_channels(image: tf.Tensor, wanted: int | None) -> tf.Tensor:
-    """Changes the channels of an image uint8 [height, width, 1 to 4].
+def _shape(content: bytes, where: str) -> tuple[int, int, int]:
+    """Returns height, width and channels of an image, by its head."""
+    import PIL.Image
 
-    ``tf.io.decode_image`` can do so for some formats only. The number of channels tells grey and
-    RGB, with or without alpha, apart. Dropped alpha is not blended; missing alpha is opaque.
-    """
-    import tensorflow as tf
-
-    if wanted is None:
-        return image
-    found = tf.shape(image)[2]
-    color = image[:, :, : found - 1 + found % 2]
-    is_grey = found <= 2
-    if wanted == 1:
-        return tf.cond(is_grey, lambda: color, lambda: tf.image.rgb_to_grayscale(color))
-    rgb = tf.cond(is_grey, lambda: tf.repeat(color, 3, axis=2), lambda: color)
-    if wanted == 3:
-        return rgb
-    alpha = tf.cond(
-        found % 2 == 0, lambda: image[:, :, -1:], lambda: tf.ones_like(image[:, :, :1]) * 255
-    )
-    return tf.concat([rgb, alpha], axis=2)
-
-
-def _resized(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """Returns an image uint8 [height, width, channels] of another size.
-
-    An image that has the size stays as it is, bit for bit.
-    """
-    import tensorflow as tf
-
-    def resize() -> tf.Tensor:
-        return tf.saturate_cast(tf.round(tf.image.resize(image, size, antialias=True)), tf.uint8)
-
-    return tf.cond(tf.reduce_all(tf.shape(image)[:2] == size), lambda: image, resize)
+    try:
+        with PIL.Image.open(io.BytesIO(content), formats=IMAGE_FORMATS) as image:
+            is_grey = image.mode in ("1", "L", "LA") or image.mode.startswith("I")
+            return image.height, image.width, 1 if is_grey else 3
+    except Exception as error:  # Pillow raises errors of many kinds
+        raise DataError(
+            f"{where}: found {len(content):,} bytes that are no image ({error}), expected a BMP, "
+            "GIF, JPEG, PNG or WebP image. Re-encode images by the recipe, or load the bytes: "
+            "images=False."
+        ) from error
 
 
 def raw_decoder(name: str, spec: tf.TensorSpec) -> Decoder:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.core.errors import DataError, nearest
@@ -17,6 +17,7 @@ from beam_pipelines.dataset.info import spec_of
 from beam_pipelines.dataset.tensorflow_batches import as_tensorflow, check_tensorflow
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.opening.together import Folders
+from beam_pipelines.reader.images import Image
 from beam_pipelines.reader.parse import RECORD
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def load(
 ) -> tf.data.Dataset:
     """Loads a split of a dataset as batches of tensors.
 
-    ``Dataset.batches`` reads them, and TensorFlow decodes. One pass over the dataset is one epoch.
+    ``Dataset.batches`` reads and decodes them. One pass over the dataset is one epoch.
     Its length is known (``len(dataset)``).
 
     Args:
@@ -58,8 +59,8 @@ def load(
       images: features to decode to pixels, uint8 [batch, height, width, channels]. ``True``: those
         with an ``image_domain`` in the schema, and ``image/encoded``. ``False``: none, they stay
         compressed. Or names.
-      image_size: (height, width) that images are resized to. Needed if they have several sizes.
-      image_channels: 1 (grey), 3 (RGB) or 4 (with alpha). Needed if images differ in channels.
+      image_size: (height, width) that images are resized to. Default: that of the first ones.
+      image_channels: 1 (grey) or 3 (RGB). Default: that of the first ones.
       raw: feature -> shape and dtype of the raw little-endian numbers of one row:
         ``{"pixels": tf.TensorSpec([28, 28], tf.uint8)}``.
       padding: fills lists and feature lists up to the longest of the batch, and steps without a
@@ -103,11 +104,16 @@ def load(
         records = as_tensorflow(make_reader, (), {}, batch_size if drop_remainder else None, 1)
         return records.map(lambda batch: batch[RECORD])
     spec, label_name = _wanted(dataset, features, label)
-    decoders = _raw_decoders(raw or {}, spec) | _image_decoders(
-        dataset, split, spec, decode.DecodeOptions(images, image_size, image_channels)
-    )
+    names = decode.image_features(images, dataset.schema, spec)
+    decoders = _raw_decoders(raw or {}, spec)
     batches = dataset.batches(
-        split, batch_size, columns=_columns(spec), padding=padding, as_="tf", **options
+        split,
+        batch_size,
+        columns=_columns(spec),
+        padding=padding,
+        images=_images(dataset, split, spec, names, (image_size, image_channels)) or None,
+        as_="tf",
+        **options,
     )
 
     def decoded(batch: dict[str, Any]) -> Any:
@@ -179,15 +185,17 @@ def _columns(spec: Mapping[str, Any]) -> list[str]:
     return list(names)
 
 
-def _image_decoders(
-    dataset: Dataset, split: str | None, spec: Mapping[str, Any], options: decode.DecodeOptions
-) -> dict[str, decode.Decoder]:
-    """Returns the decoders of the features with images.
+def _images(
+    dataset: Dataset,
+    split: str | None,
+    spec: Mapping[str, Any],
+    names: Sequence[str],
+    wanted: tuple[tuple[int, int] | None, int | None],
+) -> dict[str, Image]:
+    """Returns how the features with images are decoded.
 
-    The first examples of a split give size and channels.
+    The first examples of a split give the size and the channels that are not wanted.
     """
-    decode.check_options(options)
-    names = decode.image_features(options.features, dataset.schema, spec)
     for name in names:
         decode.check_one_text("images", name, spec)
     if not names:
@@ -195,4 +203,4 @@ def _image_decoders(
     split = next(iter(dataset.splits)) if split is None else split
     first, where = dataset.head(decode.LOOKED_AT, split), f"{dataset.shown}, split '{split}'"
     contents = {name: [row[0] for row in first[name].to_pylist() if row] for name in names}
-    return {name: decode.image_decoder(name, contents[name], where, options) for name in names}
+    return {name: decode.image_of(name, contents[name], where, *wanted) for name in names}

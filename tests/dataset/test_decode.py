@@ -20,7 +20,6 @@ from sklearn.datasets import load_digits, load_sample_image
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset import decode, loader
 from tests.reader.datasets import example, write_records
-from tests.support.image_files import animation
 
 REQUIRED = "presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }"
 SCHEMA = f"""
@@ -29,7 +28,6 @@ feature {{ name: "other" type: BYTES {REQUIRED} }}
 feature {{ name: "label" type: INT {REQUIRED} }}
 """
 LOSSLESS = ("PNG", "BMP", "WEBP")
-CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
 
 
 def compressed(pixels: np.ndarray | Image.Image, kind: str = "PNG", **options) -> bytes:
@@ -86,18 +84,6 @@ def test_images_of_one_size_are_dense_pixels(tmp_path, kind):
     assert full["other"].shape == (3, 1)
 
 
-def test_jpegs_are_decoded_as_pillow_does(tmp_path):
-    """A photograph differs from Pillow's by rounding only.
-
-    Decoders may round differently.
-    """
-    photo = compressed(load_sample_image("flower.jpg"), "JPEG", quality=95)
-    found = loaded(write_dataset(tmp_path, [photo] * 2))[0].astype(int)
-    wanted = np.asarray(Image.open(io.BytesIO(photo))).astype(int)
-    assert found.shape == wanted.shape == (427, 640, 3)
-    assert np.abs(found - wanted).mean() < 2
-
-
 def test_an_animation_is_its_first_picture(tmp_path):
     """An animation gives its first picture.
 
@@ -108,45 +94,8 @@ def test_an_animation_is_its_first_picture(tmp_path):
         compressed(frames[0], "GIF", save_all=True, append_images=frames[1:]),
         compressed(frames[0], "GIF"),
     ]
-    wanted = np.asarray(frames[0])[:, :, None].repeat(3, axis=2)
+    wanted = np.asarray(frames[0].convert("RGB"))
     np.testing.assert_array_equal(loaded(write_dataset(tmp_path, contents)), [wanted, wanted])
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    mode=st.sampled_from(list(CHANNELS)),
-    kind=st.sampled_from(["PNG", "BMP", "WEBP", "GIF"]),
-    wanted=st.sampled_from([None, 1, 3, 4]),
-    height=st.integers(1, 9),
-    width=st.integers(1, 9),
-)
-def test_channels_are_what_is_asked_for(mode, kind, wanted, height, width):
-    """The number of channels is as requested for every format.
-
-    This holds for every mode. Grey is repeated, alpha is dropped or opaque, colors become
-    TensorFlow's grey.
-    """
-    if (kind == "BMP" and "A" in mode) or (kind == "GIF" and mode != "L"):
-        return
-    pixels = random_pixels(height, width, CHANNELS[mode], seed=height * 10 + width)
-    content = compressed(pixels, kind, **({"exact": True} if kind == "WEBP" else {}))
-    found = decode.image_decoder(
-        "image", [content], "shard", decode.DecodeOptions(channels=wanted)
-    )(tf.constant([content]))
-    native = tf.io.decode_image(content, expand_animations=False).numpy()
-    if wanted is None:
-        np.testing.assert_array_equal(found[0], native)
-        return
-    color = native[:, :, :1] if native.shape[2] < 3 else native[:, :, :3]
-    alpha = native[:, :, -1:] if native.shape[2] in (2, 4) else np.full_like(native[:, :, :1], 255)
-    if wanted == 1:
-        weights = np.array([0.2989, 0.587, 0.114]) if color.shape[2] == 3 else np.ones(1)
-        assert np.abs(found[0, :, :, 0] - color.astype(float) @ weights).max() <= 1
-    else:
-        rgb = np.broadcast_to(color, (height, width, 3))
-        np.testing.assert_array_equal(
-            found[0], rgb if wanted == 3 else np.concatenate([rgb, alpha], axis=2)
-        )
 
 
 def test_images_of_several_sizes_are_resized(tmp_path):
@@ -187,12 +136,12 @@ def test_images_of_several_sizes_are_resized(tmp_path):
         (
             [(5, 7, 3)] * 2,
             {"image_channels": 2},
-            r"image_channels: found 2, expected one of 1 \(grey\), 3 \(RGB\), 4",
+            r"channels=2.* expected channels of 1 \(grey\) or 3 \(RGB\)",
         ),
         (
             [(5, 7, 3)] * 2,
             {"image_size": (0, 4)},
-            r"image_size: found \(0, 4\), expected \(height, width\)",
+            r"size=\(0, 4\).* expected a size of \(height, width\)",
         ),
         (
             [(5, 7, 3)] * 2,
@@ -225,21 +174,6 @@ def test_what_cannot_be_a_batch_is_explained(tmp_path, images, arguments, messag
         loader.load(folder, **arguments)
 
 
-def test_an_image_of_another_size_further_on_ends_the_epoch(tmp_path):
-    """A later image of another size ends the epoch.
-
-    Only the first examples are checked before. The error has the found and the expected size, and
-    what helps.
-    """
-    contents = [compressed(random_pixels(5, 7))] * 60 + [compressed(random_pixels(5, 8))]
-    batches = loader.load(write_dataset(tmp_path, contents), shuffle=False)
-    with pytest.raises(
-        tf.errors.InvalidArgumentError,
-        match=r"image/encoded: found an image .* \(5, 7, 3\).*image_size=",
-    ):
-        list(batches)
-
-
 @pytest.mark.parametrize(
     "content", [b"", b"no image", compressed(random_pixels(5, 7))[:40], b"II*\0\10\0\0\0"]
 )
@@ -249,44 +183,12 @@ def test_what_is_no_image_is_named(tmp_path, content):
     The error says how to load the bytes all the same.
     """
     folder = write_dataset(tmp_path, [compressed(random_pixels(5, 7)), content] * 2)
-    message = rf"split 'train', example 1, feature 'image/encoded': found {len(content)} bytes that TensorFlow does not decode"
+    message = rf"split 'train', example 1, feature 'image/encoded': found {len(content)} bytes that are no image"
     with pytest.raises(DataError, match=message):
         loader.load(folder)
     assert (
         loaded(folder, images=False).tolist() == [[compressed(random_pixels(5, 7))], [content]] * 2
     )
-
-
-def animated_webp() -> bytes:
-    """Returns a WebP file of two pictures, which crashes TensorFlow's decoder."""
-    return animation([random_pixels(5, 7), random_pixels(5, 7, seed=1)], "webp")
-
-
-def test_an_animated_webp_is_refused(tmp_path):
-    """An animated WebP is refused, because TensorFlow's decoder would crash.
-
-    Among the first images the error comes before the first batch, later it ends the epoch.
-    """
-    still = compressed(random_pixels(5, 7), "WEBP")
-    with_alpha = compressed(random_pixels(5, 7, 4), "WEBP")
-    for name in ("first", "none", "later"):
-        (tmp_path / name).mkdir()
-    folder = write_dataset(tmp_path / "first", [still, animated_webp()] * 2)
-    with pytest.raises(
-        DataError, match=r"example 1, feature 'image/encoded': found an animated WebP .*format: png"
-    ):
-        loader.load(folder)
-    later = [still] * 30 + [with_alpha] * 30
-    assert loaded(write_dataset(tmp_path / "none", later), image_channels=3).shape == (60, 5, 7, 3)
-    batches = loader.load(
-        write_dataset(tmp_path / "later", [*later, animated_webp()]),
-        image_channels=3,
-        shuffle=False,
-    )
-    with pytest.raises(
-        tf.errors.InvalidArgumentError, match="image/encoded: found an animated WebP image"
-    ):
-        list(batches)
 
 
 def test_features_to_decode_are_chosen(tmp_path):

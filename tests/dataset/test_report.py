@@ -56,7 +56,7 @@ def test_the_same_report_again(folder: Path, name: str) -> None:
 
 
 def test_what_the_recipe_has_answered_is_no_finding(folder: Path) -> None:
-    """A dropped key of the splits drifts by will, and may be an id."""
+    """A dropped key of the splits drifts by will."""
     text = (folder / "out" / REPORT).read_text()
     row = text[text.index("id=feature-key") : text.index("id=feature-city")]
     assert "data-drift" not in row
