@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 55_150,
+    "beam_pipelines": 55_075,
     PLUGINS: 10_600,
     "tests": 56_700,
 }
