@@ -18,6 +18,7 @@ from beam_pipelines.analysis.drift import (
     divergence,
     divergence_of_rows,
 )
+from beam_pipelines.analysis.epochs import are_years, show_year
 from beam_pipelines.analysis.ids import are_like_ids
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
@@ -29,7 +30,6 @@ from beam_pipelines.analysis.statistics.view import (
     proto_of,
     view_of,
 )
-from beam_pipelines.analysis.years import are_years, show_year
 from beam_pipelines.core.arrow.columns import is_date, type_name, value_type
 from beam_pipelines.core.formatting import show_share, show_value
 

@@ -1,4 +1,4 @@
-"""The interface of a check."""
+"""The interface of a check, what it finds, and similar columns."""
 
 from __future__ import annotations
 
@@ -6,18 +6,66 @@ import abc
 import dataclasses
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.checks.finding import Finding
-from beam_pipelines.checks.meet import Meet
+from beam_pipelines.checks.meet import Meet, Way
 from beam_pipelines.core.errors import Problem, missing_column
 from beam_pipelines.core.places import Pair, Place, Repeats
+from beam_pipelines.core.process import plugins
+from beam_pipelines.recipe.keys import json_schema, needed_key, read_keys, recipe_key
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.recipe.values import ValueReader
+from beam_pipelines.recipe.values import Value, ValueReader, read_share, read_text
 from beam_pipelines.sql.expressions import Expression, NoValueError, find_row
+
+Severity = Literal["ok", "warn", "error"]
+
+
+class Finding(NamedTuple):
+    """One result of a check.
+
+    Attributes:
+      severity: ``error`` stops the run.
+      line: what was found, and where the first row is; without a value of a private column.
+      hint: what to do about it.
+      data: more of its entry in the manifest.
+      listed: the first rows, as ``rejected/`` lists them.
+    """
+
+    severity: Severity
+    line: str
+    hint: str = ""
+    data: Mapping[str, Any] = {}
+    listed: tuple[Mapping[str, Any], ...] = ()
+
+    def to_json(self, check: str) -> dict[str, Any]:
+        """Returns its entry of the manifest."""
+        return {"check": check, "severity": self.severity, "line": self.line, **self.data}
+
+
+def listed_pairs(
+    source: str, pairs: Iterable[Pair], reasons: Iterable[str], **more: str
+) -> tuple[Mapping[str, Any], ...]:
+    """Returns pairs of rows as ``rejected/`` lists them."""
+    return tuple(
+        {
+            "source": source,
+            **more,
+            "file": pair.file,
+            "position": pair.place,
+            "reason": reason,
+            "text": pair.text,
+            "first_text": pair.first_text,
+        }
+        for pair, reason in zip(pairs, reasons, strict=True)
+    )
+
+
+def first_of(pairs: Iterable[Pair]) -> list[list[str]]:
+    """Returns the places of pairs, the earlier row of each first."""
+    return [[pair.first, pair.row] for pair in pairs]
 
 
 class SelectedColumns(NamedTuple):
@@ -193,3 +241,67 @@ class Check(abc.ABC):
     @abc.abstractmethod
     def judge(self, facts: Facts, rows: RowReader) -> Iterable[Finding]:
         """Yields the findings."""
+
+
+_read_similarity = read_share(
+    "a similarity from 0.5 to 1, as 0.8", lambda similarity: 0.5 <= similarity <= 1
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class NearColumn:
+    """A column whose similar values are looked for."""
+
+    column: str = needed_key(read_text, "Column of texts or images.", "text")
+    similarity: float = recipe_key(
+        _read_similarity,
+        0.8,
+        "0.8",
+        "Least similarity: of texts Jaccard's, of images the share of equal bits.",
+    )
+
+
+def _read(value: Value) -> NearColumn | None:
+    found = read_keys(NearColumn, value, "a mapping such as {column: text, similarity: 0.8}")
+    return NearColumn(**found) if "column" in found else None
+
+
+read_near: ValueReader[NearColumn] = ValueReader(_read, json_schema(NearColumn))
+
+
+def plan_near(near: NearColumn, known: SelectedColumns, check: str) -> Way:
+    """Returns the way in which similar values meet; notes what is wrong.
+
+    Raises:
+      DataError: the package is not installed that compares them.
+    """
+    way: Way = plugins.load(plugins.FUNCTIONS, "near")(near, known, (check, "near"))
+    return way
+
+
+def plan_checks(recipe: Recipe, known: SelectedColumns) -> tuple[Check, ...]:
+    """Returns the checks of a recipe; notes what is wrong with them."""
+    every = dict.fromkeys((*plugins.known(plugins.CHECKS), *sorted(recipe.checks)))
+    names = [name for name in every if name in recipe.checks]
+    kinds: list[type[Check]] = [plugins.load(plugins.CHECKS, name) for name in names]
+    planned = (kind.plan(recipe.checks[kind.name], recipe, known) for kind in kinds)
+    checks = tuple(check for check in planned if check is not None)
+    for check in checks:
+        known.problems.extend(_impossible(check, recipe))
+        if not check.changes_rows and any(meet.drop for meet in check.meets):
+            raise TypeError(
+                f"check '{check.name}' leaves rows out, expected 'changes_rows = True' of "
+                f"{type(check).__name__}: the recipe's hash has to know it."
+            )
+    return checks
+
+
+def _impossible(check: Check, recipe: Recipe) -> Iterator[Problem]:
+    """Yields keys of a recipe that a check contradicts."""
+    meets_splits = any(meet.has_splits for meet in check.meets)
+    if meets_splits and recipe.sequence is not None and recipe.sequence.group_by:
+        message = (
+            "found it with 'group_by' of the sequence: grouped rows are not compared. Leave it "
+            "out: a split by the columns of 'group_by' has all rows of a key."
+        )
+        yield Problem((check.name,), message)

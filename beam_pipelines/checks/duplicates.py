@@ -6,10 +6,19 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from beam_pipelines.checks.check import Check, Facts, RowReader, SelectedColumns
-from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
+from beam_pipelines.checks.check import (
+    Check,
+    Facts,
+    Finding,
+    NearColumn,
+    RowReader,
+    SelectedColumns,
+    first_of,
+    listed_pairs,
+    plan_near,
+    read_near,
+)
 from beam_pipelines.checks.meet import Meet, RowDrop, Way, repeats
-from beam_pipelines.checks.near import NearColumn, plan_near, read_near
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Recipe

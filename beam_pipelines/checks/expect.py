@@ -13,9 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.checks.check import Check, CheckError, Facts, RowReader, SelectedColumns
+from beam_pipelines.checks.check import (
+    Check,
+    CheckError,
+    Facts,
+    Finding,
+    RowReader,
+    SelectedColumns,
+)
 from beam_pipelines.checks.expectations import Expectation, read_expectations
-from beam_pipelines.checks.finding import Finding
 from beam_pipelines.checks.meet import Meet, repeats
 from beam_pipelines.core.budgets import allowed_rows, show_budget
 from beam_pipelines.core.errors import DataError, Problem, mask

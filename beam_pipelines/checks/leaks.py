@@ -9,10 +9,19 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from beam_pipelines.checks.check import Check, Facts, RowReader, SelectedColumns
-from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
+from beam_pipelines.checks.check import (
+    Check,
+    Facts,
+    Finding,
+    NearColumn,
+    RowReader,
+    SelectedColumns,
+    first_of,
+    listed_pairs,
+    plan_near,
+    read_near,
+)
 from beam_pipelines.checks.meet import Meet, Way, later_splits
-from beam_pipelines.checks.near import NearColumn, plan_near, read_near
 from beam_pipelines.core.arrow.columns import type_name, value_type
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import show_share, show_value

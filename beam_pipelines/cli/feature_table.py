@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
+from beam_pipelines.analysis.epochs import are_years
 from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics, feature_name, proto_of
-from beam_pipelines.analysis.years import are_years
 from beam_pipelines.core.arrow.columns import parse_type
 from beam_pipelines.core.formatting import shorten, show_value
 from beam_pipelines.core.visible_text import visible

@@ -76,9 +76,8 @@ def update(path: str, statistics: tuple[str, ...], output: str | None, form: str
     What they do not contradict stays, but for comments.
     """
     from beam_pipelines.analysis.schema import read_schema, schema_to_text
-    from beam_pipelines.analysis.schema.diff import diff_schemas, render_diff
     from beam_pipelines.analysis.schema.text import has_comments
-    from beam_pipelines.analysis.schema.update import update_schema
+    from beam_pipelines.analysis.schema.update import diff_schemas, render_diff, update_schema
     from beam_pipelines.analysis.statistics.datasets import read_statistics
     from beam_pipelines.storage import files
 
@@ -108,7 +107,7 @@ schema.add_command(recipe)
 def diff(before: str, after: str, form: str) -> None:
     """Show what changed between two schemas."""
     from beam_pipelines.analysis.schema import read_schema
-    from beam_pipelines.analysis.schema.diff import diff_schemas, render_diff
+    from beam_pipelines.analysis.schema.update import diff_schemas, render_diff
 
     found = diff_schemas(read_schema(before), read_schema(after))
     answer(form, [change._asdict() for change in found], [render_diff(found)])

@@ -22,32 +22,21 @@ __all__ = [
     "register_encoding",
 ]
 
-# Kind -> its module in ``kinds``.
-_MODULES = {
-    "cast": "cast",
-    "column": "column",
-    "drop": "column",
-    "bag_of_words": "bag_of_words",
-    "cross": "cross",
-    "hash_bucket": "hash_bucket",
-    "target_mean": "target_mean",
-    "tf_idf": "bag_of_words",
-    "tokenize": "tokenize",
-    "vocabulary": "vocabulary",
-    "boundaries": "bucketize",
-    "bucketize": "bucketize",
-    "clip": "clip",
-    "cyclic": "cyclic",
-    "date_parts": "date_parts",
-    "fill": "fill",
-    "log1p": "log1p",
-    "min_max": "min_max",
-    "multi_hot": "one_hot",
-    "one_hot": "one_hot",
-    "quantile_normal": "quantile_normal",
-    "vector": "vector",
-    "z_score": "z_score",
+_KINDS = {
+    "bag_of_words": ("bag_of_words", "tf_idf"),
+    "cast": ("cast",),
+    "column": ("column", "drop"),
+    "date_parts": ("date_parts",),
+    "fill": ("fill",),
+    "ids": ("cross", "hash_bucket", "vocabulary"),
+    "numbers": ("clip", "cyclic", "log1p", "min_max", "z_score"),
+    "quantiles": ("boundaries", "bucketize", "quantile_normal"),
+    "target_mean": ("target_mean",),
+    "tokenize": ("tokenize",),
+    "vectors": ("multi_hot", "one_hot", "vector"),
 }
+# Kind -> its module in ``kinds``.
+_MODULES = {kind: module for module, kinds in _KINDS.items() for kind in kinds}
 
 
 class _Encodings(MutableMapping[str, type[Encoding]]):

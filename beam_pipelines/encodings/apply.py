@@ -18,8 +18,8 @@ from beam_pipelines.core.errors import RowError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.kinds.cast import Cast
-from beam_pipelines.encodings.kinds.clip import Clip
 from beam_pipelines.encodings.kinds.column import Column
+from beam_pipelines.encodings.kinds.numbers import Clip
 from beam_pipelines.encodings.plan import Chain, EncodePlan, Step, needs_fit
 from beam_pipelines.encodings.values import check_range, flattened, narrowed
 from beam_pipelines.recipe.text.yaml_text import yaml_text

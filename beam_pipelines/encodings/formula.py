@@ -1,4 +1,4 @@
-"""Encodings with one formula: numpy computes it for shards, TensorFlow when serving."""
+"""One formula for numpy and TensorFlow, and what graphs share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core.arrow.columns import value_type
+from beam_pipelines.core.arrow.columns import type_name, value_type
+from beam_pipelines.core.arrow.equal_floats import nearest_floats
 from beam_pipelines.encodings.encoding import Fitted
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.ragged import check
 from beam_pipelines.encodings.values import (
     BEYOND,
     map_numbers,
@@ -163,3 +163,94 @@ def checked(values: tf.Tensor, holds: tf.Tensor, message: str) -> tf.Tensor:
 
     with tf.control_dependencies([check(tf.reduce_all(holds), message)]):
         return tf.identity(values)
+
+
+def exact_floats(array: pa.Array, type_: pa.DataType, name: str = "") -> pa.Array:
+    """Returns int64 scalars as floats that equal them.
+
+    Args:
+      array: int64, or floats, which stay as they are; nulls stay null.
+      type_: float32 or float64.
+      name: of the feature, for messages, where there are several.
+
+    Raises:
+      pa.ArrowInvalid: no float equals an integer.
+    """
+    if not pa.types.is_integer(array.type):
+        return array
+    floats, is_equal = nearest_floats(array, type_)
+    if not is_equal.all():
+        raise pa.ArrowInvalid(rounded(type_name(type_), name))
+    return floats
+
+
+def exact_floats_tensor(values: tf.Tensor, dtype: tf.DType, name: str = "") -> tf.Tensor:
+    """Builds ``exact_floats`` in a graph, for a tensor of any shape."""
+    import tensorflow as tf
+
+    if not values.dtype.is_integer:
+        return values
+    floats = tf.cast(values, dtype)
+    same = (tf.cast(floats, tf.int64) == values) & (floats < 2.0**63)
+    return checked(floats, same, rounded(dtype.name, name))
+
+
+def rounded(type_: str, name: str) -> str:
+    """Returns the error of an integer that a type would round."""
+    if name:
+        return (
+            f"no {type_} equals an integer of '{name}'; to round it, encode '{name}' before the "
+            f"vector, as in {{{name}: {{cast: float32}}}}"
+        )
+    return (
+        f"no {type_} equals an integer; to round it, cast first, as in "
+        "[{cast: float32}, {fill: mean}]"
+    )
+
+
+def to_matrix(x: tf.RaggedTensor, default: Any, width: int | None = None) -> tf.Tensor:
+    """Returns rows as a matrix [batch, width], padded with ``default``.
+
+    Longer rows are cut.
+
+    Args:
+      x: [batch, None].
+      default: scalar of its type.
+      width: number of columns; ``None`` for that of the longest row.
+    """
+    import tensorflow as tf
+
+    matrix: tf.Tensor = tf.raw_ops.RaggedTensorToTensor(
+        shape=tf.constant([-1, -1 if width is None else width], tf.int64),
+        values=x.values,
+        default_value=tf.convert_to_tensor(default, x.dtype),
+        row_partition_tensors=[x.row_splits],
+        row_partition_types=["ROW_SPLITS"],
+    )
+    matrix.set_shape([None, width])
+    return matrix
+
+
+def from_matrix(matrix: tf.Tensor) -> tf.RaggedTensor:
+    """Returns a matrix [batch, width] as a ragged tensor [batch, None].
+
+    The tensor has a uniform row length if the matrix has a static width.
+    """
+    import tensorflow as tf
+
+    shape = tf.shape(matrix, tf.int64)
+    width = shape[1] if matrix.shape[1] is None else tf.constant(matrix.shape[1], tf.int64)
+    return tf.RaggedTensor.from_uniform_row_length(
+        tf.reshape(matrix, [-1]), width, shape[0], validate=False
+    )
+
+
+def check(holds: tf.Tensor, message: str) -> tf.Operation:
+    """Returns an operation that fails unless a boolean scalar holds.
+
+    The operation fails with ``message``. It is cheaper than ``tf.debugging.Assert``.
+    """
+    import tensorflow as tf
+
+    operation: tf.Operation = tf.raw_ops.Assert(condition=holds, data=[message])
+    return operation

@@ -13,7 +13,7 @@ import pyarrow as pa
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.layout.dataset_layout import LABELS, LABELS_FOLDER
 from beam_pipelines.encodings.kinds.fill import Missing
-from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
+from beam_pipelines.encodings.kinds.ids import FittedVocabulary
 from beam_pipelines.encodings.plan import EncodePlan
 
 # How much of a text, and of a list, is shown.

@@ -36,7 +36,7 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import from_normalised
 
 if TYPE_CHECKING:
-    from beam_pipelines.sql.derive_rows import Deriver
+    from beam_pipelines.sql.derive import Deriver
 
 Encoded = dict[str, Any]
 
@@ -133,7 +133,7 @@ class Encoder:
 
     @functools.cached_property
     def _deriver(self) -> Deriver:
-        from beam_pipelines.sql.derive_rows import Deriver
+        from beam_pipelines.sql.derive import Deriver
 
         return Deriver(self._request.derived, self._request.columns, self._request.most_bytes)
 

@@ -18,7 +18,7 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.protect import DROP
 
 if TYPE_CHECKING:
-    from beam_pipelines.sql.derive_rows import DerivedColumn
+    from beam_pipelines.sql.derive import DerivedColumn
 
 
 class Request(NamedTuple):
@@ -81,7 +81,7 @@ def _derived(
         or where the request has them.
     """
     from beam_pipelines.sql.database import ExpressionError
-    from beam_pipelines.sql.derive_rows import DerivedColumn
+    from beam_pipelines.sql.derive import DerivedColumn
     from beam_pipelines.sql.expressions import parse_expression
 
     base = recipe.sources[recipe.base].derive

@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.checks.check import Facts
-from beam_pipelines.checks.finding import Finding
+from beam_pipelines.checks.check import Facts, Finding
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.errors import FindingsError
 from beam_pipelines.core.formatting import show_count

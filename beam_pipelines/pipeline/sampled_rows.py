@@ -34,7 +34,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.formatting import show_cell
 from beam_pipelines.core.process import plugins
 from beam_pipelines.encodings.apply import conversions, needed, run_chain
-from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
+from beam_pipelines.encodings.kinds.ids import FittedVocabulary
 from beam_pipelines.encodings.labels import labels_behind, labels_of_features
 from beam_pipelines.encodings.plan import Chain, EncodePlan
 from beam_pipelines.encodings.values import flattened, narrowed

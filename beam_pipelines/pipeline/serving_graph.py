@@ -20,10 +20,10 @@ from beam_pipelines.opening.encoder import fitted_encodings, recipe_of
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.serving import schemas
+from beam_pipelines.serving import specs
 from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
-from beam_pipelines.serving.schemas import ENCODED_SCHEMA, schema_files
+from beam_pipelines.serving.specs import ENCODED_SCHEMA, schema_files
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.encode import load_fitted
 
@@ -146,7 +146,7 @@ def make_graph(dataset: str | os.PathLike[str]) -> str:
             read_schema(files.within(dataset, dataset_layout.RAW_SCHEMA)),
         )
         graph = files.join(dataset, dataset_layout.TRANSFORM_GRAPH)
-        raw = read_schema(files.within(graph, schemas.RAW_SCHEMA))
+        raw = read_schema(files.within(graph, specs.RAW_SCHEMA))
         encoded = read_schema(files.within(dataset, dataset_layout.ENCODED_SCHEMA))
         job = job_of(encode, raw, encoded, recipe.label)
         names = build_in_subprocess(job, graph)

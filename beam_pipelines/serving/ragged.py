@@ -11,9 +11,8 @@ import pyarrow as pa
 from beam_pipelines.core.arrow.columns import value_type
 from beam_pipelines.encodings import Fitted
 from beam_pipelines.encodings.apply import needed
-from beam_pipelines.encodings.formula import checked, narrowed_tensor
+from beam_pipelines.encodings.formula import check, checked, from_matrix, narrowed_tensor
 from beam_pipelines.encodings.plan import EncodePlan
-from beam_pipelines.encodings.ragged import check, from_matrix
 from beam_pipelines.encodings.vocabulary_asset import named
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from beam_pipelines.encodings.ragged import to_matrix
+from beam_pipelines.encodings.formula import to_matrix
 from beam_pipelines.serving.ragged import to_ragged
 
 if TYPE_CHECKING:

@@ -26,15 +26,18 @@ from beam_pipelines.serving.ragged import (
     needed_columns,
     to_ragged,
 )
-from beam_pipelines.serving.schemas import columns_only, schema_files
 from beam_pipelines.serving.signatures import make_signatures, to_dense
-from beam_pipelines.serving.sparse import (
+from beam_pipelines.serving.specs import (
     assemble_sparse,
+    columns_only,
+    feature_spec,
+    ragged_spec,
+    schema_files,
     sparse_specs,
     split_sparse,
+    type_spec,
     without_sparse_features,
 )
-from beam_pipelines.serving.specs import feature_spec, ragged_spec, type_spec
 
 if TYPE_CHECKING:
     import tensorflow as tf

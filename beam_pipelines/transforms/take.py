@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from beam_pipelines.analysis.statistics.sample import sample_rows
+from beam_pipelines.analysis.statistics.table import sample_rows
 from beam_pipelines.core.chunks import Chunk, add_counts
 
 # Other rows than those of ``statistics: {sample: …}``.

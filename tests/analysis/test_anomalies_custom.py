@@ -12,12 +12,12 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe, find_anomalies
-from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
-from beam_pipelines.analysis.anomalies.rules.custom import FEATURE_TYPE, parse_validation, to_struct
-from beam_pipelines.analysis.anomalies.validation_config import (
+from beam_pipelines.analysis.anomalies.policy import (
     ValidationConfig,
+    ValidationPolicy,
     read_validation_config,
 )
+from beam_pipelines.analysis.anomalies.rules.custom import FEATURE_TYPE, parse_validation, to_struct
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.table import TableStatistics

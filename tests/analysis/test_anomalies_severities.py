@@ -10,8 +10,11 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe, find_anomalies
-from beam_pipelines.analysis.anomalies.policy import Override, ValidationPolicy
-from beam_pipelines.analysis.anomalies.validation_config import read_validation_config
+from beam_pipelines.analysis.anomalies.policy import (
+    Override,
+    ValidationPolicy,
+    read_validation_config,
+)
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.errors import RecipeError
 

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.axis import bar_shares, common_axis
 from beam_pipelines.analysis.compare import BASELINE, Drift, measure_drift
-from beam_pipelines.analysis.drift import divergence
+from beam_pipelines.analysis.drift import bar_shares, common_axis, divergence
 from beam_pipelines.analysis.report.charts import (
     LARGE,
     SMALL,

@@ -14,8 +14,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import find_anomalies
 from beam_pipelines.analysis.schema import infer_schema
-from beam_pipelines.analysis.schema.diff import diff_schemas, render_diff
-from beam_pipelines.analysis.schema.update import update_schema
+from beam_pipelines.analysis.schema.update import diff_schemas, render_diff, update_schema
 from beam_pipelines.analysis.statistics import TableStatistics
 from tests.analysis.statistics.support import VALUES_FOR_TYPE
 

@@ -11,9 +11,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, find_anomalies
 from beam_pipelines.analysis.anomalies.find import serialized_path
 from beam_pipelines.analysis.schema import infer_schema
-from beam_pipelines.analysis.schema.diff import diff_schemas
 from beam_pipelines.analysis.schema.text import feature_lines
-from beam_pipelines.analysis.schema.update import update_schema
+from beam_pipelines.analysis.schema.update import diff_schemas, update_schema
 
 COMMON = "num_non_missing: 2 num_missing: %d min_num_values: 1 max_num_values: %d tot_num_values: 3"
 # Of a list of structs with a number and another list of structs, which has a text.

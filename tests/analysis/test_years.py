@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from beam_pipelines.analysis.epochs import are_years, show_of
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
-from beam_pipelines.analysis.years import are_years, show_of
 
 
 @pytest.mark.parametrize(

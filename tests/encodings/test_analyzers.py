@@ -19,7 +19,7 @@ from tensorflow_transform.analyzers import QuantilesCombiner
 
 from beam_pipelines.encodings import analyzers
 from beam_pipelines.encodings.analyzers import Moments, Quantiles, flat_numbers
-from beam_pipelines.encodings.kinds.bucketize import TftBoundaries
+from beam_pipelines.encodings.kinds.quantiles import TftBoundaries
 
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 FINITE = st.floats(-1e6, 1e6, width=32)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from beam_pipelines.encodings import Feature
 from beam_pipelines.encodings.formula import NUMPY
 from beam_pipelines.encodings.kinds.date_parts import PARTS
-from beam_pipelines.encodings.kinds.quantile_normal import normal_quantile
+from beam_pipelines.encodings.kinds.quantiles import normal_quantile
 from tests.support.encoding_chains import Step, apply_chain, declared, fit_chain
 
 INT, FLOAT, TEXT, BYTES = pa.int64(), pa.float32(), pa.string(), pa.binary()

@@ -29,8 +29,8 @@ from beam_pipelines.encodings import (
     tokens,
     vocabulary_asset,
 )
+from beam_pipelines.encodings.kinds.ids import FittedVocabulary
 from beam_pipelines.encodings.kinds.tokenize import lower, tensor_lower
-from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.tokens import find_tokens
 from beam_pipelines.transforms import encode
 from tests.support.encoding_chains import Step, analyze, declared, fit_chain

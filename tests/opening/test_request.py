@@ -20,7 +20,7 @@ from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.opening.request import plan_request
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.protect import Protection
-from beam_pipelines.sql.derive_rows import Deriver
+from beam_pipelines.sql.derive import Deriver
 from beam_pipelines.sql.expressions import NoValueError
 from beam_pipelines.transforms.select import select
 from tests.opening.test_encoder import assert_same, rows_of

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_pipelines.checks.check import NearColumn
 from beam_pipelines.checks.duplicates import Duplicates
 from beam_pipelines.checks.expectations import Expectation
 from beam_pipelines.checks.leaks import Leaks
-from beam_pipelines.checks.near import NearColumn
 from beam_pipelines.core.errors import Problem, RecipeError
 from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.core.process import plugins

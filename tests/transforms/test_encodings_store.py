@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
-from beam_pipelines.encodings.kinds.z_score import FittedZScore
+from beam_pipelines.encodings.kinds.ids import FittedVocabulary
+from beam_pipelines.encodings.kinds.numbers import FittedZScore
 from beam_pipelines.transforms.encode import (
     FILE_NAME,
     cached_encodings,

@@ -16,17 +16,20 @@ from typing import NamedTuple
 from tensorflow_metadata.proto.v0 import anomalies_pb2, path_pb2, schema_pb2, statistics_pb2
 
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
-from beam_pipelines.analysis.anomalies.rules.comparators import DRIFT, SKEW, Comparison, compare
+from beam_pipelines.analysis.anomalies.rules.comparators import (
+    DRIFT,
+    SKEW,
+    Comparison,
+    compare,
+    dataset_reasons,
+)
 from beam_pipelines.analysis.anomalies.rules.composite import composite_reasons, composites_of
 from beam_pipelines.analysis.anomalies.rules.custom import custom_reasons
-from beam_pipelines.analysis.anomalies.rules.dataset import dataset_reasons
 from beam_pipelines.analysis.anomalies.rules.feature import (
     feature_findings,
     is_in_environment,
     is_required,
     is_retired,
-)
-from beam_pipelines.analysis.anomalies.rules.presence import (
     missing_column,
     new_column,
     not_in_environment,

@@ -1,16 +1,23 @@
-"""The validation policy: environment, earlier datasets and severities of anomalies."""
+"""The validation policy, and the file that has severities and conditions."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from tensorflow_metadata.proto.v0 import anomalies_pb2, path_pb2, schema_pb2, statistics_pb2
 
-from beam_pipelines.analysis.anomalies.rules.custom import CustomValidation
+from beam_pipelines.analysis.anomalies.rules.custom import (
+    CustomValidation,
+    FeaturePlace,
+    parse_validation,
+)
 from beam_pipelines.core.errors import RecipeError, nearest
-from beam_pipelines.core.layout.schema_features import features_by_path
+from beam_pipelines.core.layout.schema_features import features_by_path, name_of
+from beam_pipelines.sql.database import ExpressionError
+from beam_pipelines.storage import files
 
 _ERROR: int = anomalies_pb2.AnomalyInfo.ERROR
 TYPE_NAMES = tuple(anomalies_pb2.AnomalyInfo.Type.keys())
@@ -150,3 +157,209 @@ def check_environment(environment: str, schema: schema_pb2.Schema, where: str) -
             f"expected {named}."
             f"{nearest(environment, known)}"
         )
+
+
+_PACKAGE = "beam_pipelines.validation"
+_METADATA = ".tensorflow.metadata.v0"
+_PATH, _SEVERITY = f"{_METADATA}.Path", f"{_METADATA}.AnomalyInfo.Severity"
+# Message -> field -> (number, type, whether it is repeated). A type with a dot is a message's or
+# an enum's full name.
+_MESSAGES: dict[str, dict[str, tuple[int, str, bool]]] = {
+    "SeverityOverride": {
+        "type": (1, f"{_METADATA}.AnomalyInfo.Type", False),
+        "severity": (2, _SEVERITY, False),
+        "feature_path": (3, _PATH, False),
+    },
+    "ValidationConfig": {
+        "new_features_are_warnings": (1, "bool", False),
+        "severity_overrides": (2, f".{_PACKAGE}.SeverityOverride", True),
+        "feature_validations": (3, f".{_PACKAGE}.FeatureValidation", True),
+        "feature_pair_validations": (4, f".{_PACKAGE}.FeaturePairValidation", True),
+    },
+    "FeatureValidation": {
+        "dataset_name": (1, "string", False),
+        "feature_path": (2, _PATH, False),
+        "validations": (3, f".{_PACKAGE}.Validation", True),
+    },
+    "FeaturePairValidation": {
+        "dataset_name": (1, "string", False),
+        "base_dataset_name": (2, "string", False),
+        "feature_test_path": (3, _PATH, False),
+        "feature_base_path": (4, _PATH, False),
+        "validations": (5, f".{_PACKAGE}.Validation", True),
+    },
+    "Validation": {
+        "sql_expression": (1, "string", False),
+        "severity": (2, _SEVERITY, False),
+        "description": (3, "string", False),
+        "in_environment": (4, "string", True),
+    },
+}
+# Fields that a Validation must have, with examples.
+_OF_VALIDATION = {
+    "sql_expression": "'feature.num_stats.num_zeros < 3'",
+    "severity": "ERROR",
+    "description": "'Too many zeros.'",
+}
+_ENUMS = (f"{_METADATA}.AnomalyInfo.Type", _SEVERITY)
+
+Info = anomalies_pb2.AnomalyInfo
+
+
+class ValidationConfig(NamedTuple):
+    """The content of a file.
+
+    Attributes:
+      overrides: severities of anomalies.
+      validations: conditions on the statistics of features.
+    """
+
+    overrides: tuple[Override, ...] = ()
+    validations: tuple[CustomValidation, ...] = ()
+
+
+def read_validation_config(
+    path: str, known: Sequence[str], where: str = "--validation_config "
+) -> ValidationConfig:
+    """Reads and checks a file.
+
+    Args:
+      path: of a validation config as text.
+      known: names of the known features.
+      where: the option before the path, for messages.
+
+    Raises:
+      RecipeError: the file is missing or is something else, or names an unknown feature, or a
+        condition is not allowed; the message has one line for each problem.
+    """
+    config = _read(path, where)
+    problems: list[str] = []
+    read = ValidationConfig(
+        tuple(_overrides(config, known, problems)), tuple(_validations(config, known, problems))
+    )
+    if problems:
+        raise RecipeError("\n".join(f"{where}{path}, {line}" for line in problems))
+    return read
+
+
+def _overrides(config: Any, known: Sequence[str], problems: list[str]) -> Iterator[Override]:
+    if config.new_features_are_warnings:
+        yield Override(Info.SCHEMA_NEW_COLUMN, None)
+    for index, override in enumerate(config.severity_overrides):
+        where = f"severity_overrides[{index}]"
+        _check_fields(
+            override, {"type": "SCHEMA_NEW_COLUMN", "severity": "WARNING"}, where, problems
+        )
+        name = None
+        if override.HasField("feature_path"):
+            name = _known_feature(override.feature_path, known, where, problems)
+        yield Override(override.type, name, override.severity)
+
+
+def _validations(
+    config: Any, known: Sequence[str], problems: list[str]
+) -> Iterator[CustomValidation]:
+    single, pair = config.feature_validations, config.feature_pair_validations
+    for places, field, path in (
+        (single, "feature_validations", "feature_path"),
+        (pair, "feature_pair_validations", "feature_test_path"),
+    ):
+        for index, place in enumerate(places):
+            where, base = f"{field}[{index}]", None
+            needed = dict.fromkeys([path], '{ step: "x" }')
+            if path == "feature_test_path":
+                needed["feature_base_path"] = '{ step: "x" }'
+                base = FeaturePlace(place.base_dataset_name, tuple(place.feature_base_path.step))
+            _check_fields(place, needed, where, problems)
+            steps = getattr(place, path)
+            if place.HasField(path):
+                _known_feature(steps, known, where, problems)
+            test = FeaturePlace(place.dataset_name, tuple(steps.step))
+            for number, validation in enumerate(place.validations):
+                here = f"{where}.validations[{number}]"
+                _check_fields(validation, _OF_VALIDATION, here, problems)
+                try:
+                    expression = parse_validation(validation.sql_expression, base is not None)
+                except ExpressionError as error:
+                    if validation.sql_expression:
+                        problems.append(f"{here}: '{validation.sql_expression}': {error}.")
+                    continue
+                yield CustomValidation(
+                    test,
+                    base,
+                    expression,
+                    validation.severity,
+                    validation.description,
+                    tuple(validation.in_environment),
+                )
+
+
+def _check_fields(
+    message: Any, examples: Mapping[str, str], where: str, problems: list[str]
+) -> None:
+    """Notes the fields that are missing or empty."""
+    problems += [
+        f"{where}: found no '{field}', expected one, for example '{field}: {example}'."
+        for field, example in examples.items()
+        if not message.HasField(field) or not getattr(message, field)
+    ]
+
+
+def _known_feature(
+    path: path_pb2.Path, known: Sequence[str], where: str, problems: list[str]
+) -> str:
+    """Returns the name of a path's feature; notes an unknown one."""
+    name = name_of(tuple(path.step))
+    if name not in known:
+        problems.append(
+            f"{where}: found feature '{name}', expected a feature of the schema or a column."
+            f"{nearest(name, known)}"
+        )
+    return name
+
+
+def _read(path: str, where: str) -> Any:
+    if not files.exists(path):
+        raise RecipeError(
+            f"{where}{path}: there is no such file, expected a validation config as text."
+        )
+    config = _message_class("ValidationConfig")()
+    try:
+        text_format.Parse(files.read_bytes(path).decode(), config)
+    except (text_format.ParseError, UnicodeDecodeError) as error:
+        raise RecipeError(
+            f"{where}{path}: {error} Expected a validation config as text, for "
+            "example 'severity_overrides { type: SCHEMA_NEW_COLUMN severity: WARNING }'."
+        ) from error
+    return config
+
+
+def _message_class(name: str) -> Any:
+    """Returns the class of a message.
+
+    The messages are declared on the first call.
+    """
+    pool = descriptor_pool.Default()
+    file = f"{_PACKAGE.replace('.', '/')}.proto"
+    try:
+        pool.FindFileByName(file)
+    except KeyError:
+        pool.Add(_file(file))
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+
+
+def _file(name: str) -> descriptor_pb2.FileDescriptorProto:
+    file = descriptor_pb2.FileDescriptorProto(name=name, package=_PACKAGE, syntax="proto2")
+    file.dependency.extend([anomalies_pb2.DESCRIPTOR.name, path_pb2.DESCRIPTOR.name])
+    kind = descriptor_pb2.FieldDescriptorProto
+    for message, fields in _MESSAGES.items():
+        declared = file.message_type.add(name=message)
+        for field, (number, type_, is_repeated) in fields.items():
+            added = declared.field.add(name=field, number=number)
+            added.label = kind.LABEL_REPEATED if is_repeated else kind.LABEL_OPTIONAL
+            if "." in type_:
+                added.type = kind.TYPE_ENUM if type_ in _ENUMS else kind.TYPE_MESSAGE
+                added.type_name = type_
+            else:
+                added.type = kind.Type.Value(f"TYPE_{type_.upper()}")
+    return file

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.axis import BARS, bar_shares, common_axis
+from beam_pipelines.analysis.drift import BARS, bar_shares, common_axis
+from beam_pipelines.analysis.epochs import Show
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.analysis.years import Show
 from beam_pipelines.core.arrow.columns import value_type
 from beam_pipelines.core.formatting import show_share, show_value
 

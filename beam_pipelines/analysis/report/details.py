@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.analysis.compare import Drift
+from beam_pipelines.analysis.epochs import Show
 from beam_pipelines.analysis.report.charts import Frequent
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import MAX_DISTINCT, NumberStatistics
-from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.analysis.statistics.value_counts import LARGE_BYTES
-from beam_pipelines.analysis.years import Show
+from beam_pipelines.analysis.statistics.text import LARGE_BYTES, TextStatistics
 from beam_pipelines.core.arrow.columns import is_date, value_type
 from beam_pipelines.core.formatting import MINUS, show_number, show_share, show_spread
 

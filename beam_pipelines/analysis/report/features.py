@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.analysis.axis import FEW_VALUES
 from beam_pipelines.analysis.compare import Drift
+from beam_pipelines.analysis.drift import FEW_VALUES
+from beam_pipelines.analysis.epochs import Show, show_of
 from beam_pipelines.analysis.report import details
 from beam_pipelines.analysis.report.charts import (
     LARGE,
@@ -23,10 +24,8 @@ from beam_pipelines.analysis.report.charts import (
 from beam_pipelines.analysis.report.values import Report
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import MAX_DISTINCT, NumberStatistics
-from beam_pipelines.analysis.statistics.slices import DataSlice
-from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.analysis.statistics.table import DataSlice, TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.analysis.years import Show, show_of
 from beam_pipelines.core.arrow.columns import type_name, value_type
 from beam_pipelines.core.formatting import show_number, show_share
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from beam_pipelines.analysis.alerts import Alert
-from beam_pipelines.analysis.axis import FEW_VALUES
+from beam_pipelines.analysis.drift import FEW_VALUES
+from beam_pipelines.analysis.epochs import show_of
 from beam_pipelines.analysis.report.charts import (
     SMALL,
     Bar,
@@ -21,7 +22,6 @@ from beam_pipelines.analysis.report.charts import (
 from beam_pipelines.analysis.report.details import Cell, DetailTable, figures, totals_of
 from beam_pipelines.analysis.report.images import ImageSample
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
-from beam_pipelines.analysis.years import show_of
 from beam_pipelines.core.arrow.columns import type_name, value_type
 from beam_pipelines.core.formatting import show_share, show_value
 

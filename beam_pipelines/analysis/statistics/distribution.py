@@ -1,20 +1,17 @@
-"""The distribution of numbers, as exact values or as weighted points.
-
-Few distinct values are exact; more of them become points.
-"""
+"""Distributions and moments of numbers, which merge."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.statistics.limits import ColumnLimits
-from beam_pipelines.analysis.statistics.packing import SMALL_BYTES, pack, unpack
+from beam_pipelines.analysis.statistics.limits import SMALL_BYTES, ColumnLimits, pack, unpack
 from beam_pipelines.core.arrow.weighted_values import Numbers, add_equal, sum_runs
 
 
@@ -126,3 +123,173 @@ def _bounded(distribution: Distribution, limits: ColumnLimits) -> Distribution:
 def _unpickle(packed: bytes, error: float) -> Distribution:
     values, weights = unpack(packed)
     return Distribution(values.to_numpy(), weights, error)
+
+
+# Every float64, and every sum of them, is a whole multiple of 2**-1074, the smallest one.
+SCALE = 1074
+# Beyond 2**±400 squares may leave the range of float64; values are scaled first.
+_SAFE_EXPONENT = 400
+
+
+@dataclasses.dataclass(frozen=True)
+class ExactMoments:
+    """Count, sum and sum of squares of numbers, as whole numbers.
+
+    Adding whole numbers (fixed point) never rounds: merging in any order, with any number of
+    workers, gives the same mean and deviation to the last bit. Only ``of`` rounds, in float64
+    around the batch's own mean, which keeps about 15 digits of the deviation however far from zero
+    the values are.
+
+    Attributes:
+      count: number of values.
+      total: their sum, in units of 2**-1074.
+      squares: the sum of their squares, in units of 2**-2148.
+    """
+
+    count: int = 0
+    total: int = 0
+    squares: int = 0
+
+    @classmethod
+    def of(cls, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> ExactMoments:
+        """Returns the moments of finite values that occur ``counts`` times.
+
+        Args:
+          values: int64[n] or float64[n]; no NaN, no infinities.
+          counts: int64[n], positive, fewer than 2**31 in all.
+        """
+        count = int(counts.sum())
+        if count == 0:
+            return cls()
+        if values.dtype == np.int64:
+            return cls._of_integers(values, counts, count)
+        exponent = int(np.frexp(np.abs(values).max())[1])
+        shift = exponent if abs(exponent) > _SAFE_EXPONENT else 0
+        scaled = np.ldexp(values, -shift) if shift else values
+        center = float((scaled * counts).sum() / count)
+        deviations: npt.NDArray[np.float64] = scaled - center
+        deviation = float((deviations * counts).sum())
+        total = count * fixed(center, SCALE) + fixed(deviation, SCALE)
+        squares = _squares(count, fixed(center, SCALE), fixed(deviation, SCALE), deviations, counts)
+        return cls(count, shifted(total, shift), shifted(squares, 2 * shift))
+
+    @classmethod
+    def _of_integers(
+        cls, values: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], count: int
+    ) -> ExactMoments:
+        # Two sums of 32-bit halves: neither can overflow.
+        total = (int(((values >> 32) * counts).sum()) << 32) + int(
+            ((values & 0xFFFFFFFF) * counts).sum()
+        )
+        center = total // count
+        if int(values.max()) - int(values.min()) < 1 << 62:
+            deviations = (values - center).astype(np.float64)
+        else:
+            deviations = values.astype(np.float64) - float(center)
+        deviation = (total - count * center) << SCALE
+        squares = _squares(count, center << SCALE, deviation, deviations, counts)
+        return cls(count, total << SCALE, squares)
+
+    @classmethod
+    def merged(cls, parts: Iterable[ExactMoments]) -> ExactMoments:
+        """Returns the moments of all parts; their order does not matter."""
+        parts = list(parts)
+        return cls(
+            sum(p.count for p in parts), sum(p.total for p in parts), sum(p.squares for p in parts)
+        )
+
+    @property
+    def mean(self) -> float:
+        """Arithmetic mean; 0 without values, as in TFDV.
+
+        It is correctly rounded from the sum.
+        """
+        return self.total / (self.count << SCALE) if self.count else 0.0
+
+    @property
+    def standard_deviation(self) -> float:
+        """Population standard deviation; 0 without values, as in TFDV."""
+        if not self.count:
+            return 0.0
+        # Times count², in units of 2**-2148.
+        variance = max(0, self.squares * self.count - self.total * self.total)
+        return math.isqrt(variance << 128) / (self.count << SCALE + 64)
+
+
+def _squares(
+    count: int,
+    center: int,
+    deviation: int,
+    deviations: npt.NDArray[np.float64],
+    counts: npt.NDArray[np.int64],
+) -> int:
+    """Returns the sum of (center + deviation)² over all values, multiplied out."""
+    square_deviations = float((deviations * deviations * counts).sum())
+    return count * center * center + 2 * center * deviation + fixed(square_deviations, 2 * SCALE)
+
+
+def fixed(value: float, scale: int) -> int:
+    """Returns a finite float in units of 2**-scale, as an exact integer."""
+    numerator, denominator = value.as_integer_ratio()
+    return (numerator << scale) // denominator
+
+
+def shifted(value: int, bits: int) -> int:
+    """Returns an integer times two to the power of ``bits``, rounded down."""
+    return value << bits if bits >= 0 else value >> -bits
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedMoments:
+    """Sum of weights, and weighted mean and deviation, in float64.
+
+    Merge in a fixed order to get the same bits.
+
+    Attributes:
+      weight: sum of the weights.
+      mean: weighted arithmetic mean; 0 without weight, as in TFDV.
+      squares: weighted sum of squared deviations from the mean.
+    """
+
+    weight: float = 0.0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    @classmethod
+    def of(cls, values: npt.NDArray[Any], weights: npt.NDArray[np.float64]) -> WeightedMoments:
+        """Returns the moments of finite values with weights of at least 0."""
+        values, weights = values[weights > 0], weights[weights > 0]
+        if not len(weights):
+            return cls()
+        weight = float(weights.sum())
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow gives infinity
+            numbers = values.astype(np.float64)
+            # Differences from a value keep digits where all values are far from zero.
+            middle = float(numbers[len(numbers) // 2])
+            mean = middle + float(((numbers - middle) * weights).sum()) / weight
+            return cls(
+                weight, _plain_nan(mean), _plain_nan(float(((numbers - mean) ** 2 * weights).sum()))
+            )
+
+    @classmethod
+    def merged(cls, parts: Iterable[WeightedMoments]) -> WeightedMoments:
+        """Returns the moments of all parts (Chan, Golub and LeVeque's formula)."""
+        parts = [part for part in parts if part.weight]
+        if not parts:
+            return cls()
+        weights, means, squares = np.array([dataclasses.astuple(part) for part in parts]).T
+        between = cls.of(means, weights)
+        return cls(between.weight, between.mean, _plain_nan(between.squares + float(squares.sum())))
+
+    @property
+    def standard_deviation(self) -> float:
+        """Weighted population standard deviation; 0 without weight, as in TFDV."""
+        return math.sqrt(self.squares / self.weight) if self.weight else 0.0
+
+
+def _plain_nan(value: float) -> float:
+    """Returns a float, with the usual bits if it is NaN.
+
+    Processors give NaN a sign.
+    """
+    return math.nan if math.isnan(value) else value

@@ -1,8 +1,13 @@
-"""Sizes at which accumulators turn into sketches."""
+"""Sizes of accumulators: where they turn into sketches, and their pickles."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+import pyarrow as pa
+
+from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
+from beam_pipelines.core.arrow.weighted_values import Numbers
 
 # Limit of all columns of a split; all slices by one column have the same limit.
 TABLE_BYTES = 1 << 27
@@ -57,3 +62,24 @@ class ColumnLimits(NamedTuple):
             kept_bytes=min(1 << 20, share // 2),
             hashes=min(1 << 12, share // 24),
         )
+
+
+# Smaller values are pickled uncompressed: a stream takes 40 µs, and Beam pickles also to estimate
+# sizes.
+SMALL_BYTES = 1 << 14
+
+
+def pack(values: pa.Array, counts: Numbers) -> bytes:
+    """Returns values and counts as an lz4-compressed Arrow IPC stream.
+
+    Most counts are small.
+    """
+    return batches_to_bytes(
+        [pa.record_batch([values, pa.array(counts)], ["values", "counts"])], "lz4"
+    )
+
+
+def unpack(stream: bytes) -> tuple[pa.Array, Numbers]:
+    """Returns the arguments of ``pack``."""
+    batch = bytes_to_batches(stream)[0]
+    return batch.column(0), batch.column(1).to_numpy()

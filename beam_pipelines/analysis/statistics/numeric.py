@@ -14,9 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.statistics.distribution import Distribution, quantiles
+from beam_pipelines.analysis.statistics.distribution import (
+    Distribution,
+    ExactMoments,
+    WeightedMoments,
+    quantiles,
+)
 from beam_pipelines.analysis.statistics.limits import MAX_NUMBERS, ColumnLimits
-from beam_pipelines.analysis.statistics.moments import ExactMoments, WeightedMoments
 from beam_pipelines.core.arrow.weighted_values import Numbers
 
 # Up to here all distinct values are counted.

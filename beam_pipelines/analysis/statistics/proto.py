@@ -19,8 +19,7 @@ from beam_pipelines.analysis.statistics.histograms import (
 )
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.analysis.statistics.value_counts import ValueCounts
+from beam_pipelines.analysis.statistics.text import TextStatistics, ValueCounts
 from beam_pipelines.core.arrow.columns import value_type
 from beam_pipelines.core.layout.schema_features import SEQUENCE, path_of
 

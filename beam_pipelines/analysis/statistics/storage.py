@@ -23,15 +23,16 @@ from beam_pipelines.analysis.statistics.column import (
     is_text,
 )
 from beam_pipelines.analysis.statistics.composites import Composite, CompositeCounts
-from beam_pipelines.analysis.statistics.distribution import Distribution
-from beam_pipelines.analysis.statistics.moments import ExactMoments, WeightedMoments
+from beam_pipelines.analysis.statistics.distribution import (
+    Distribution,
+    ExactMoments,
+    WeightedMoments,
+)
+from beam_pipelines.analysis.statistics.limits import pack, unpack
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
-from beam_pipelines.analysis.statistics.packing import pack, unpack
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
-from beam_pipelines.analysis.statistics.slices import DataSlice
-from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.analysis.statistics.value_counts import ValueCounts
+from beam_pipelines.analysis.statistics.table import DataSlice, TableStatistics
+from beam_pipelines.analysis.statistics.text import TextStatistics, ValueCounts
 from beam_pipelines.core.arrow import arrow_sizes
 from beam_pipelines.core.arrow.columns import parse_type, type_name
 from beam_pipelines.core.arrow.weighted_values import Numbers

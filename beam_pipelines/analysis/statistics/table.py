@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,16 +25,92 @@ from beam_pipelines.analysis.statistics.composites import (
 )
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
-from beam_pipelines.analysis.statistics.sample import sample_rows
-from beam_pipelines.analysis.statistics.slices import (
-    MAX_SLICES,
-    DataSlice,
-    check_number,
-    slice_rows,
-)
 from beam_pipelines.core.arrow.columns import take_rows
+from beam_pipelines.core.arrow.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.process.pickling import PickledOnce
+
+# Another stream of numbers than those of the shuffle and the splits.
+_SEED = 0x73616D706C65  # "sample"
+
+
+def sample_rows(share: float, address: Sequence[int], rows: int) -> npt.NDArray[np.bool_]:
+    """Returns bool[rows]: whether each row of a batch is in the sample.
+
+    It depends on the share, the address and the row's position only. A larger share has all rows of
+    a smaller one.
+
+    Args:
+      share: of the rows that are in the sample on average, above 0 and up to 1.
+      address: numbers of the batch, the same on every run.
+      rows: of the batch.
+    """
+    seed = _SEED
+    for number in address:
+        seed = mix_int(seed + GOLDEN + number)
+    keys = mix(np.arange(rows, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
+    # 53 bits, which a float64 holds exactly.
+    chosen: npt.NDArray[np.bool_] = (keys >> np.uint64(11)) < share * (1 << 53)
+    return chosen
+
+
+# Each slice has statistics of its own.
+MAX_SLICES = 100
+
+
+class DataSlice(NamedTuple):
+    """The rows that have a value in a column.
+
+    Attributes:
+      column: its name.
+      value: the value as text; dates and times as the integers that represent them.
+    """
+
+    column: str
+    value: str
+
+    @property
+    def name(self) -> str:
+        """The name of the slice's dataset, as TFDV names it: ``column_value``."""
+        return f"{self.column}_{self.value}"
+
+
+def slice_rows(
+    column: str, values: pa.Array, rows: npt.NDArray[np.int64]
+) -> dict[DataSlice, npt.NDArray[np.int64]]:
+    """Returns the rows of each slice, ascending; nulls are in no slice.
+
+    Args:
+      column: name.
+      values: texts or int64.
+      rows: the row of each value, ascending.
+
+    Raises:
+      DataError: there are more than ``MAX_SLICES`` values.
+    """
+    if values.null_count:
+        rows = rows[values.is_valid().to_numpy(zero_copy_only=False)]
+    encoded = values.drop_null().dictionary_encode()
+    check_number(column, len(encoded.dictionary))
+    names, places = encoded.dictionary.cast(pa.string()).to_pylist(), encoded.indices.to_numpy()
+    return {
+        DataSlice(column, name): np.unique(rows[places == place])
+        for place, name in enumerate(names)
+    }
+
+
+def check_number(column: str, number: int) -> None:
+    """Checks that a column has few enough slices.
+
+    Raises:
+      DataError: it has too many.
+    """
+    if number > MAX_SLICES:
+        raise DataError(
+            f"statistics.slice_by, column '{column}': found more than {MAX_SLICES} values, "
+            "expected at most so many, because each "
+            "has statistics of its own. Leave the column out, or derive one of fewer values."
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ from beam_pipelines.encodings import tokens
 from beam_pipelines.encodings.analyzers import Weights
 from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.ragged import from_matrix
+from beam_pipelines.encodings.formula import from_matrix
 from beam_pipelines.encodings.values import as_lists, check_parameters, need_whole, short_form
 from beam_pipelines.encodings.vocabulary_asset import token_table
 

@@ -16,12 +16,13 @@ from beam_pipelines.core.arrow.binary_arrays import is_valid
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.encodings.analyzers import Analysis, Analyzer, Moments, Quantiles, Weights
 from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed
-from beam_pipelines.encodings.exact_floats import (
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.formula import (
     exact_floats,
     exact_floats_tensor,
+    from_matrix,
+    to_matrix,
 )
-from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.ragged import from_matrix, to_matrix
 from beam_pipelines.encodings.values import LARGEST, check_parameters, need_flag, need_numbers
 
 if TYPE_CHECKING:

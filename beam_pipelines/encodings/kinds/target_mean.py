@@ -17,7 +17,7 @@ from beam_pipelines.encodings import values
 from beam_pipelines.encodings.analyzers import Numbers, Weights
 from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.ragged import from_matrix, to_matrix
+from beam_pipelines.encodings.formula import from_matrix, to_matrix
 from beam_pipelines.encodings.tokens import (
     Ids,
     as_tokens,

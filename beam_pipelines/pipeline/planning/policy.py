@@ -9,12 +9,10 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies.policy import (
     DEFAULT_POLICY,
+    ValidationConfig,
     ValidationPolicy,
     check_environment,
     parse_allowed,
-)
-from beam_pipelines.analysis.anomalies.validation_config import (
-    ValidationConfig,
     read_validation_config,
 )
 from beam_pipelines.analysis.schema import read_schema

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.checks.check import Check, SelectedColumns
+from beam_pipelines.checks.check import Check, SelectedColumns, plan_checks
 from beam_pipelines.checks.meet import Meet, meet_hashes
-from beam_pipelines.checks.plan import plan_checks
 from beam_pipelines.core.chunks import ROW, SPLIT_KEY, Chunk, add_counts
 from beam_pipelines.core.errors import Problem, RecipeProblems, missing_column
 from beam_pipelines.core.formatting import shorten

@@ -32,7 +32,7 @@ from beam_pipelines.storage import files
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.meet import MeetByKey, by_number
 from beam_pipelines.transforms.spill import LoadChunks, SpillChunks
-from beam_pipelines.transforms.split.classes import (
+from beam_pipelines.transforms.split.sample import (
     MOST_CLASSES,
     code_classes,
     merge_names,

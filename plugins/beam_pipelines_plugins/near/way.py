@@ -7,9 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_pipelines.checks.check import SelectedColumns
+from beam_pipelines.checks.check import NearColumn, SelectedColumns
 from beam_pipelines.checks.meet import Meet, Meeting
-from beam_pipelines.checks.near import NearColumn
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.limits import Limits

@@ -19,18 +19,14 @@ import pyarrow as pa
 from beam_pipelines.encodings.formula import Formula
 from beam_pipelines.encodings.kinds.bag_of_words import FittedBagOfWords, FittedTfIdf
 from beam_pipelines.encodings.kinds.cast import _RANGES, Cast
-from beam_pipelines.encodings.kinds.clip import Clip
 from beam_pipelines.encodings.kinds.column import Column
-from beam_pipelines.encodings.kinds.cross import Cross
-from beam_pipelines.encodings.kinds.cyclic import Cyclic
 from beam_pipelines.encodings.kinds.date_parts import DateParts
 from beam_pipelines.encodings.kinds.fill import FillValue, Missing
-from beam_pipelines.encodings.kinds.hash_bucket import HashBucket
-from beam_pipelines.encodings.kinds.one_hot import OneHot
+from beam_pipelines.encodings.kinds.ids import Cross, FittedVocabulary, HashBucket
+from beam_pipelines.encodings.kinds.numbers import Clip, Cyclic
 from beam_pipelines.encodings.kinds.target_mean import FittedTargetMean
 from beam_pipelines.encodings.kinds.tokenize import Tokenize
-from beam_pipelines.encodings.kinds.vector import Vector, _wrong
-from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
+from beam_pipelines.encodings.kinds.vectors import OneHot, Vector, _wrong
 from beam_pipelines.encodings.tokens import UNSEEN
 from beam_pipelines.encodings.values import smallest_normal
 from beam_pipelines_plugins.onnx.onnx_graph import (

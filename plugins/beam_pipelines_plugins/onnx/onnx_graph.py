@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.encodings.exact_floats import rounded
-from beam_pipelines.encodings.formula import Library
+from beam_pipelines.encodings.formula import Library, rounded
 from beam_pipelines.encodings.values import BEYOND, smallest_normal
 
 if TYPE_CHECKING:

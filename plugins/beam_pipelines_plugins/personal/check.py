@@ -8,8 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.checks.check import Check, Facts, RowReader, SelectedColumns
-from beam_pipelines.checks.finding import Finding
+from beam_pipelines.checks.check import Check, Facts, Finding, RowReader, SelectedColumns
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.core.places import Place
 from beam_pipelines.recipe.keys import recipe_key, section

@@ -8,8 +8,7 @@ import click
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.checks.check import Check
-from beam_pipelines.checks.finding import Finding
+from beam_pipelines.checks.check import Check, Finding
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.encoding import Fixed

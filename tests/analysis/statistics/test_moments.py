@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.statistics.moments import ExactMoments
+from beam_pipelines.analysis.statistics.distribution import ExactMoments
 
 
 def moments_of(values: list[float] | list[int], dtype: type = np.float64) -> ExactMoments:

@@ -19,9 +19,8 @@ from beam_pipelines.analysis.anomalies import describe, find_anomalies
 from beam_pipelines.analysis.schema import infer_schema
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.proto import to_proto
-from beam_pipelines.analysis.statistics.sample import sample_rows
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
-from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.analysis.statistics.table import TableStatistics, sample_rows
 from beam_pipelines.cli.main import run
 from tests.analysis.statistics.support import VALUES_FOR_TYPE
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
-from beam_pipelines.analysis.statistics.slices import MAX_SLICES, DataSlice
+from beam_pipelines.analysis.statistics.table import MAX_SLICES, DataSlice
 from beam_pipelines.core.errors import DataError
 from tests.analysis.statistics.support import three_ways
 

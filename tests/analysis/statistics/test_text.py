@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.statistics import value_counts
+from beam_pipelines.analysis.statistics import text as texts
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from tests.analysis.statistics.support import arrays, three_ways
 
 
-@pytest.fixture(autouse=True, scope="module", params=[value_counts._MERGED_BYTES, 100])
+@pytest.fixture(autouse=True, scope="module", params=[texts._MERGED_BYTES, 100])
 def merged_bytes(request: pytest.FixtureRequest) -> Iterator[None]:
     """Merges all parts at once, or a few at a time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(value_counts, "_MERGED_BYTES", request.param)
+        patch.setattr(texts, "_MERGED_BYTES", request.param)
         yield
 
 

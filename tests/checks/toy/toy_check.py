@@ -6,8 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from beam_pipelines.checks.check import Check
-from beam_pipelines.checks.finding import Finding
+from beam_pipelines.checks.check import Check, Finding
 from beam_pipelines.checks.meet import Meet, RowDrop, later_splits, repeats
 from beam_pipelines.core.places import MOST_PLACES, Place
 from beam_pipelines.recipe.values import read_text
