@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from beam_pipelines.core.arrow.columns import parse_type
-from beam_pipelines.core.errors import Problem, RecipeProblems
+from beam_pipelines.core.arrow.columns import only_chunk, parse_type
+from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import (
     CellFormat,
@@ -15,8 +18,7 @@ from beam_pipelines.recipe.cell_formats import (
     parse_format,
 )
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.text.yaml_text import yaml_text
-from beam_pipelines.sources.csv import nearly
+from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources.csv.evidence import (
     Evidence,
     Verdict,
@@ -24,12 +26,66 @@ from beam_pipelines.sources.csv.evidence import (
     judge,
     type_of,
 )
-from beam_pipelines.sources.csv.nearly import Misfit
+from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.remarks import around, remark
+from beam_pipelines.sources.csv.sample import read_table
 from beam_pipelines.sources.format import problem
+from beam_pipelines.sources.plan import FileInfo
+from beam_pipelines.sources.text import blocks, quotes
+from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
 
+# Lines that a message names, and different values that it proposes as nulls.
+_LINES, _NULLS = 3, 10
+_EXPONENT = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+\s*$"
 _GROUPED = NumberFormat(",", ".")
+
+
+class Misfit(NamedTuple):
+    """The file, line and text of a value that does not fit."""
+
+    file: str
+    line: int
+    text: str
+
+
+def find_misfits(
+    source: Source,
+    bodies: Iterable[tuple[FileInfo, blocks.Body]],
+    names: tuple[str, ...],
+    dialect: Dialect,
+    name: str,
+    format_: CellFormat,
+) -> list[Misfit]:
+    """Returns the values of a column that are not in a format.
+
+    Args:
+      source: with its dialect.
+      bodies: records of the sample, without headers.
+      names: all columns of the files.
+      dialect: delimiter and quote.
+      name: of the column.
+      format_: that nearly all cells have.
+    """
+    found = []
+    for file, body in bodies:
+        toggles = quotes.toggling_quotes(body.data, OUTSIDE, NEWLINE, dialect)
+        starts, ends = quotes.record_spans(body.data, toggles)
+        whole = quotes.count_cells(body.data, toggles, starts, dialect) == len(names)
+        starts, data = starts[whole], blocks.joined(body.data, starts[whole], ends[whole])
+        types = {name: pa.string()}
+        table = read_table(data, (name,), types, names=names, dialect=dialect, nulls=source.nulls)
+        texts = only_chunk(table.column(name))
+        plain = pc.or_(
+            to_plain(texts, format_).is_valid(),
+            pc.fill_null(pc.match_substring_regex(texts, _EXPONENT), fill_value=False),
+        )
+        wrong = pc.and_not(texts.is_valid(), plain)
+        rows = np.flatnonzero(wrong.to_numpy(zero_copy_only=False))
+        lines = blocks.LineNumbers(source, file, body).lines(starts[rows]).tolist()
+        cells = texts.take(pa.array(rows)).to_pylist()
+        found += [Misfit(file.path, *one) for one in zip(lines, cells, strict=True)]
+    return found
 
 
 def without_index(names: tuple[str, ...]) -> str:
@@ -72,18 +128,20 @@ def choose(
     problems, decisions = [], []
     said = {name for name, verdict in verdicts.items() if verdict.misfits}
     for name, verdict in verdicts.items():
-        if len(verdict.readings) > 1 and source.infer == "lenient":
-            types[name] = pa.string()
-            decisions.append(_undecided(name, verdict, evidence[name]))
-        elif len(verdict.readings) > 1:
-            problems.append(_ask(source, name, verdict, evidence[name]))
+        found, key, cures = "", "", list[str]()
+        if len(verdict.readings) > 1:
+            found, key, cures = _two_readings(name, verdict, evidence[name])
         elif verdict.readings and verdict.misfits:
-            total, misfits = evidence[name].total, find(name, verdict.readings[0])
-            if source.infer == "lenient":
-                decisions.append(nearly.decision(name, verdict.word, total, misfits))
-            else:
-                text = nearly.message(source, name, verdict.word, total, misfits)
-                problems.append(problem(source, "types", text))
+            misfits = find(name, verdict.readings[0])
+            found, key, cures = _misfits(source, verdict.word, evidence[name].total, misfits)
+        text = f"types: {{{yaml_text(name)}: text}}"
+        if found and source.infer == "lenient":
+            types[name] = pa.string()
+            decisions.append(f"{text}  # {found}; infer: lenient takes texts")
+        elif found:
+            cures += [f"'{text}' if they are texts", "'infer: lenient', which makes texts of them"]
+            message = f"column '{name}': found {found}. Set {' or '.join(cures)}."
+            problems.append(problem(source, key, message))
         elif verdict.readings:
             formats[name] = verdict.readings[0]
             decisions.append(_decision(name, verdict.readings[0], evidence[name]))
@@ -170,28 +228,28 @@ def _grouped(decimal: str, may_be_comma: bool) -> Verdict:
     return Verdict()
 
 
-def _ask(source: Source, name: str, verdict: Verdict, evidence: Evidence) -> Problem:
+def _two_readings(name: str, verdict: Verdict, evidence: Evidence) -> tuple[str, str, list[str]]:
+    """Returns what is asked of cells with two readings: words, key, remedies."""
     key = yaml_text(name)
     cures = [f"'formats: {{{key}: {yaml_text(str(format_))}}}'" for format_ in verdict.readings]
     kinds = {"numbers": "numbers", "dates": "days"}[verdict.word]
     shown = " and as ".join(str(format_) for format_ in verdict.readings)
-    return problem(
-        source,
-        "formats",
-        f"column '{name}': found {shorten(evidence.example, 40)!r} and the like, which are "
-        f"different {kinds} as {shown}. Set "
-        f"{' or '.join(cures)}, or 'types: {{{key}: text}}'.",
-    )
-
-
-def _undecided(name: str, verdict: Verdict, evidence: Evidence) -> str:
     example = shorten(evidence.example, 40)
-    key = yaml_text(name)
-    cures = " or ".join(f"{{{key}: {yaml_text(str(format_))}}}" for format_ in verdict.readings)
-    return (
-        f"types: {{{key}: text}}  # {example!r} has two readings, formats: {cures}; infer: lenient "
-        "takes texts"
+    return f"{example!r} and the like, which are different {kinds} as {shown}", "formats", cures
+
+
+def _misfits(
+    source: Source, word: str, total: int, misfits: Sequence[Misfit]
+) -> tuple[str, str, list[str]]:
+    """Returns what is asked of a few other values, as ``_two_readings`` does."""
+    shown = ", ".join(
+        f"{shorten(one.text, 40)!r} ({one.file}, line {one.line})" for one in misfits[:_LINES]
     )
+    more = f" and {len(misfits) - _LINES} more" if len(misfits) > _LINES else ""
+    texts = list(dict.fromkeys(one.text for one in misfits))
+    nulls = f"'nulls: {yaml_list([*source.nulls, *texts])}' if they mean null"
+    found = f"{shown}{more} among {total - len(misfits):,} {word}, expected {word} only"
+    return found, "types", [nulls] * (len(texts) <= _NULLS)
 
 
 def _decision(name: str, format_: CellFormat, evidence: Evidence) -> str:

@@ -37,7 +37,6 @@ from beam_pipelines.sources.csv.header import (
     first_record,
     named,
 )
-from beam_pipelines.sources.csv.nearly import Misfit, find_misfits
 from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
 from beam_pipelines.sources.csv.preamble import cut_preamble
@@ -118,8 +117,8 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
             choice.without_index(names) if decision == index else decision for decision in decisions
         )
 
-    def find(name: str, format_: CellFormat) -> list[Misfit]:
-        return find_misfits(source, bodies(sampled), names, dialect, name, format_)
+    def find(name: str, format_: CellFormat) -> list[choice.Misfit]:
+        return choice.find_misfits(source, bodies(sampled), names, dialect, name, format_)
 
     source, types, chosen = choice.choose(
         source, find, found.schema, found.evidence, wanted, default
