@@ -256,13 +256,13 @@ def test_lines_above_a_table_in_ranges(tmp_path: Path, newline: str, is_zipped: 
 
 
 SECOND = [
-    ("a,b\n1,x\n2,y\n", "a;b\n3;x\n4;y\n", "found ';' between cells, expected ','"),
+    ("a,b\n1,x\n2,y\n", "a;b\n3;x\n4;y\n", "found the delimiter ';', expected ','"),
     ("a;b\n1;x\n2;y\n", "a\tb\n3\tx\n4\ty\n", "expected ';'"),
-    ("a,b\n1,x\n2,y\n", "Title\n\na,b\n1,x\n2,y\n3,z\n", "found 2 lines above the table, expected 0"),
-    ("a,b\n1,h\xe9\n2,y\n".encode("cp1252"), "a,b\n1,hé\n2,y\n", "found utf-8, expected latin-1"),
-    ("a,b\n1,hé\n2,y\n", "a,b\n1,h\xe9\n2,y\n".encode("cp1252"), "found latin-1, expected utf-8"),
-    ("a,b\n1,h\xe9\n".encode("cp1252"), "a,b\n1,h€\n".encode("cp1252"), "found cp1252, expected latin-1"),
-    ("a,b\n1,x\n2,y\n", "a,b\n1,x\n2,y\n".encode("utf-16"), "found utf-16, expected utf-8"),
+    ("a,b\n1,x\n2,y\n", "Title\n\na,b\n1,x\n2,y\n3,z\n", "found the skip_lines 2, expected 0"),
+    ("a,b\n1,h\xe9\n2,y\n".encode("cp1252"), "a,b\n1,hé\n2,y\n", "found the encoding 'utf-8', expected 'latin-1'"),
+    ("a,b\n1,hé\n2,y\n", "a,b\n1,h\xe9\n2,y\n".encode("cp1252"), "found the encoding 'latin-1', expected 'utf-8'"),
+    ("a,b\n1,h\xe9\n".encode("cp1252"), "a,b\n1,h€\n".encode("cp1252"), "found the encoding 'cp1252', expected 'latin-1'"),
+    ("a,b\n1,x\n2,y\n", "a,b\n1,x\n2,y\n".encode("utf-16"), "found the encoding 'utf-16', expected 'utf-8'"),
 ]  # fmt: skip
 
 

@@ -18,7 +18,6 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.csv import choice
-from beam_pipelines.sources.csv.agreement import check_agreement
 from beam_pipelines.sources.csv.codes import are_codes, has_long, lost_digits
 from beam_pipelines.sources.csv.evidence import (
     Evidence,
@@ -40,7 +39,7 @@ from beam_pipelines.sources.csv.header import (
 from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
 from beam_pipelines.sources.csv.preamble import cut_preamble
-from beam_pipelines.sources.csv.resolve import resolve
+from beam_pipelines.sources.csv.resolve import check_agreement, resolve
 from beam_pipelines.sources.csv.sample import read_table
 from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.plan import FileInfo

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Sequence
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
@@ -21,6 +22,8 @@ from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, encodings
 
 _LOOKED_AT, _ROWS = 1 << 17, 200
+# Encodings in which ASCII is ASCII.
+_LIKE_ASCII = {"cp1252", "latin-1", encodings.UTF_8}
 
 
 def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple[str, ...], bytes]:
@@ -89,6 +92,47 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
     elif options.header is None:
         decisions += _names(dialect.cells, source)
     return source, tuple(decisions), text
+
+
+def check_agreement(asked: Source, source: Source, files: Sequence[FileInfo], default: str) -> None:
+    """Checks that files are written like the first one.
+
+    Args:
+      asked: the source as the recipe has it; its options are not doubted.
+      source: with what the first file shows.
+      files: the first one, and others to look at.
+      default: the format's delimiter.
+
+    Raises:
+      DataError: one is written in another way; the message names both files.
+    """
+    said, own = asked.options_of(CsvOptions), source.options_of(CsvOptions)
+    for file in files[1:]:
+        try:
+            other, _, text = resolve(asked, file, default)
+        except DataError:  # what cannot be read is reported when it is
+            continue
+        their = other.options_of(CsvOptions)
+        known, found = (one.encoding or encodings.UTF_8 for one in (own, their))
+        # ASCII is the same in all of them; a text of latin-1 has no letter that only cp1252 has.
+        may_be_both = text.isascii() and {known, found} <= _LIKE_ASCII
+        may_be_both |= (known, found) == ("cp1252", "latin-1")
+        mark, their_mark = own.delimiter or default, their.delimiter or default
+        first = re.split(rb"[\r\n]", text, maxsplit=1)[0]
+        is_certain = their.delimiter is not None or (
+            their_mark.encode() in first and mark.encode() not in first
+        )
+        for key, expected, own_value in (
+            ("encoding", known, known if may_be_both else found),
+            ("skip_lines", own.skip_lines or 0, their.skip_lines or 0),
+            ("delimiter", mark, their_mark if is_certain else mark),
+        ):
+            if getattr(said, key) is None and own_value != expected:
+                raise DataError(
+                    f"{file.path}: found the {key} {own_value!r}, expected {expected!r} as in "
+                    f"{files[0].path}. Make them two sources, mend one, or set '{key}' if the "
+                    "files do agree."
+                )
 
 
 def _check_backslashes(text: bytes, dialect: FileDialect, path: str, skipped: int) -> None:
