@@ -314,10 +314,12 @@ def test_depth_is_that_of_parsed_values(values: list[dict[str, Any]], most: int)
     data = b"".join(json.dumps(value, ensure_ascii=False).encode() + b"\n" for value in values)
     deep = [number for number, value in enumerate(values, start=1) if depth_of(value) > most]
     src = source("a.jsonl", limits=Limits(nesting_depth=most))
-    found = depth_module._deep_line(data, most) + 1
-    assert found == (deep[0] if deep else 0)
-    if not deep:
-        depth_module.check_depth(src, FileInfo("a.jsonl", len(data)), blocks.Body(0, data))
+    body = blocks.Body(0, data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(depth_module.LineNumbers, "line", lambda _, at: 1 + data.count(b"\n", 0, at))
+        refused = pytest.raises(DataError, match=f"line {deep[0]}: " if deep else "")
+        with refused if deep else contextlib.nullcontext():
+            depth_module.check_depth(src, FileInfo("a.jsonl", len(data)), body)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])

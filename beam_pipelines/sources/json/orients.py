@@ -83,26 +83,19 @@ def rows_within(table: pa.Table, path: str) -> str:
                     f"one object is one row; jq -c '.[{json.dumps(name)}][]' makes rows of its "
                     f"{count:,} objects"
                 )
-    if not (are_objects := _are_objects(table)) and not _are_lists(table):
+    # Objects with equal names, or lists of as many values, are perhaps columns.
+    shapes: set[object] = {
+        tuple(column.type.names) if pa.types.is_struct(column.type) else _length(column)
+        for column in table.columns
+    }
+    if table.num_columns < 2 or len(shapes) > 1 or shapes <= {0, 1, ()}:
         return ""
-    convert = _conversion(path, "columns", are_objects)
+    convert = _conversion(path, "columns", not shapes <= {_length(table.column(0))})
     return f"one object is one row; if its fields are columns, {convert} makes rows"
 
 
-def _are_objects(table: pa.Table) -> bool:
-    """Whether all fields are objects with equal names."""
-    names = {
-        tuple(type_.names) if pa.types.is_struct(type_) else () for type_ in table.schema.types
-    }
-    return table.num_columns > 1 and len(names) == 1 and len(*names) > 1
-
-
-def _are_lists(table: pa.Table) -> bool:
-    """Whether all fields are lists of as many values."""
-    lengths = {
-        len(column[0] or ()) if pa.types.is_list(column.type) else 0 for column in table.columns
-    }
-    return table.num_columns > 1 and len(lengths) == 1 and max(lengths) > 1
+def _length(column: pa.ChunkedArray) -> int:
+    return len(column[0] or ()) if pa.types.is_list(column.type) else 0
 
 
 def _conversion(path: str, orient: str, has_names: bool = False) -> str:

@@ -1,8 +1,7 @@
 """Numbers of JSON lines that float64 rounds: integers, refused, and fractions.
 
-The parser gives a column of floats as floats, so the digits are looked for in the text: patterns
-find them in all lines at once. Python's parser confirms what they find. It alone reads lines whose
-keys have escapes.
+The parser gives a column of floats as floats, so the digits are looked for in the text: a pattern
+finds the lines that may have them, and Python's parser reads these.
 """
 
 from __future__ import annotations
@@ -29,10 +28,6 @@ _LONG = re.compile(rb"(?<![0-9.eE+-])-?[0-9]{16,}(?![0-9.eE])")
 _FRACTION = re.compile(
     rb"(?<![0-9.eE+-])-?(?:0\.0*[1-9][0-9]{17}|(?=[0-9.]{19})[1-9][0-9]*\.[0-9])"
 )
-# The last escape of a key, and the rest of the key. Texts may have it, too.
-_ESCAPED_KEY = re.compile(rb'\\.[^"\\\n]*"[ \t]*:')
-# Behind a key: an integer, or lists of anything but texts and objects.
-_VALUE = rb'"[ \t]*:[ \t]*(-?[0-9]{16,}(?![0-9.eE])|\[[^"{}:\r\n]*)'
 
 
 def rounded_integer(
@@ -46,26 +41,7 @@ def rounded_integer(
       source: the recipe's, with declared types.
     """
     large = [name for name, values in _leaves(table) if _may_be_rounded(source, name, values)]
-    if not large or not _LONG.search(data):
-        return None
-    if b"\\" in data and (found := _confirmed(data, _ESCAPED_KEY, large, _is_refused)):
-        return found
-    for name in large:
-        if found := _among_values(data, name):
-            return found
-    return None
-
-
-def _among_values(data: bytes, name: str) -> tuple[str, int] | None:
-    """Returns ``rounded_integer`` of one column, where keys have no escapes."""
-    key = re.escape(name.rpartition(".")[2].encode())
-    values = re.compile(rb'[".]' + key + _VALUE)
-    # A text may look so, and another object may have the key: hence the parser, for these lines.
-    digits = _LONG.findall(b"\n".join(values.findall(data)))
-    texts = pa.array(digits, pa.binary()).cast(pa.string())
-    if not pc.any(whole_numbers.refused(texts)).as_py():
-        return None
-    return _confirmed(data, values, [name], _is_refused)
+    return _confirmed(data, _LONG, large, _is_refused) if large else None
 
 
 def lost_fraction(
@@ -79,7 +55,7 @@ def lost_fraction(
     """
     floats = [name for name, values in _leaves(table) if values.type == pa.float64()]
     names = [name for name in floats if name not in source.types and name not in known]
-    return _confirmed(data, _FRACTION, names, _is_lost, _FRACTION) if names else None
+    return _confirmed(data, _FRACTION, names, _is_lost) if names else None
 
 
 def _confirmed(
@@ -87,14 +63,13 @@ def _confirmed(
     pattern: re.Pattern[bytes],
     names: Sequence[str],
     is_wrong: Callable[[Any], bool],
-    digits: re.Pattern[bytes] = _LONG,
 ) -> tuple[str, Any] | None:
     """Returns the first wrong number of lines that match, by Python's parser."""
     end = 0
     while match := pattern.search(data, end):
         start = data.rfind(b"\n", 0, match.start()) + 1
         end = (data.find(b"\n", match.start()) + 1) or len(data)
-        for line in data[start:end].splitlines() if digits.search(data, start, end) else ():
+        for line in data[start:end].splitlines():
             with contextlib.suppress(ValueError):  # a bad line, which is reported when it is read
                 value = json.loads(line, parse_float=Decimal)
                 for name in names:
