@@ -32,7 +32,6 @@ LONG_MODULES = {
     "beam_pipelines/recipe/model.py": 420,
     "beam_pipelines/recipe/values.py": 477,
     "beam_pipelines/runners/beam_patches.py": 495,
-    "beam_pipelines/sources/csv/evidence.py": 454,
     "beam_pipelines/sources/images/idx.py": 436,
     "beam_pipelines/sources/json/format.py": 496,
     "beam_pipelines/sql/aggregates.py": 440,

@@ -14,17 +14,19 @@ from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import (
     CellFormat,
+    DateFormat,
     NumberFormat,
+    WordsFormat,
     parse_format,
 )
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources.csv.evidence import (
+    EXPONENT,
+    LOOKED_AT,
     Evidence,
     Verdict,
-    is_grouped,
     judge,
-    type_of,
 )
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.csv.options import CsvOptions
@@ -260,4 +262,49 @@ def _decision(name: str, format_: CellFormat, evidence: Evidence) -> str:
         below = f"; a number {marked} is below 0"
     return (
         f"formats: {{{yaml_text(name)}: {yaml_text(str(format_))}}}  # such as {example!r}{below}"
+    )
+
+
+def type_of(format_: CellFormat, evidence: Evidence) -> pa.DataType:
+    """Returns the type of a column's values.
+
+    Numbers without a fraction in the sample are int64.
+    """
+    if isinstance(format_, WordsFormat):
+        return pa.bool_()
+    if isinstance(format_, DateFormat):
+        if not format_.has_day:
+            return pa.time64("us")
+        return pa.timestamp("us") if format_.has_clock else pa.date32()
+    shapes = pa.array([s for s in evidence.shapes if not s.startswith("<")], pa.string())
+    plain = [text for text in to_plain(shapes, format_).to_pylist() if text is not None]
+    has_parts = (
+        format_.is_percent
+        or any("." in text for text in plain)
+        or "<double>" in evidence.shapes
+        or any(EXPONENT.fullmatch(shape) for shape in evidence.shapes)
+    )
+    return pa.float64() if has_parts or not plain else pa.int64()
+
+
+def may_be_grouped(texts: pa.ChunkedArray) -> bool:
+    """Whether numbers that Arrow reads as fractions may have dots between thousands.
+
+    Looks at the first cells only.
+    """
+    some = texts.slice(0, LOOKED_AT).combine_chunks().drop_null()
+    return bool(to_plain(some, _GROUPED).null_count == 0)
+
+
+def is_grouped(evidence: Evidence) -> bool:
+    """Whether all numbers may have dots between thousands, and some have."""
+    shapes = list(evidence.shapes)
+    return (
+        not evidence.texts
+        and any("." in shape for shape in shapes)
+        and not any(shape != "<int64>" and shape.startswith("<") for shape in shapes)
+        and to_plain(
+            pa.array([shape for shape in shapes if shape != "<int64>"], pa.string()), _GROUPED
+        ).null_count
+        == 0
     )

@@ -34,9 +34,7 @@ from beam_pipelines.sources.csv.sniffer import KNOWN_WORDS, WORDS
 # A few values that do not fit make a column nearly numeric: this share, and so many.
 NEARLY_SHARE, NEARLY_MOST = 0.01, 300
 # Cells that decide whether a column is text, and the share of them that may be none.
-_LOOKED_AT, _LEAST_FORMATTED = 500, 0.9
-# So many values that look like numbers are worth a word on a column of texts.
-_LEAST_MOSTLY = 10
+LOOKED_AT, _LEAST_FORMATTED = 500, 0.9
 # Distinct cells of one form, among which a null text looks like one of them.
 _LEAST_OTHERS = 2
 # More shapes than these are text.
@@ -59,9 +57,8 @@ _MARKS = (
 # Days without separators, and the numbers that may be some.
 COMPACT, COMPACT_DAYS = "%Y%m%d", (1900_01_01, 2100_12_31)
 # Arrow's own readers take these, and no other reading may contradict them.
-_GROUPED = NumberFormat(",", ".")
-_EXPONENT = re.compile(r"[+-]?(1+(\.1*)?|\.1+|0\.?1*)[eE][+-]?[01]+")
-_IDENTIFIER = re.compile(r"[+-]?0[01xX]\w*")
+EXPONENT = re.compile(r"[+-]?(1+(\.1*)?|\.1+|0\.?1*)[eE][+-]?[01]+")
+IDENTIFIER = re.compile(r"[+-]?0[01xX]\w*")
 # Digits, E and digits alone: codes if a column has nothing else.
 _CODE = re.compile(r"[01]+[eE][01]+")
 _PHONE = re.compile(r"\+(?:[ \u00a0]?[01]){7,15}")
@@ -142,12 +139,12 @@ def evidence_of(texts: pa.ChunkedArray | pa.Array) -> Evidence:
         return Evidence(shapes, days, example=str(column.drop_null()[0]) if days else "")
     column = column.drop_null()
     some = column.take(
-        pa.array(np.linspace(0, len(column) - 1, min(len(column), _LOOKED_AT)).astype(np.int64))
+        pa.array(np.linspace(0, len(column) - 1, min(len(column), LOOKED_AT)).astype(np.int64))
     ).to_pylist()
-    formatted = [cell for cell in some if _is_formatted(cell)]
+    formatted = [cell for cell in some if is_formatted(cell)]
     found = Evidence(texts=number)
     if some and len(formatted) >= _LEAST_FORMATTED * len(some):
-        found = _formatted_as(column, formatted, _LEAST_FORMATTED)
+        found = formatted_as(column, formatted, _LEAST_FORMATTED)
     return dataclasses.replace(found, some=tuple(some), **_noted(column))
 
 
@@ -156,7 +153,7 @@ def codes_of(column: pa.ChunkedArray) -> Evidence:
     if not pa.types.is_string(column.type):  # bytes that are not UTF-8
         return Evidence(texts=len(column))
     texts = columns.only_chunk(column).drop_null()
-    return Evidence(texts=len(texts), some=tuple(texts[:_LOOKED_AT].to_pylist()), **_noted(texts))
+    return Evidence(texts=len(texts), some=tuple(texts[:LOOKED_AT].to_pylist()), **_noted(texts))
 
 
 def form_of(text: str) -> str:
@@ -199,29 +196,7 @@ def _compact_days(column: pa.Array) -> Counter[str]:
     return Counter({COMPACT: len(plain) - plain.null_count})
 
 
-def mostly(evidence: Evidence) -> tuple[str, str, list[str]] | None:
-    """Returns the kind of at least half of a column's texts.
-
-    Returns:
-      ``numbers``, ``dates`` or ``booleans``, a value that is one, and the values that are none;
-      ``None`` if most values are texts, or few are not.
-    """
-    some = pa.array(evidence.some, pa.string())
-    formatted = [cell for cell in evidence.some if _is_formatted(cell)]
-    if len(formatted) < _LEAST_MOSTLY or 2 * len(formatted) < len(some):
-        return None
-    found = _formatted_as(some, formatted, 0.5)
-    if any(_IDENTIFIER.fullmatch(shape) for shape in found.shapes):
-        return None
-    fits, word, formats = _best(found)
-    if fits < _LEAST_MOSTLY or 2 * fits < len(some):
-        return None
-    is_one = to_plain(some, formats[0]).is_valid() if formats else pc.is_valid(some)
-    good, bad = (some.filter(flags).to_pylist() for flags in (is_one, pc.invert(is_one)))
-    return (word, good[0], list(dict.fromkeys(bad))) if good and bad else None
-
-
-def _formatted_as(column: pa.Array, formatted: list[str], least: float) -> Evidence:
+def formatted_as(column: pa.Array, formatted: list[str], least: float) -> Evidence:
     """Returns the shapes of a column of texts.
 
     Args:
@@ -238,7 +213,8 @@ def _formatted_as(column: pa.Array, formatted: list[str], least: float) -> Evide
     return Evidence(shapes, dates, example=max(formatted[:20], key=len))
 
 
-def _is_formatted(cell: str) -> bool:
+def is_formatted(cell: str) -> bool:
+    """Whether a cell looks like a number, a date or a boolean."""
     return kind(cell) in ("number", "date") or cell.strip().casefold() in KNOWN_WORDS
 
 
@@ -265,11 +241,11 @@ def judge(evidence: Evidence, decimal: str = "") -> Verdict:
       decimal: the decimal mark of other columns of the file, if they tell.
     """
     total = evidence.total
-    fits, word, formats = _best(evidence, decimal)
+    fits, word, formats = best_reading(evidence, decimal)
     misfits = total - fits
     if not total or not fits or evidence.texts > misfits:
         return Verdict()
-    if misfits and any(_IDENTIFIER.fullmatch(shape) for shape in evidence.shapes):
+    if misfits and any(IDENTIFIER.fullmatch(shape) for shape in evidence.shapes):
         return Verdict()
     if misfits and sum(n for s, n in evidence.shapes.items() if _CODE.fullmatch(s)) == fits:
         return Verdict()
@@ -280,7 +256,7 @@ def judge(evidence: Evidence, decimal: str = "") -> Verdict:
     return Verdict(formats, misfits, word)
 
 
-def _best(evidence: Evidence, decimal: str = "") -> tuple[int, str, tuple[CellFormat, ...]]:
+def best_reading(evidence: Evidence, decimal: str = "") -> tuple[int, str, tuple[CellFormat, ...]]:
     """Returns the best reading, after the number of cells that it fits."""
     readings: list[tuple[int, str, tuple[CellFormat, ...]]] = [
         _judge_numbers(evidence, decimal),
@@ -297,7 +273,7 @@ def _judge_numbers(evidence: Evidence, decimal: str) -> tuple[int, str, tuple[Nu
     for shape, count in evidence.shapes.items():
         units[_units(shape)] += count
     is_number = np.array(
-        [shape == "<int64>" or bool(_EXPONENT.fullmatch(shape)) for shape in shapes], bool
+        [shape == "<int64>" or bool(EXPONENT.fullmatch(shape)) for shape in shapes], bool
     )
     is_double = np.array([shape == "<double>" for shape in shapes], bool)
     array = pa.array(shapes, pa.string())
@@ -322,7 +298,7 @@ def number_formats(texts: list[str], decimal: str) -> tuple[NumberFormat, ...]:
     """
     shapes = _shapes(pa.array(texts), pa.array(np.ones(len(texts), np.int64)))
     fits, _, formats = _judge_numbers(Evidence(shapes), decimal)
-    is_name = any(_IDENTIFIER.fullmatch(shape) for shape in shapes)
+    is_name = any(IDENTIFIER.fullmatch(shape) for shape in shapes)
     return formats if fits == len(texts) and not is_name else ()
 
 
@@ -407,48 +383,3 @@ def _judge_dates(evidence: Evidence) -> tuple[int, str, tuple[CellFormat, ...]]:
 
 def _is_moment(shape: str) -> bool:
     return shape.startswith(("<date", "<timestamp"))
-
-
-def type_of(format_: CellFormat, evidence: Evidence) -> pa.DataType:
-    """Returns the type of a column's values.
-
-    Numbers without a fraction in the sample are int64.
-    """
-    if isinstance(format_, WordsFormat):
-        return pa.bool_()
-    if isinstance(format_, DateFormat):
-        if not format_.has_day:
-            return pa.time64("us")
-        return pa.timestamp("us") if format_.has_clock else pa.date32()
-    shapes = pa.array([s for s in evidence.shapes if not s.startswith("<")], pa.string())
-    plain = [text for text in to_plain(shapes, format_).to_pylist() if text is not None]
-    has_parts = (
-        format_.is_percent
-        or any("." in text for text in plain)
-        or "<double>" in evidence.shapes
-        or any(_EXPONENT.fullmatch(shape) for shape in evidence.shapes)
-    )
-    return pa.float64() if has_parts or not plain else pa.int64()
-
-
-def may_be_grouped(texts: pa.ChunkedArray) -> bool:
-    """Whether numbers that Arrow reads as fractions may have dots between thousands.
-
-    Looks at the first cells only.
-    """
-    some = texts.slice(0, _LOOKED_AT).combine_chunks().drop_null()
-    return bool(to_plain(some, _GROUPED).null_count == 0)
-
-
-def is_grouped(evidence: Evidence) -> bool:
-    """Whether all numbers may have dots between thousands, and some have."""
-    shapes = list(evidence.shapes)
-    return (
-        not evidence.texts
-        and any("." in shape for shape in shapes)
-        and not any(shape != "<int64>" and shape.startswith("<") for shape in shapes)
-        and to_plain(
-            pa.array([shape for shape in shapes if shape != "<int64>"], pa.string()), _GROUPED
-        ).null_count
-        == 0
-    )

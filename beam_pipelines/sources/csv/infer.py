@@ -23,7 +23,6 @@ from beam_pipelines.sources.csv.evidence import (
     Evidence,
     codes_of,
     evidence_of,
-    may_be_grouped,
     null_texts_like,
 )
 from beam_pipelines.sources.csv.formats import plain_integers
@@ -229,7 +228,7 @@ def _add_body(
             own = found.evidence[name]
             own.lost = own.lost or lost_digits(name, column, table[name])
             found.long.update([name] if has_long(column) else [])
-        is_grouped = is_float and may_be_grouped(column)
+        is_grouped = is_float and choice.may_be_grouped(column)
         if name in options.formats or pa.types.is_string(types[name]) or is_grouped:
             shapes[name] = column
     if options.trim:

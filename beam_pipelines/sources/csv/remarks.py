@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.formatting import shorten
@@ -20,10 +21,13 @@ from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
 from beam_pipelines.sources.csv.codes import DIGITS, example_of
 from beam_pipelines.sources.csv.evidence import (
     COMPACT,
+    IDENTIFIER,
     Evidence,
+    best_reading,
     form_of,
+    formatted_as,
+    is_formatted,
     judge,
-    mostly,
     number_formats,
 )
 from beam_pipelines.sources.csv.formats import named_pattern, to_plain
@@ -227,12 +231,34 @@ def _formats(name: str, formats: Iterable[str]) -> str:
 
 def _mostly(name: str, evidence: Evidence) -> list[str]:
     """Returns the finding of a column with few texts."""
-    found = mostly(evidence)
+    found = _most_values(evidence)
     if found is None:
         return []
     word, one, others = found
     kinds = f"{word}, such as {shorten(one, 40)!r}, but not {shorten(others[0], 40)!r}"
     return [f"types: {{{yaml_text(name)}: text}}  # most values are {kinds}{_nulls(others)}"]
+
+
+def _most_values(evidence: Evidence) -> tuple[str, str, list[str]] | None:
+    """Returns the kind of at least half of a column's texts.
+
+    Returns:
+      ``numbers``, ``dates`` or ``booleans``, a value that is one, and the values that are none;
+      ``None`` if most values are texts, or few are not.
+    """
+    some = pa.array(evidence.some, pa.string())
+    formatted = [cell for cell in evidence.some if is_formatted(cell)]
+    if len(formatted) < _LEAST or 2 * len(formatted) < len(some):
+        return None
+    found = formatted_as(some, formatted, 0.5)
+    if any(IDENTIFIER.fullmatch(shape) for shape in found.shapes):
+        return None
+    fits, word, formats = best_reading(found)
+    if fits < _LEAST or 2 * fits < len(some):
+        return None
+    is_one = to_plain(some, formats[0]).is_valid() if formats else pc.is_valid(some)
+    good, bad = (some.filter(flags).to_pylist() for flags in (is_one, pc.invert(is_one)))
+    return (word, good[0], list(dict.fromkeys(bad))) if good and bad else None
 
 
 def _typed(name: str, evidence: Evidence) -> list[str]:

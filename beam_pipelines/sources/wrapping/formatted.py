@@ -21,7 +21,8 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference
 from beam_pipelines.sources.csv import cures, remarks
-from beam_pipelines.sources.csv.evidence import Evidence, evidence_of, type_of
+from beam_pipelines.sources.csv.choice import type_of
+from beam_pipelines.sources.csv.evidence import Evidence, evidence_of
 from beam_pipelines.sources.csv.formats import to_plain, typed
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.format import Contents, Format, QuoteStates, Rows, problem
