@@ -35,7 +35,7 @@ from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.sources.faults.cell_sizes import LargeCell, large_cell
-from beam_pipelines.sources.json import depth as depth_module
+from beam_pipelines.sources.json import parser
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
@@ -316,10 +316,10 @@ def test_depth_is_that_of_parsed_values(values: list[dict[str, Any]], most: int)
     src = source("a.jsonl", limits=Limits(nesting_depth=most))
     body = blocks.Body(0, data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(depth_module.LineNumbers, "line", lambda _, at: 1 + data.count(b"\n", 0, at))
+        patch.setattr(parser.blocks.LineNumbers, "line", lambda _, at: 1 + data.count(b"\n", 0, at))
         refused = pytest.raises(DataError, match=f"line {deep[0]}: " if deep else "")
         with refused if deep else contextlib.nullcontext():
-            depth_module.check_depth(src, FileInfo("a.jsonl", len(data)), body)
+            parser.check_depth(src, FileInfo("a.jsonl", len(data)), body)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])

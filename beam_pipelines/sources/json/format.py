@@ -19,10 +19,9 @@ from beam_pipelines.sources.faults.bad_values import ColumnError
 from beam_pipelines.sources.files.compression import compression_of, read_head
 from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.json.by_line import sift
-from beam_pipelines.sources.json.depth import check_depth
 from beam_pipelines.sources.json.infer import types_of
 from beam_pipelines.sources.json.orients import check_is_no_table
-from beam_pipelines.sources.json.parser import parse_lines
+from beam_pipelines.sources.json.parser import check_depth, parse_lines
 from beam_pipelines.sources.json.rounded import rounded_integer
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.nesting import nested

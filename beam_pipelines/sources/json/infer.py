@@ -21,7 +21,6 @@ from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.json import parser
-from beam_pipelines.sources.json.depth import check_depth
 from beam_pipelines.sources.json.orients import rows_within
 from beam_pipelines.sources.json.rounded import lost_fraction, rounded_integer
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
@@ -87,7 +86,7 @@ class JsonTypes:
           DataError: they contradict each other, or are beyond a limit.
         """
         blocks.check_lines(self._source, file, lines)
-        check_depth(self._source, file, lines)
+        parser.check_depth(self._source, file, lines)
         body = self._with_texts(lines)
         source, (runs, contradictory) = self._source, _runs(body.data)
         # Types that few lines have are no types.

@@ -9,10 +9,13 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from beam_pipelines.core.arrow.columns import array_type
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources.exact_cast import NULL_INSIDE
 from beam_pipelines.sources.nesting import nested, shapes
+from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks
 
 _TWO_KINDS = re.compile(r"Column\(/(?P<path>.*)\) changed from (?P<old>\w+) to (?P<new>\w+)")
@@ -30,6 +33,11 @@ _NULL_LINES = (
 _OPENS, _CLOSES = b"{}"
 # Types of the numbers of tensors and raw bytes that take fractions.
 _FLOATS = ("float16", "float32", "float64", "bfloat16", "complex64", "complex128")
+
+_STRING = re.compile(rb'"[^"\n]*"')
+_STEPS = np.zeros(256, np.int8)
+_STEPS[list(b"[{")] = 1
+_STEPS[list(b"]}")] = -1
 
 
 def parse_lines(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
@@ -156,3 +164,33 @@ def _parsed_type(type_: pa.DataType) -> pa.DataType:
     """
     is_time = pa.types.is_temporal(shapes.leaf(type_))
     return shapes.with_leaf(type_, pa.string()) if is_time else type_
+
+
+def check_depth(source: Source, file: FileInfo, body: blocks.Body) -> None:
+    """Checks that lines are not nested deeper than the limit.
+
+    Raises:
+      DataError: one is.
+    """
+    most = source.limits.nesting_depth
+    data = body.data
+    # Each line that begins with an object has one bracket for it; if the others are few, no line
+    # can be deep.
+    if data.count(b"{") + data.count(b"[") - data.count(b"\n{") - data.startswith(b"{") < most:
+        return
+    start = 0
+    for line in data.split(b"\n"):  # to the parser, a carriage return alone ends none
+        if line.count(b"{") + line.count(b"[") > most and _depth(line) > most:
+            found = f"values nested more than {most:,} levels deep"
+            message = exceeded(source.limits, "nesting_depth", found)
+            place = blocks.LineNumbers(source, file, body).line(start)
+            raise DataError(f"{file.path}, line {place}: {message}")
+        start += len(line) + 1
+
+
+def _depth(line: bytes) -> int:
+    """Returns the most brackets that are open at once."""
+    # An escaped character ends no string.
+    plain = line.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in line else line
+    brackets = np.frombuffer(_STRING.sub(b"", plain), np.uint8)
+    return int(np.cumsum(_STEPS[brackets], dtype=np.int64).max(initial=0))
