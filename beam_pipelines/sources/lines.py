@@ -9,16 +9,17 @@ from beam_pipelines.core.arrow.columns import parse_type
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import inference, payloads
+from beam_pipelines.sources import inference
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
-from beam_pipelines.sources.format import Contents
+from beam_pipelines.sources.format import Contents, problem
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat, settled
 from beam_pipelines.sources.text.quotes import NEWLINE, RETURN, Positions
 
 COLUMN = "line"
+_TYPES = ("text", "bytes")
 
 
 class PlainLines(TextFormat):
@@ -29,13 +30,13 @@ class PlainLines(TextFormat):
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        return [*payloads.check(source, "file of lines"), *super().check(source)]
+        return [*check_payloads(source, "file of lines"), *super().check(source)]
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
         for sampled in inference.sample_rounds(source, files):
             if any(body.data for _, body in blocks.sample_bodies(source, sampled, blocks.LINES)):
-                return payloads.contents_of(COLUMN, parse_type(source.types.get(COLUMN, "text")))
+                return contents_of(COLUMN, parse_type(source.types.get(COLUMN, "text")))
         raise DataError(
             f"{files[0].path}: found no lines, expected data. Check 'path' of the source."
         )
@@ -52,7 +53,7 @@ class PlainLines(TextFormat):
         )
         ends = np.append(starts[1:], len(body.data))
         sifted = bad_rows.sift(
-            lambda start, end: payloads.convert(lines[start:end], plan), 0, len(lines)
+            lambda start, end: convert_payloads(lines[start:end], plan), 0, len(lines)
         )
         found = (
             (int(starts[one.number]), int(ends[one.number]), COLUMN, reason)
@@ -92,3 +93,40 @@ def split_lines(data: bytes) -> tuple[pa.BinaryArray, Positions]:
         [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(kept))],
     )
     return lines, starts
+
+
+def check_payloads(source: Source, files: str) -> list[Problem]:
+    """Returns the options of a source that a one-column format cannot honour.
+
+    Args:
+      source: of the recipe.
+      files: the word for its files in messages.
+    """
+    problems = []
+    if source.nulls != Source.nulls:
+        problems.append(
+            problem(
+                source, "nulls", f"a {files} has no nulls. Use NULLIF in 'derive', or leave it out."
+            )
+        )
+    problems += [
+        problem(source, "types", f"column '{column}': found {type_}, expected text or bytes.")
+        for column, type_ in source.types.items()
+        if type_ not in _TYPES
+    ]
+    return problems
+
+
+def contents_of(column: str, type_: pa.DataType) -> Contents:
+    """Returns the contents of files with one column."""
+    schema = pa.schema([(column, type_)])
+    return Contents((column,), schema, schema)
+
+
+def convert_payloads(values: pa.BinaryArray, plan: SourcePlan) -> pa.RecordBatch:
+    """Returns payloads as the plan's column.
+
+    Raises:
+      pa.ArrowInvalid: a payload that should be text is not UTF-8.
+    """
+    return pa.RecordBatch.from_arrays([values.cast(plan.schema.field(0).type)], schema=plan.schema)

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 
 from beam_pipelines.recipe.keys import FOUND, recipe_key
 from beam_pipelines.recipe.list_nulls import read_list_nulls
-from beam_pipelines.recipe.values import read_encoding, read_flag, read_formats, read_integer
+from beam_pipelines.recipe.values import (
+    read_character,
+    read_encoding,
+    read_flag,
+    read_formats,
+    read_integer,
+    read_quote,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,4 +66,14 @@ class HeaderOptions:
     )
     skip_lines: int | None = recipe_key(
         read_integer(0, 10_000), None, FOUND, "Lines above the table of each CSV file."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class CsvOptions(TextsOptions, EncodedOptions, HeaderOptions):
+    """How cells and lines are written."""
+
+    delimiter: str | None = recipe_key(read_character, None, FOUND, "One character between cells.")
+    quote: str | None = recipe_key(
+        read_quote, None, FOUND, "One character around cells; an empty text turns quoting off."
     )

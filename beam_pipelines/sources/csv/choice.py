@@ -29,10 +29,10 @@ from beam_pipelines.sources.csv.evidence import (
     judge,
 )
 from beam_pipelines.sources.csv.formats import to_plain
-from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.remarks import around, remark
 from beam_pipelines.sources.csv.sample import read_table
 from beam_pipelines.sources.format import problem
+from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect

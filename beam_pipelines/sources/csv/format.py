@@ -17,12 +17,12 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.csv.header import check_same_columns, cut_header, first_record, names_of
 from beam_pipelines.sources.csv.infer import infer
-from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
 from beam_pipelines.sources.csv.preamble import cut_preamble
 from beam_pipelines.sources.files.compression import compression_of, read_head
 from beam_pipelines.sources.format import Contents, problem
 from beam_pipelines.sources.libsvm.lines import HEAD_BYTES, sparse_format
+from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.format import TextFormat, settled
@@ -49,45 +49,26 @@ class Csv(TextFormat):
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
         problems, options = super().check(source), source.options_of(CsvOptions)
-        for key, value, empty_allowed in (
-            ("delimiter", options.delimiter, False),
-            ("quote", options.quote, True),
-        ):
-            if value is None or (value == "" and empty_allowed):
-                continue
-            if len(value) != 1 or not value.isascii() or value in "\r\n\0":
-                problems.append(
-                    problem(
-                        source,
-                        key,
-                        f"found {value!r}, expected one ASCII character, neither a line end nor "
-                        "NUL.",
-                    )
-                )
-        if (
-            not problems
-            and dialect_of(source, self.delimiter).delimiter
-            == dialect_of(source, self.delimiter).quote
-        ):
-            problems.append(
-                problem(source, "quote", "the quote is the delimiter, too. Change one of them.")
-            )
+
+        def complain(key: str, message: str) -> None:
+            problems.append(problem(source, key, message))
+
+        one = "expected one ASCII character, neither a line end nor NUL."
+        for key, value in (("delimiter", options.delimiter), ("quote", options.quote or None)):
+            if value is not None and (len(value) != 1 or not value.isascii() or value in "\r\n\0"):
+                complain(key, f"found {value!r}, {one}")
+        if not problems and len({*self.dialect(source)}) == 1:
+            complain("quote", "the quote is the delimiter, too. Change one of them.")
         if not self.has_own_names(source) and not source.columns:
-            problems.append(
-                problem(
-                    source,
-                    "header",
-                    "without a header, name the columns in file order with 'columns'.",
-                )
-            )
+            complain("header", "without a header, name the columns in file order with 'columns'.")
         for name, type_ in source.types.items():
             if type_.startswith("list<"):
-                message = (
-                    f"column '{name}': found {type_}, but a CSV cell is no list. Declare "
-                    "another type, or make a list with 'derive', as in "
-                    "{x: \"string_split(x_text, ' ')::DOUBLE[]\"}."
+                complain(
+                    "types",
+                    f"column '{name}': found {type_}, but a CSV cell is no list. Declare another "
+                    "type, or make a list with 'derive', as in "
+                    "{x: \"string_split(x_text, ' ')::DOUBLE[]\"}.",
                 )
-                problems.append(problem(source, "types", message))
         return problems
 
     def has_own_names(self, source: Source) -> bool:

@@ -10,9 +10,9 @@ from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources.csv.cells import kind, split_text, whole_records
-from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.parser import split_cells
 from beam_pipelines.sources.format import MUST_AGREE, problem
+from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.text import blocks, quotes
 
 # Rows that are compared with the one below the header, and kinds of values.

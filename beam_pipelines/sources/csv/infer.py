@@ -35,12 +35,12 @@ from beam_pipelines.sources.csv.header import (
     first_record,
     named,
 )
-from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
 from beam_pipelines.sources.csv.preamble import cut_preamble
 from beam_pipelines.sources.csv.resolve import check_agreement, resolve
 from beam_pipelines.sources.csv.sample import read_table
 from beam_pipelines.sources.format import Contents
+from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import digits_type

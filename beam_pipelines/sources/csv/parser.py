@@ -20,8 +20,8 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import whole_numbers
 from beam_pipelines.sources.csv.codes import LEADING_ZERO, text_loses_digits
 from beam_pipelines.sources.csv.cures import code_cure, cure, float_cure
-from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.blocks import joined
 from beam_pipelines.sources.text.cells import cell_parser

@@ -11,7 +11,7 @@ import numpy as np
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.csv.cells import are_years, kind, split_text, whole_records
-from beam_pipelines.sources.csv.options import CsvOptions
+from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
 

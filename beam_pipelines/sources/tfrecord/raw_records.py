@@ -9,7 +9,7 @@ import pyarrow as pa
 from beam_pipelines.core.arrow.columns import parse_type
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import payloads
+from beam_pipelines.sources import lines
 from beam_pipelines.sources.format import (
     Contents,
     Format,
@@ -42,7 +42,7 @@ class RawRecords(Format):
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        return [*payloads.check(source, "TFRecord file"), *check_compression(source)]
+        return [*lines.check_payloads(source, "TFRecord file"), *check_compression(source)]
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
@@ -54,7 +54,7 @@ class RawRecords(Format):
             raise DataError(
                 f"{files[0].path}: found no records, expected data. Check 'path' of the source."
             )
-        return payloads.contents_of(COLUMN, parse_type(source.types.get(COLUMN, "bytes")))
+        return lines.contents_of(COLUMN, parse_type(source.types.get(COLUMN, "bytes")))
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
@@ -63,7 +63,7 @@ class RawRecords(Format):
         yield from read_file(
             plan,
             byte_range,
-            lambda records: payloads.convert(pa.array(list(records), pa.binary()), plan),
+            lambda records: lines.convert(pa.array(list(records), pa.binary()), plan),
             lambda _: (COLUMN, _NOT_TEXT),
             reject,
         )
