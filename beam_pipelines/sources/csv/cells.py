@@ -16,9 +16,9 @@ CURRENCIES = (
     "ILS|INR|ISK|JOD|JPY|KES|KRW|KWD|KZT|LKR|MAD|MXN|MYR|NGN|NOK|NZD|OMR|PEN|PHP|PKR|PLN|QAR|RON|"
     "RSD|RUB|SAR|SEK|SGD|THB|TND|TRY|TWD|UAH|USD|UYU|VND|ZAR"
 )
-_BEFORE = rf"(?:[$€£¥₹]|R\$|(?:{CURRENCIES})\s)?\s?"
+_BEFORE = rf"(?:[$€£¥￥₹]|R\$|(?:{CURRENCIES})\s)?\s?"
 _DIGITS = r"(?:[0-9](?:[0-9.,'’ \u00a0\u202f]*[0-9])?[.,]?|[.,][0-9]+)"
-_AFTER = rf"(?:\s?(?:[%$€£¥₹₽₩₺]|zł|kr|Kč|Ft|{CURRENCIES}))?"
+_AFTER = rf"(?:\s?(?:[%$€£¥￥₹₽₩₺円元원]|zł|kr|Kč|Ft|{CURRENCIES}))?"
 # Accounts write numbers below 0 in brackets, or with the minus behind the digits.
 _NUMBER = re.compile(
     rf"[-+\u2212]?\s?{_BEFORE}[-+\u2212]?{_DIGITS}(?:[eE][+-]?[0-9]+)?{_AFTER}"

@@ -260,6 +260,8 @@ def _decision(name: str, format_: CellFormat, evidence: Evidence) -> str:
     if isinstance(format_, NumberFormat) and format_.negative:
         marked = "in brackets" if format_.negative == "()" else "with a minus behind it"
         below = f"; a number {marked} is below 0"
+    elif "%y" in str(format_):
+        below = "; years of two digits are 1969 to 2068"
     return (
         f"formats: {{{yaml_text(name)}: {yaml_text(str(format_))}}}  # such as {example!r}{below}"
     )

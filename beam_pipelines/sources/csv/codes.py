@@ -1,4 +1,4 @@
-"""Codes: texts that parse as numbers, and are none."""
+"""Codes that parse as numbers and are none, and lists in cells."""
 
 from __future__ import annotations
 
@@ -38,6 +38,32 @@ DIGITS = re.compile(r"-?[0-9]+")
 _LONG_TEXT = re.compile(_LONG, re.ASCII)
 # 007 and 0x1F.
 LEADING_ZERO = re.compile(r"[ \t\n\f\r]*[+-]?0[0-9xX]")
+
+# Lists of numbers and texts as Python and JSON write them, and those of NumPy; a text with a
+# backslash is read otherwise than it was written.
+_VALUE = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+_QUOTED = r"""(?:'[^'\\]*'|"[^"\\]*")"""
+_BARS = "texts between bars"
+_LISTS = {
+    "lists of numbers": (rf"\[\s*(?:{_VALUE}(?:,\s*{_VALUE})*)?\s*\]", "a CAST to DOUBLE[]"),
+    "lists of texts": (rf"\[\s*(?:{_QUOTED}(?:,\s*{_QUOTED})*)?\s*\]", "a CAST to VARCHAR[]"),
+    "lists of NumPy": (rf"\[\s*{_VALUE}(?:\s+{_VALUE})*\s*\]", "regexp_extract_all"),
+    "numbers between blanks": (f"{_VALUE}(?: {_VALUE}){{3,}}", "string_split"),
+    _BARS: (r"[^|]+(?:\|[^|]+)+", "string_split"),
+    "objects of JSON": (r"\s*\{\s*\".*\}\s*", "json_extract_string"),
+}
+# The share of cells with bars; the others have one text.
+_LEAST_BARS = 0.25
+
+
+def kind_of_lists(cells: Sequence[str]) -> str:
+    """Returns what lists in cells are, and what reads them; else nothing."""
+    for words, (pattern, reader) in _LISTS.items():
+        form = re.compile(pattern, re.DOTALL)
+        least = len(cells) * (_LEAST_BARS if words == _BARS else 1)
+        if sum(form.fullmatch(cell) is not None for cell in cells) >= least > 0:
+            return f"{words}, such as {shorten(cells[0], 40)!r}; {reader} in 'derive' reads them"
+    return ""
 
 
 def are_codes(name: str, texts: pa.ChunkedArray) -> bool:

@@ -48,7 +48,7 @@ _NULL_TEXTS = pa.array(
     ]
 )
 _WORD_FORMATS = [parse_format(text) for text in WORDS]
-_UNIT = re.compile(r"[$€£¥₹₽₩₺%]|zł|kr|Kč|Ft|R\$|" + CURRENCIES)
+_UNIT = re.compile(r"[$€£¥￥₹₽₩₺円元원%]|zł|kr|Kč|Ft|R\$|" + CURRENCIES)
 _MARKS = (
     NumberFormat("."), NumberFormat(","), NumberFormat(".", ","), NumberFormat(",", "."),
     NumberFormat(".", "'"), NumberFormat(",", "'"), NumberFormat(",", " "), NumberFormat(".", " "),

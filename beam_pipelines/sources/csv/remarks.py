@@ -18,7 +18,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources import inference
 from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
-from beam_pipelines.sources.csv.codes import DIGITS, example_of
+from beam_pipelines.sources.csv.codes import DIGITS, example_of, kind_of_lists
 from beam_pipelines.sources.csv.evidence import (
     COMPACT,
     IDENTIFIER,
@@ -174,9 +174,11 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
         words = f"codes, such as {shorten(example, 40)!r}"
         return [f"types: {{{key}: text}}  # {words}; types: {{{key}: float64}} reads numbers"]
     cells = [cell for cell in cells if cell]
+    if kind := kind_of_lists(cells):
+        return [f"types: {{{key}: text}}  # {kind}"]
     # All kinds have a digit; to look for each takes long.
     has_digits = _are_alike([bool(re.search("[0-9]", c)) for c in cells])
-    is_enough = len(cells) >= _LEAST or len({*cells}) > 1
+    is_enough = len(cells) >= _LEAST or (len(cells) > 2 and len({*cells}) > 1)
     kinds = _kinds(name, cells, decimal) if has_digits and is_enough else iter(())
     found = next((one for one in kinds if _are_alike(one[1])), None)
     if found is None or not all(found[1]):

@@ -10,6 +10,7 @@ import numpy as np
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.recipe.text.yaml_text import yaml_list
 from beam_pipelines.sources.csv.cells import are_years, kind, split_text, whole_records
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
@@ -31,6 +32,8 @@ WORDS = (
 KNOWN_WORDS = frozenset(word for text in WORDS for word in text.split("/"))
 # Not letters and blanks alone, nor a name with a number: A-17, a link.
 _MARK = re.compile(r"[^\w\s]")
+# Names of columns have fewer words, and no end.
+_SENTENCE = re.compile(r"(?:\S+\s+){4}\S|(?:\S+\s+){2}\S*[.!]\s*$")
 
 
 class FileDialect(NamedTuple):
@@ -273,17 +276,25 @@ def _has_header(rows: list[list[str]], columns: Sequence[str], path: str) -> tup
     if len(unnamed) > 2 and are_years(unnamed):  # years as names of columns
         named, unnamed = named + len(unnamed), []
     if named and unnamed and max(named, len(unnamed)) < 4 * min(named, len(unnamed)):
-        raise DataError(
-            f"{path}, line 1: found {_listed(first)}, which may be names of columns or a row. Set "
-            "'header: true' of the source if they are names, else 'header: false' and 'columns'."
-        )
+        raise _question(path, first)
     if len(unnamed) > named:
         return False, f"the first line has values, such as {shorten(unnamed[0], 40)!r}"
     if not named and 2 * len(alike) > len(first):
         if 2 * len(again) > len(first):
             return False, "values of the first line come again below"
         return False, "the first line is written like those below"
+    if not named and 2 * sum(map(bool, map(_SENTENCE.search, first))) >= len(first):
+        raise _question(path, first)
     return True, ""
+
+
+def _question(path: str, first: list[str]) -> DataError:
+    columns = yaml_list(f"column{number}" for number in range(1, len(first) + 1))
+    return DataError(
+        f"{path}, line 1: found {_listed(first)}, which may be names of columns or a row. Set "
+        f"'header: true' of the source if they are names, else 'header: false' and 'columns: "
+        f"{columns}'."
+    )
 
 
 def _is_alike(cell: str, below: list[str]) -> bool:
