@@ -96,7 +96,7 @@ test-tfx-all: .venv-tfx/installed ## Run all other tests with the older librarie
 
 .PHONY: test-adapters
 test-adapters: .venv-adapters/installed ## Run the tests with PyTorch, JAX, Lightning, Grain, Hugging Face, Keras and Ray, in an environment of its own (5 GB)
-	KERAS_BACKEND=torch .venv-adapters/bin/python -m pytest tests/adapters -m "adapters or not adapters" $(PYTEST_OPTIONS)
+	KERAS_BACKEND=torch .venv-adapters/bin/python -m pytest tests/adapters plugins/tests/passports -m "adapters or not adapters" $(PYTEST_OPTIONS)
 
 .PHONY: prism
 prism: .engines/prism ## Build Prism, Beam's own small engine, of the Beam that is pinned (needs Go)
@@ -274,7 +274,7 @@ NATIVE := reader/setup.py $(wildcard beam_pipelines/core/_native/*.cc beam_pipel
 .venv-adapters/installed: pyproject.toml reader/pyproject.toml plugins/pyproject.toml constraints.txt tests/adapters/requirements.txt $(NATIVE)
 	@test -n "$(PYTHON)" || { echo "No Python 3.10 to 3.13 found. Install Python 3.11, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv .venv-adapters
-	.venv-adapters/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement tests/adapters/requirements.txt --editable ./reader --editable ./plugins --editable '.[demo,test]'
+	@$(call pip_install,.venv-adapters,--constraint constraints.txt --requirement tests/adapters/requirements.txt --editable ./reader --editable ./plugins --editable '.[demo$(comma)test]')
 	@touch $@
 
 # What users get, and beside it the program that lists it.

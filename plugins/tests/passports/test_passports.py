@@ -1,6 +1,6 @@
 """Passports agree with the manifest, the schema and the rows.
 
-tests/adapters/test_passports.py opens datasets by them with the programs that they are for.
+test_other_programs.py opens datasets by them with the programs that they are for.
 """
 
 from __future__ import annotations
