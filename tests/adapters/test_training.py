@@ -1,4 +1,4 @@
-"""The examples that train with PyTorch, JAX and Lightning.
+"""The examples that train on the flights with PyTorch and JAX.
 
 Killed between two checkpoints and resumed, they train the model of a run that was not.
 """
@@ -162,19 +162,6 @@ def test_torch_rank_is_killed(train, torch_run, tmp_path):
     assert_equal(run, torch_run)
 
 
-def test_torch_goes_on_with_one_process(train, torch_run, tmp_path):
-    """One process goes on where two were, with the same losses.
-
-    They are equal but for rounding.
-    """
-    killed = train("train_flights_torch.py", tmp_path, *torchrun(0), killed_rank=0)
-    assert killed.status != 0
-    assert killed.auc is None
-    run = train("train_flights_torch.py", tmp_path)
-    assert set(run.steps) == {80}
-    assert_equal(run, torch_run, 1e-3)
-
-
 @pytest.fixture(scope="module")
 def jax_run(train, tmp_path_factory):
     """One device trains with JAX, without an interruption."""
@@ -183,15 +170,6 @@ def jax_run(train, tmp_path_factory):
     assert run.status == 0, run.text
     assert run.auc > 0.8
     return run
-
-
-def test_jax_is_killed(train, jax_run, tmp_path):
-    """A killed training goes on to the same model."""
-    assert train("train_flights_jax.py", tmp_path, killed_rank=0).status == -9
-    run = train("train_flights_jax.py", tmp_path)
-    assert "goes on after step 60" in run.text
-    assert set(run.steps) == {80}
-    assert_equal(run, jax_run)
 
 
 def test_jax_on_two_devices(train, jax_run, tmp_path):
@@ -204,25 +182,9 @@ def test_jax_on_two_devices(train, jax_run, tmp_path):
     assert_equal(train("train_flights_jax.py", tmp_path), jax_run, 1e-3)
 
 
-def test_lightning_is_killed(train, tmp_path_factory):
-    """Lightning stores the reader's place, and goes on to the same model."""
-    pytest.importorskip("lightning")
-    name, folders = "train_flights_lightning.py", [tmp_path_factory.mktemp(name) for name in "ab"]
-    whole = train(name, folders[0])
-    assert whole.auc > 0.8
-    killed = train(name, folders[1], killed_rank=0)
-    assert killed.status == -9
-    assert (folders[1] / "checkpoint.ckpt").exists()
-    assert_equal(train(name, folders[1]), whole)
-
-
 @pytest.mark.parametrize(
     ("name", "package"),
-    [
-        ("train_flights_torch", "torch"),
-        ("train_flights_jax", "jax"),
-        ("train_flights_lightning", "lightning"),
-    ],
+    [("train_flights_torch", "torch"), ("train_flights_jax", "jax")],
 )
 def test_dataset_without_encodings(repository, folder, tmp_path, name, package):
     """A dataset that no model can take ends in one line."""
