@@ -22,6 +22,7 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.wrapping.unions import plan_union
 from beam_pipelines.storage import files, path_patterns
 from beam_pipelines_plugins.first_recipe import Candidate, Side
+from beam_pipelines_plugins.first_recipe.splits import splits_of
 
 _MOST_FILES = 2_000
 _MONTH = (
@@ -33,12 +34,6 @@ _NUMBER = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[0-9]+|"
     rf"(?<![a-z])(?:{_MONTH})(?![a-z])"
 )
-_SPLITS = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("valid", "validation", "val", "dev", "eval"), "eval"),
-    **dict.fromkeys(("test", "testing", "holdout", "unlabeled", "scoring"), "test"),
-    **dict.fromkeys(("submission", "submissions"), "submission"),
-}
 
 
 class LeftOut(NamedTuple):
@@ -72,26 +67,6 @@ class FoundTables(NamedTuple):
     left_out: tuple[LeftOut, ...] = ()
     base_note: str = ""
     other_base: str = ""
-
-
-def split_of_name(path: str) -> str:
-    """Returns the split that a file's name says: ``train_data.csv``; or ``""``."""
-    name = os.path.basename(path).split(".")[0].lower().replace("t10k", "test")  # MNIST
-    found = [_SPLITS[word] for word in re.findall("[a-z]+", name) if word in _SPLITS]
-    return "submission" if "submission" in found else found[0] if found else ""
-
-
-def splits_of(paths: Sequence[str]) -> dict[str, str]:
-    """Returns the split that the name of each file, or of its folder, says; or ``""``.
-
-    All files are in the folder that they have in common, so that its name says nothing.
-    """
-    top = len(common_folder([os.path.dirname(path) for path in paths]).split("/"))
-    found = {}
-    for path in paths:
-        folders = [_SPLITS.get(name.lower(), "") for name in path.split("/")[top:-1]]
-        found[path] = split_of_name(path) or next(filter(None, reversed(folders)), "")
-    return found
 
 
 def series_of(path: str) -> str:

@@ -44,11 +44,11 @@ from beam_pipelines_plugins.first_recipe.draft_sources import (
     grouped,
     pattern_of,
     series_of,
-    splits_of,
     united,
 )
 from beam_pipelines_plugins.first_recipe.image_draft import draft_of_images
 from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text, with_encodings
+from beam_pipelines_plugins.first_recipe.splits import splits_of
 
 # Names the sources of paths.
 Names = Callable[[Sequence[str]], list[Source]]

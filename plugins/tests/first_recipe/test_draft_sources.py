@@ -21,10 +21,9 @@ from beam_pipelines_plugins.first_recipe.draft_sources import (
     best_of,
     pattern_of,
     series_of,
-    split_of_name,
-    splits_of,
 )
 from beam_pipelines_plugins.first_recipe.recipe_text import with_encodings
+from beam_pipelines_plugins.first_recipe.splits import split_of_name, splits_of
 
 
 def table(columns: str, first: int, count: int) -> str:
