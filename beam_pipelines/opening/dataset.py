@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from beam_pipelines.core.errors import DataError, mask, nearest
@@ -24,6 +24,7 @@ from beam_pipelines.reader.features import (
     Wishes,
     names_of_lists_of_lists,
     wanted_features,
+    wishes_of,
 )
 from beam_pipelines.reader.frameworks import check_installed, without_int64
 from beam_pipelines.reader.parse import RECORD, parse_lists, parse_rows
@@ -38,11 +39,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from onnx import ModelProto
     from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
+    from typing_extensions import Unpack
 
     from beam_pipelines.opening.encoder import Encoder, FittedPlan
     from beam_pipelines.opening.feature_info import FeatureInfo
-    from beam_pipelines.reader.images import Image
-    from beam_pipelines.reader.lookup import Lookup
+    from beam_pipelines.reader.features import WishedFeatures
     from beam_pipelines.reader.parts import ReadSplit
 
 _SHOWN_ROWS = 5
@@ -206,14 +207,6 @@ class Dataset:
         split: str | None = ...,
         batch_size: int = ...,
         *,
-        columns: Iterable[str] | None = ...,
-        fill: Mapping[str, Any] | None = ...,
-        types: Mapping[str, str] | None = ...,
-        padding: float | None = ...,
-        images: Mapping[str, Image] | None = ...,
-        lookup: Mapping[str, int | Lookup] | None = ...,
-        lengths: Mapping[str, int] | None = ...,
-        keyed: Mapping[str, Sequence[str]] | None = ...,
         as_: Literal["numpy", "torch", "jax", "arrow", "records"] = ...,
         sharding: Any = ...,
         pin_memory: bool = ...,
@@ -223,6 +216,7 @@ class Dataset:
         remainder: Remainder = ...,
         rank: int | None = ...,
         world_size: int | None = ...,
+        **wishes: Unpack[WishedFeatures],
     ) -> Reader: ...
 
     @overload
@@ -231,14 +225,6 @@ class Dataset:
         split: str | None = ...,
         batch_size: int = ...,
         *,
-        columns: Iterable[str] | None = ...,
-        fill: Mapping[str, Any] | None = ...,
-        types: Mapping[str, str] | None = ...,
-        padding: float | None = ...,
-        images: Mapping[str, Image] | None = ...,
-        lookup: Mapping[str, int | Lookup] | None = ...,
-        lengths: Mapping[str, int] | None = ...,
-        keyed: Mapping[str, Sequence[str]] | None = ...,
         as_: Literal["tf"],
         sharding: Any = ...,
         pin_memory: bool = ...,
@@ -248,6 +234,7 @@ class Dataset:
         remainder: Remainder = ...,
         rank: int | None = ...,
         world_size: int | None = ...,
+        **wishes: Unpack[WishedFeatures],
     ) -> Any: ...
 
     def batches(
@@ -255,14 +242,6 @@ class Dataset:
         split: str | None = None,
         batch_size: int = 512,
         *,
-        columns: Iterable[str] | None = None,
-        fill: Mapping[str, Any] | None = None,
-        types: Mapping[str, str] | None = None,
-        padding: float | None = None,
-        images: Mapping[str, Image] | None = None,
-        lookup: Mapping[str, int | Lookup] | None = None,
-        lengths: Mapping[str, int] | None = None,
-        keyed: Mapping[str, Sequence[str]] | None = None,
         as_: Literal["numpy", "torch", "jax", "arrow", "tf", "records"] = "numpy",
         sharding: Any = None,
         pin_memory: bool = False,
@@ -272,6 +251,7 @@ class Dataset:
         remainder: Remainder = "short",
         rank: int | None = None,
         world_size: int | None = None,
+        **wishes: Unpack[WishedFeatures],
     ) -> Any:
         r"""Returns a reader of a split's batches: dictionaries of feature -> values.
 
@@ -329,9 +309,7 @@ class Dataset:
         """
         split = self._split_name(split)
         found = self._indexed(split)
-        features = self._to_read(
-            Wishes(columns, fill, types, padding, images, lookup, lengths, keyed), as_
-        )
+        features = self._to_read(wishes_of(wishes), as_)
         if features:
             found = found.with_columns([feature.name for feature in features])
         stream = Stream(found, seed, shuffle)

@@ -7,7 +7,7 @@ other is ragged, or padded.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -44,8 +44,21 @@ _KINDS: dict[pa.DataType, Any] = {
 }
 
 
-class Wishes(NamedTuple):
+class WishedFeatures(TypedDict, total=False):
     """Arguments of ``Dataset.batches`` about features; it describes them."""
+
+    columns: Iterable[str] | None
+    fill: Mapping[str, Any] | None
+    types: Mapping[str, str] | None
+    padding: float | None
+    images: Mapping[str, Image] | None
+    lookup: Mapping[str, int | Lookup] | None
+    lengths: Mapping[str, int] | None
+    keyed: Mapping[str, Sequence[str]] | None
+
+
+class Wishes(NamedTuple):
+    """``WishedFeatures`` with their defaults."""
 
     columns: Iterable[str] | None = None
     fill: Mapping[str, Any] | None = None
@@ -55,6 +68,18 @@ class Wishes(NamedTuple):
     lookup: Mapping[str, int | Lookup] | None = None
     lengths: Mapping[str, int] | None = None
     keyed: Mapping[str, Sequence[str]] | None = None
+
+
+def wishes_of(given: Mapping[str, Any]) -> Wishes:
+    """Returns the arguments that ``batches`` was given.
+
+    Raises:
+      TypeError: one has another name.
+    """
+    for name in given:
+        if name not in Wishes._fields:
+            raise TypeError(f"batches() has no argument {name!r}.{nearest(name, Wishes._fields)}")
+    return Wishes(**given)
 
 
 class ReadFeature(NamedTuple):

@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 import beam_pipelines as bp
-from beam_pipelines.encodings.kinds.hash_bucket import HashBucket
-from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
+from beam_pipelines.encodings.kinds.ids import FittedVocabulary, HashBucket
 from beam_pipelines.reader import columns
 from beam_pipelines.reader.features import Wishes, wanted_features
 from tests.reader.datasets import example, feature, sequence_example, write_records

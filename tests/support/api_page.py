@@ -27,7 +27,7 @@ _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")
 _TITLES = {"Args": "Arguments"}
 _ITEM = re.compile(r"^(\w[\w, ]*): (.*)$")
 ORDER = (
-    "convert", "plan", "describe", "validate", "transform", "make_graph", "open", "mix", "Dataset", "FeatureInfo", "Reader", "Ragged", "Image", "Encoder", "load", "info", "Info",
+    "convert", "plan", "describe", "validate", "transform", "make_graph", "open", "mix", "Dataset", "FeatureInfo", "Reader", "Ragged", "Keyed", "Lookup", "Image", "Encoder", "load", "info", "Info",
     "inspect", "verify", "compare_data", "DataComparison", "Description", "Plan", "Recipe", "PolicyOptions", "register_format",
     "register_encoding", "RecipeError", "DataError",
 )  # fmt: skip
