@@ -14,9 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 55_075,
-    PLUGINS: 10_600,
-    "tests": 56_700,
+    "beam_pipelines": 53_724,
+    PLUGINS: 10_404,
+    "tests": 56_398,
 }
 MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 20, 400, 8, 12
 # These are above a bound today. A number may only fall; at the bound, its line goes.
@@ -27,14 +27,13 @@ LONG_MODULES = {
     "beam_pipelines/dataset/inspect.py": 428,
     "beam_pipelines/encodings/apply.py": 430,
     "beam_pipelines/encodings/plan.py": 486,
-    "beam_pipelines/opening/dataset.py": 507,
-    "beam_pipelines/pipeline/planning/transform.py": 425,
-    "beam_pipelines/recipe/model.py": 420,
-    "beam_pipelines/recipe/values.py": 477,
-    "beam_pipelines/runners/beam_patches.py": 495,
+    "beam_pipelines/opening/dataset.py": 485,
+    "beam_pipelines/pipeline/planning/transform.py": 422,
+    "beam_pipelines/recipe/model.py": 416,
+    "beam_pipelines/recipe/values.py": 476,
+    "beam_pipelines/runners/beam_patches.py": 426,
     "beam_pipelines/sources/images/idx.py": 436,
-    "beam_pipelines/sources/json/format.py": 496,
-    "beam_pipelines/sql/aggregates.py": 440,
+    "beam_pipelines/sql/aggregates.py": 413,
     "beam_pipelines/sql/expressions.py": 414,
     "beam_pipelines/storage/files.py": 472,
     "beam_pipelines/transforms/fit.py": 436,
@@ -45,7 +44,7 @@ LONG_SIGNATURES = {
     "beam_pipelines/cli/main.py:convert": 10,
     "beam_pipelines/cli/main.py:transform": 12,
     "beam_pipelines/dataset/loader.py:load": 14,
-    "beam_pipelines/opening/dataset.py:batches": 19,
+    "beam_pipelines/opening/dataset.py:batches": 11,
     "beam_pipelines/pipeline/api.py:transform": 15,
     "beam_pipelines/pipeline/first_pass_result.py:make_result": 9,
 }

@@ -475,8 +475,6 @@ def test_no_key_for_data_without_a_recipe() -> None:
         ({"a.csv": "k,w,h\n,kg,cm\n" + "1,2,3\n" * 9}, "w"),
         ({"a.csv": "k,w\n1,2,\n4,5,\n"}, "column3"),
         ({"a.csv": "k,k\n1,2\n4,5\n"}, "column2"),
-        ({"a.csv": "u::m::r\n" + "1::2::3\n" * 9}, "int64"),
-        ({"a.csv": "1::Tale (1995)::A|B\n" * 9}, "column3"),
     ],
 )
 def test_the_hint_is_printed_and_works(

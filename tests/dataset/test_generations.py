@@ -55,11 +55,3 @@ def test_statistics_and_files_are_whole(folder: Path) -> None:
     assert {name: table.rows for name, table in found.items()} == ROWS
     verified = verify_dataset(str(folder))
     assert (verified.shards, verified.rows) == (8, 24)
-
-
-def test_tensorflow_loads_all_generations(folder: Path) -> None:
-    """``bp.load`` reads the shards of both."""
-    pytest.importorskip("tensorflow")
-    loaded = bp.load(str(folder), "train", batch_size=18, label=False, features=["id"])
-    (batch,) = loaded
-    assert len(set(batch["id"].numpy().reshape(-1).tolist())) == 18

@@ -71,11 +71,6 @@ ADVICE = {
             "Lines of units or descriptions stand below the header.",
             "[`skip_lines`](text_files.md#findings-in-csv-files)",
         ),
-        (
-            "with which TRY_CAST in 'derive' makes nulls of them",
-            "A column is nearly one of numbers or dates: some cells are other texts.",
-            "[Nearly numeric](sources.md#nearly-numeric)",
-        ),
     ),
     "Joins": (
         (

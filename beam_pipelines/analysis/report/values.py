@@ -13,6 +13,7 @@ from beam_pipelines.analysis.compare import Drift, as_json
 from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.errors import mask
 from beam_pipelines.core.layout.manifest import Manifest
 
 SPLIT_COLORS = 6  # in page.css
@@ -39,8 +40,20 @@ class ReportData:
     sampled: SampledRows = dataclasses.field(default_factory=SampledRows)
 
     def to_text(self) -> str:
-        """Returns the content of ``report.json``."""
-        return json.dumps(as_json(self), ensure_ascii=False) + "\n"
+        """Returns the content of ``report.json``, without secrets of paths."""
+        document = {
+            key: value if key == "sampled" else _masked(value)
+            for key, value in as_json(self).items()
+        }
+        return json.dumps(document, ensure_ascii=False) + "\n"
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dict):
+        return {key: _masked(item) for key, item in value.items()}
+    return list(map(_masked, value)) if isinstance(value, list) else value
 
 
 class Report(NamedTuple):

@@ -137,11 +137,13 @@ def choose(
             misfits = find(name, verdict.readings[0])
             found, key, cures = _misfits(source, verdict.word, evidence[name].total, misfits)
         text = f"types: {{{yaml_text(name)}: text}}"
-        if found and source.infer == "lenient":
+        is_open = name not in source.types
+        if found and is_open and source.infer == "lenient":
             types[name] = pa.string()
             decisions.append(f"{text}  # {found}; infer: lenient takes texts")
         elif found:
-            cures += [f"'{text}' if they are texts", "'infer: lenient', which makes texts of them"]
+            cures.append(f"'{text}' if they are texts")
+            cures += ["'infer: lenient', which makes texts of them"] * is_open
             message = f"column '{name}': found {found}. Set {' or '.join(cures)}."
             problems.append(problem(source, key, message))
         elif verdict.readings:

@@ -170,12 +170,11 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
         are_days = _LEAST <= evidence.total == evidence.dates[COMPACT]
         return [f"types: {{{key}: int64}}  # {words}"] * are_days
     cells = [cell.strip(WHITE_SPACE) for cell in evidence.some]
-    if example := example_of(name, cells):
-        words = f"codes, such as {shorten(example, 40)!r}"
-        return [f"types: {{{key}: text}}  # {words}; types: {{{key}: float64}} reads numbers"]
+    example = example_of(name, cells)
+    words = f"codes, such as {shorten(example, 40)!r}; types: {{{key}: float64}} reads numbers"
     cells = [cell for cell in cells if cell]
-    if kind := kind_of_lists(cells):
-        return [f"types: {{{key}: text}}  # {kind}"]
+    if words := words if example else kind_of_lists(cells):
+        return [f"types: {{{key}: text}}  # {words}"]
     # All kinds have a digit; to look for each takes long.
     has_digits = _are_alike([bool(re.search("[0-9]", c)) for c in cells])
     is_enough = len(cells) >= _LEAST or (len(cells) > 2 and len({*cells}) > 1)

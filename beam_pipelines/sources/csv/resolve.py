@@ -206,6 +206,15 @@ def _check_delimiter(text: bytes, path: str, is_one_column: bool) -> None:
         if _is_even(rows, 2) and (mark != _COMMON or (_has_names(rows[0]) and _has_values(rows))):
             shown = f'"{mark}"' if mark.isprintable() else f'"\\x{ord(mark):02x}"'
             raise _question(path, lines[1], len(rows[0]), shown, f"Set 'delimiter: {shown}'")
+    _check_spaces(lines, path, name)
+
+
+def _check_spaces(lines: list[str], path: str, name: str) -> None:
+    """Checks that a column has no cells between blanks.
+
+    Raises:
+      DataError: it has.
+    """
     given, keys = "", ""
     if lines[0].startswith("# "):  # as NumPy writes it
         lines = [lines[0].lstrip("# "), *lines[1:]]

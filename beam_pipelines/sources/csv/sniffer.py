@@ -33,7 +33,7 @@ KNOWN_WORDS = frozenset(word for text in WORDS for word in text.split("/"))
 # Not letters and blanks alone, nor a name with a number: A-17, a link.
 _MARK = re.compile(r"[^\w\s]")
 # Names of columns have fewer words, and no end.
-_SENTENCE = re.compile(r"(?:\S+\s+){4}\S|(?:\S+\s+){2}\S*[.!]\s*$")
+_SENTENCE = re.compile(r"(?:[^\W\d_]\S*\s+){3}\S+\s+\S|(?:\S+\s+){2}\S*[.!]\s*$")
 
 
 class FileDialect(NamedTuple):

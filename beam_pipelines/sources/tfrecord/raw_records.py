@@ -63,7 +63,7 @@ class RawRecords(Format):
         yield from read_file(
             plan,
             byte_range,
-            lambda records: lines.convert(pa.array(list(records), pa.binary()), plan),
+            lambda records: lines.convert_payloads(pa.array(list(records), pa.binary()), plan),
             lambda _: (COLUMN, _NOT_TEXT),
             reject,
         )
