@@ -48,6 +48,7 @@ class GraphServer:
                 [sys.executable, "-m", "tests.support.graph_server", self._address],
                 stdout=subprocess.PIPE,
                 env=env,
+                cwd=f"{os.path.dirname(__file__)}/../..",  # tests may change folders
             )
             assert self._process.stdout is not None
             self._process.stdout.readline()
