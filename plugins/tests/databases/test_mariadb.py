@@ -360,12 +360,16 @@ def test_a_broken_connection_fails(
     def read_and_break(session: mysql._MysqlSession, select: str) -> Iterator[pa.RecordBatch]:
         for number, batch in enumerate(own_read(session, select)):
             yield batch
-            if "city" in select and number == 0:
+            if "text" in select and number == 0:
                 mariadb.run(f"{kill} {session._connection.thread_id()}")
 
     monkeypatch.setattr(mysql._MysqlSession, "read", read_and_break)
-    recipe = f"name: users\nsources: {{users: {{url: '{mariadb.url()}', table: users}}}}\n"
-    with pytest.raises(DataError, match=r"#users: MariaDB answered"):
+    # More than the sockets hold, so the server is not done.
+    mariadb.run(
+        "CREATE OR REPLACE TABLE shop.texts AS SELECT REPEAT('x', 4000) AS text FROM seq_1_to_9999"
+    )
+    recipe = f"name: texts\nsources: {{texts: {{url: '{mariadb.url()}', table: texts}}}}\n"
+    with pytest.raises(DataError, match=r"#texts: MariaDB answered"):
         bp.convert(write_recipe(tmp_path, recipe), str(tmp_path / "out"))
     assert not (tmp_path / "out" / "dataset.json").exists()
 
