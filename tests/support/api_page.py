@@ -1,4 +1,4 @@
-"""Writes docs/api.md from the docstrings of the public names.
+"""Writes the pages of the Python interface from docstrings.
 
 Run it with ``python -m tests.support.api_page``.
 """
@@ -15,27 +15,44 @@ from typing import Any
 
 import beam_pipelines as bp
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "api.md"
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 INTRODUCTION = """\
-# Python interface
+# {title}
 
 <!-- Made from the docstrings by `make api`; a test compares. -->
 
-`import beam_pipelines as bp` takes milliseconds: each name loads its module when it is first used. Everything that is not on this page is private and may change.
+{text}
 """
+_RUNS = (
+    "`import beam_pipelines as bp` takes milliseconds: each name loads its module when it is first "
+    "used. What is neither here nor on the pages of [datasets](api_datasets.md) and "
+    "[readers](api_readers.md) is private and may change."
+)
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")
 _TITLES = {"Args": "Arguments"}
 _ITEM = re.compile(r"^(\w[\w, ]*): (.*)$")
-ORDER = (
-    "convert", "plan", "describe", "validate", "transform", "make_graph", "open", "mix", "Dataset", "FeatureInfo", "Reader", "Ragged", "Keyed", "Lookup", "Image", "Encoder", "load", "info", "Info",
-    "inspect", "verify", "compare_data", "DataComparison", "Description", "Plan", "Recipe", "PolicyOptions", "register_format",
-    "register_encoding", "RecipeError", "DataError",
-)  # fmt: skip
+# Page -> its title, text and names.
+PAGES = {
+    "api.md": ("Python interface", _RUNS, (
+        "convert", "plan", "describe", "validate", "transform", "make_graph",
+        "Description", "Plan", "Recipe", "PolicyOptions", "register_format", "register_encoding",
+        "RecipeError", "DataError",
+    )),
+    "api_datasets.md": ("Python interface: datasets", "[Opening a dataset](loading.md), in examples.", (
+        "open", "Dataset", "FeatureInfo", "Encoder", "info", "Info",
+    )),
+    "api_readers.md": ("Python interface: reading", "[Reading batches](loading.md), in examples.", (
+        "Reader", "Ragged", "Keyed", "Lookup", "Image", "mix", "load", "inspect", "verify", "compare_data",
+        "DataComparison",
+    )),
+}  # fmt: skip
 
 
-def page() -> str:
-    """Returns the page as Markdown."""
-    return INTRODUCTION + "".join(f"\n{_entry(name)}" for name in ORDER)
+def page(name: str) -> str:
+    """Returns a page as Markdown."""
+    title, text, public = PAGES[name]
+    entries = "".join(f"\n{_entry(each)}" for each in public)
+    return INTRODUCTION.format(title=title, text=text) + entries
 
 
 def _entry(name: str) -> str:
@@ -134,4 +151,5 @@ def _items(text: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    for name in PAGES:
+        (DOCS / name).write_text(page(name))
