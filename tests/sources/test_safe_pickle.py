@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.sources.images import safe_pickle
 from beam_pipelines.sources.images.safe_pickle import UnsafePickleError, loads
 from tests.support.image_sets import pickled
 
@@ -145,8 +144,8 @@ def big(claim: int) -> dict[str, bytes]:
         "string": b"\x80\x02T\xff\xff\xff\x7fabc.",
         "bytes": b"\x80\x04\x8e" + struct.pack("<q", claim) + b"abc.",
         "integer": b"\x80\x02\x8b\xff\xff\xff\x7fabc.",
-        "frame": b"\x80\x04\x95" + struct.pack("<q", claim) + b"N.",
-        "memo": b"\x80\x02Nr\xff\xff\xff\x7f.",
+        "frame": b"\x80\x04\x95" + struct.pack("<q", claim) + b"abc.",
+        "memo": b"\x80\x02Nr\xff\xff\xff\x7fabc.",
         "empty bytes": b"\x80\x02c__builtin__\nbytes\n" + size + b"\x85R.",
         "encoded again and again": b"\x80\x02]("
         + text
@@ -176,9 +175,9 @@ def test_depth_is_no_danger(opening: bytes) -> None:
 
     There are a hundred thousand nested lists or tuples, also as a key.
     """
-    with pytest.raises(UnsafePickleError, match=r"a list in the place|1,000 tuples"):
+    with pytest.raises(UnsafePickleError, match=r"a list in the place|tuples of tuples"):
         loads(b"\x80\x02" + opening + b".")
-    with pytest.raises(UnsafePickleError, match=r"unhashable|1,000 tuples"):
+    with pytest.raises(UnsafePickleError, match=r"unhashable|tuples of tuples"):
         loads(b"\x80\x02}" + opening + b"Ns.")
 
 
@@ -198,20 +197,6 @@ def test_values_are_flat(value: Any, message: str) -> None:
     """Lists in lists, and keys that are no text, are refused."""
     with pytest.raises(UnsafePickleError, match=message):
         loads(pickle.dumps(value, 4))
-
-
-def test_calls_do_not_hide_nested_tuples() -> None:
-    """Calls without a tuple make no room for nested ones."""
-    calls = b"c__builtin__\nbytes\n)R" * 2000
-    with pytest.raises(UnsafePickleError, match="1,000 tuples"):
-        loads(b"\x80\x02" + calls + b")" + b"\x85" * 1500 + b".")
-
-
-def test_the_number_of_instructions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pickle of more instructions than any batch has is refused."""
-    monkeypatch.setattr(safe_pickle, "MAX_INSTRUCTIONS", 1000)
-    with pytest.raises(UnsafePickleError, match="more than 1,000 instructions"):
-        loads(pickle.dumps(list(range(2000)), 2))
 
 
 @settings(max_examples=80, deadline=None)
