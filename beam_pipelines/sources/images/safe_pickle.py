@@ -151,7 +151,7 @@ def _array(raw: Any, type_: Any, shape: Any, order: str) -> npt.NDArray[Any]:
 
 
 def _shallow(load: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Returns what makes a tuple, as arrays have them: hashing recurs in C."""
+    """Returns what makes a tuple of few levels: hashing recurs in C."""
 
     def load_tuple(unpickler: Any) -> None:
         load(unpickler)
