@@ -25,7 +25,8 @@ import criteo_like
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import byte_lengths, data_of
 from beam_pipelines.core.layout.dataset_layout import file_index_path
-from beam_pipelines.sinks.tfrecord.deflate import DeflateStream, compress_parts
+from beam_pipelines.sinks.tfrecord.sink import DeflateStream, compress_parts
+from beam_pipelines.tfrecord.framing import inflate_part
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
     PartColumns,
@@ -34,8 +35,7 @@ from beam_pipelines.tfrecord.part_index import (
     read_index,
     write_index,
 )
-from beam_pipelines.tfrecord.parts import inflate_part
-from beam_pipelines.tfrecord.records import framed_records
+from beam_pipelines.tfrecord.record_block import framed_records
 
 PART_BYTES = 256 << 10
 LOOKUPS = 200

@@ -40,7 +40,7 @@ from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split
-from beam_pipelines.sinks.tfrecord.deflate import DeflateStream, compress_parts
+from beam_pipelines.sinks.tfrecord.sink import DeflateStream, compress_parts
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges
 from beam_pipelines.tfrecord.framing import read_record_blocks
 from beam_pipelines.transforms import read, shuffle, size_sample

@@ -24,7 +24,7 @@ from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import data_of
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.sinks.tfrecord.deflate import compress_parts
+from beam_pipelines.sinks.tfrecord.sink import compress_parts
 from clicks import Clicks
 from measuring import Work, best_of
 

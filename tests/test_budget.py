@@ -32,7 +32,7 @@ LONG_MODULES = {
     "beam_pipelines/recipe/model.py": 416,
     "beam_pipelines/recipe/values.py": 476,
     "beam_pipelines/runners/beam_patches.py": 426,
-    "beam_pipelines/sources/images/idx.py": 436,
+    "beam_pipelines/sources/images/idx.py": 435,
     "beam_pipelines/sql/aggregates.py": 413,
     "beam_pipelines/sql/expressions.py": 414,
     "beam_pipelines/storage/files.py": 472,

@@ -36,8 +36,7 @@ from beam_pipelines.sources.images.columns import damaged_images, image_features
 from beam_pipelines.sources.tfrecord.decoder import decode_records
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord import part_index
-from beam_pipelines.tfrecord.framing import read_record_blocks
-from beam_pipelines.tfrecord.parts import inflate_part
+from beam_pipelines.tfrecord.framing import inflate_part, read_record_blocks
 
 _CURE = "Make the index again with 'beam-pipelines index'."
 

@@ -19,9 +19,8 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.process import regular_files
 from beam_pipelines.reader.order import Epoch, Int64s
-from beam_pipelines.tfrecord.framing import starts_of
+from beam_pipelines.tfrecord.framing import inflate_part, starts_of
 from beam_pipelines.tfrecord.part_index import PartIndex
-from beam_pipelines.tfrecord.parts import inflate_part
 
 if TYPE_CHECKING:
     from beam_pipelines.reader.row_groups import RowGroups
@@ -171,7 +170,7 @@ class Block(NamedTuple):
         if not self.is_columnar:
             return self.frames
         from beam_pipelines.reader.row_groups import batch_of
-        from beam_pipelines.tfrecord.records import framed_records
+        from beam_pipelines.tfrecord.record_block import framed_records
 
         groups = self.split.find(self.parts[0])[0].row_groups
         lists = () if groups is None else groups.lists

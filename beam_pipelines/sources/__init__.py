@@ -8,7 +8,7 @@ from typing import Any
 
 from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.arrow import Arrow
+from beam_pipelines.sources.batch_files import Arrow
 from beam_pipelines.sources.csv.format import Csv
 from beam_pipelines.sources.files.compression import COMPRESSION_FOR_SUFFIX
 from beam_pipelines.sources.format import Format

@@ -20,7 +20,7 @@ from beam_pipelines.reader.row_groups import RowGroups, as_lists, as_steps
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.sinks import Settings, Written, sink_of
 from beam_pipelines.sinks.parquet import sink
-from beam_pipelines.sinks.parquet.rows import columns_of, ordered_rows, with_fixed_sizes
+from beam_pipelines.sinks.parquet.sink import columns_of, ordered_rows, with_fixed_sizes
 
 COLUMNS = pa.schema(
     {

@@ -18,7 +18,7 @@ from PIL import Image
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.sources.archives import tar
 from beam_pipelines.sources.images import cifar
-from beam_pipelines.sources.images.png import encode_pngs
+from beam_pipelines.sources.images.pixel_rows import encode_pngs
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows
 from tests.support import image_sets

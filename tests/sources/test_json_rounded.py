@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.sources.json import rounded
-from beam_pipelines.sources.json.parser import parse_lines
-from beam_pipelines.sources.json.rounded import values_of
+from beam_pipelines.sources.json import parser
+from beam_pipelines.sources.json.parser import parse_lines, values_of
 from beam_pipelines.sources.whole_numbers import why_refused
 from tests.sources.support import plan_of, read_rows, source, write
 
@@ -54,7 +53,7 @@ def test_refused_integers_are_found_in_the_text(data: st.DataObject) -> None:
     table = parse_lines(text, None, "infer")
     floats = {
         name
-        for name, values in rounded._leaves(table.combine_chunks())
+        for name, values in parser._leaves(table.combine_chunks())
         if values.type == pa.float64()
     }
     wanted = {
@@ -64,7 +63,7 @@ def test_refused_integers_are_found_in_the_text(data: st.DataObject) -> None:
         for number in values_of(row, name)
         if type(number) is int and why_refused(number)
     }
-    found = rounded.rounded_integer(text, table, source("d"))
+    found = parser.rounded_integer(text, table, source("d"))
     assert (found in wanted) if wanted else found is None
 
 

@@ -21,8 +21,7 @@ from PIL import Image
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.sources.images import pictures
-from beam_pipelines.sources.images.options import ImageOptions
-from beam_pipelines.sources.images.picture_error import PictureError
+from beam_pipelines.sources.images.options import ImageOptions, PictureError
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms.read import read_table
 from tests.support.image_files import animation, encode, photographs

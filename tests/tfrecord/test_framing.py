@@ -21,7 +21,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import data_of
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.compression import Compression
-from beam_pipelines.sinks.tfrecord import deflate
+from beam_pipelines.sinks.tfrecord import sink
 from beam_pipelines.tfrecord import framing
 
 pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
@@ -46,11 +46,11 @@ def read_all(data: bytes, compression: str = "none") -> list[bytes]:
 
 def stream_of(parts: list[bytes], compression: Compression, level: int) -> bytes:
     """Compresses parts apart, as one stream."""
-    stream = deflate.DeflateStream(compression)
+    stream = sink.DeflateStream(compression)
     data = stream.start()
     for part in parts:
         records = pa.array([part], pa.large_binary())
-        compressed = deflate.compress_parts(compression, level, records, 1)
+        compressed = sink.compress_parts(compression, level, records, 1)
         stream.add(compressed)
         data += data_of(compressed.column("data")).to_pybytes()
     return data + stream.end()
@@ -63,7 +63,7 @@ def test_checksums_combine(first: bytes, second: bytes, times: int) -> None:
     The sums may have gone through the modulus many times.
     """
     first, second = first * times, second * times
-    combined = deflate.combine_adler32(zlib.adler32(first), zlib.adler32(second), len(second))
+    combined = sink.combine_adler32(zlib.adler32(first), zlib.adler32(second), len(second))
     assert combined == zlib.adler32(first + second)
 
 

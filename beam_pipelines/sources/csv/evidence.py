@@ -27,9 +27,8 @@ from beam_pipelines.recipe.cell_formats import (
     WordsFormat,
     parse_format,
 )
-from beam_pipelines.sources.csv.cells import CURRENCIES, kind
 from beam_pipelines.sources.csv.formats import NEGATIVE, count_dates, to_plain
-from beam_pipelines.sources.csv.sniffer import KNOWN_WORDS, WORDS
+from beam_pipelines.sources.csv.sniffer import CURRENCIES, KNOWN_WORDS, WORDS, kind
 
 # A few values that do not fit make a column nearly numeric: this share, and so many.
 NEARLY_SHARE, NEARLY_MOST = 0.01, 300

@@ -15,18 +15,23 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.csv.header import check_same_columns, cut_header, first_record, names_of
+from beam_pipelines.sources.csv.header import (
+    check_same_columns,
+    cut_header,
+    cut_preamble,
+    first_record,
+    names_of,
+)
 from beam_pipelines.sources.csv.infer import infer
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
-from beam_pipelines.sources.csv.preamble import cut_preamble
 from beam_pipelines.sources.files.compression import compression_of, read_head
 from beam_pipelines.sources.format import Contents, problem
 from beam_pipelines.sources.libsvm.lines import HEAD_BYTES, sparse_format
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks, quotes
+from beam_pipelines.sources.text.encodings import check_is_no_json, check_is_text
 from beam_pipelines.sources.text.format import TextFormat, settled
-from beam_pipelines.sources.text.other_content import check_is_no_json, check_is_text
 from beam_pipelines.storage import files
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.formatting import MINUS
 from beam_pipelines.recipe import cell_formats
-from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
+from beam_pipelines.sources.csv.sniffer import MONTHS, WEEKDAYS, names_pattern
 from beam_pipelines.sources.exact_cast import exact_cast
 
 _BLANK = f"[{cell_formats.BLANKS}\t]"

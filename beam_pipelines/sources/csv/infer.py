@@ -31,12 +31,12 @@ from beam_pipelines.sources.csv.header import (
     check_one_header,
     check_same_columns,
     cut_header,
+    cut_preamble,
     equal_lines,
     first_record,
     named,
 )
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
-from beam_pipelines.sources.csv.preamble import cut_preamble
 from beam_pipelines.sources.csv.resolve import check_agreement, resolve
 from beam_pipelines.sources.csv.sample import read_table
 from beam_pipelines.sources.format import Contents

@@ -18,8 +18,13 @@ import pyarrow.compute as pc
 from beam_pipelines.core import _native
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import whole_numbers
-from beam_pipelines.sources.csv.codes import LEADING_ZERO, text_loses_digits
-from beam_pipelines.sources.csv.cures import code_cure, cure, float_cure
+from beam_pipelines.sources.csv.codes import (
+    LEADING_ZERO,
+    code_cure,
+    cure,
+    float_cure,
+    text_loses_digits,
+)
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.text import quotes

@@ -17,7 +17,6 @@ from beam_pipelines.recipe.cell_formats import BLANKS, WHITE_SPACE, DateFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources import inference
-from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
 from beam_pipelines.sources.csv.codes import DIGITS, example_of, kind_of_lists
 from beam_pipelines.sources.csv.evidence import (
     COMPACT,
@@ -31,6 +30,7 @@ from beam_pipelines.sources.csv.evidence import (
     number_formats,
 )
 from beam_pipelines.sources.csv.formats import named_pattern, to_plain
+from beam_pipelines.sources.csv.sniffer import MONTHS, WEEKDAYS, names_pattern
 from beam_pipelines.sources.options import TextsOptions
 
 # Cells that make a finding, and the share of them that it must fit.

@@ -11,10 +11,15 @@ from collections.abc import Sequence
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.csv.cells import kind, split_text, whole_records
-from beam_pipelines.sources.csv.header import named, nameless, names_of
-from beam_pipelines.sources.csv.preamble import find_preamble, line_offset
-from beam_pipelines.sources.csv.sniffer import FileDialect, candidates, sniff
+from beam_pipelines.sources.csv.header import find_preamble, line_offset, named, nameless, names_of
+from beam_pipelines.sources.csv.sniffer import (
+    FileDialect,
+    candidates,
+    kind,
+    sniff,
+    split_text,
+    whole_records,
+)
 from beam_pipelines.sources.files.compression import compression_of, read_head
 from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.options import CsvOptions

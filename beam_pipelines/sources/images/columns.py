@@ -12,7 +12,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core.arrow.columns import value_type
 from beam_pipelines.core.layout.schema_features import features_of
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.sources.images.picture_error import PictureError
+from beam_pipelines.sources.images.options import PictureError
 from beam_pipelines.sources.images.pixel_rows import ENCODED
 
 # A row of a table has no file to get again.

@@ -35,8 +35,12 @@ from beam_pipelines.sources.format import (
     empty_batch,
     problem,
 )
-from beam_pipelines.sources.images.options import ImageOptions, ImagesOptions, image_options
-from beam_pipelines.sources.images.picture_error import PictureError
+from beam_pipelines.sources.images.options import (
+    ImageOptions,
+    ImagesOptions,
+    PictureError,
+    image_options,
+)
 from beam_pipelines.sources.parquet.format import no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files, input_files, path_patterns

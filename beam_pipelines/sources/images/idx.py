@@ -36,8 +36,7 @@ from beam_pipelines.sources.format import (
     problem,
 )
 from beam_pipelines.sources.images import pixel_rows
-from beam_pipelines.sources.images.pixel_rows import Classes
-from beam_pipelines.sources.images.png import COLOUR_FOR_CHANNELS
+from beam_pipelines.sources.images.pixel_rows import COLOUR_FOR_CHANNELS, Classes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files, input_files
 

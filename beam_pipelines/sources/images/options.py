@@ -1,4 +1,4 @@
-"""The keys of sources of images."""
+"""The keys of sources of images, and the error of an image."""
 
 from __future__ import annotations
 
@@ -67,3 +67,17 @@ class ImagesOptions:
 def image_options(source: Source) -> ImageOptions:
     """Returns what becomes of a source's images."""
     return source.options_of(ImagesOptions).image
+
+
+class PictureError(ValueError):
+    """Bytes that are no image, or none that may be decoded.
+
+    Attributes:
+      found: what was found and expected.
+      cure: what to do with a file; empty if ``found`` says it.
+    """
+
+    def __init__(self, found: str, cure: str = "") -> None:
+        super().__init__(f"{found}. {cure}" if cure else found)
+        self.found = found
+        self.cure = cure

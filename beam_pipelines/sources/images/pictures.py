@@ -17,9 +17,8 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from beam_pipelines.core.limits import IMAGE_FORMATS, Limits, exceeded
-from beam_pipelines.sources.images.options import ImageOptions
-from beam_pipelines.sources.images.picture_error import PictureError
-from beam_pipelines.sources.images.png import encode_pngs
+from beam_pipelines.sources.images.options import ImageOptions, PictureError
+from beam_pipelines.sources.images.pixel_rows import encode_pngs
 from beam_pipelines.sources.images.wholeness import check_jpeg, check_png
 
 # Pillow's name of a format that is stored -> ours. Pillow calls a phone's JPEG with a second

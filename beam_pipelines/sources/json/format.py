@@ -21,17 +21,15 @@ from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.json.by_line import sift
 from beam_pipelines.sources.json.infer import types_of
 from beam_pipelines.sources.json.orients import check_is_no_table
-from beam_pipelines.sources.json.parser import check_depth, parse_lines
-from beam_pipelines.sources.json.rounded import rounded_integer
+from beam_pipelines.sources.json.parser import check_depth, parse_lines, rounded_integer
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.options import EncodedOptions, TableOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.documents import DOCUMENTS, is_document
-from beam_pipelines.sources.text.encodings import start_of_text
+from beam_pipelines.sources.text.encodings import check_is_text, start_of_text
 from beam_pipelines.sources.text.format import TextFormat, settled
-from beam_pipelines.sources.text.other_content import check_is_text
 
 # Bytes of a document that show what it is.
 _HEAD_BYTES = 1 << 20

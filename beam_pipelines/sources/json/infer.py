@@ -22,7 +22,7 @@ from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.json import parser
 from beam_pipelines.sources.json.orients import rows_within
-from beam_pipelines.sources.json.rounded import lost_fraction, rounded_integer
+from beam_pipelines.sources.json.parser import lost_fraction, rounded_integer
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.plan import FileInfo

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.nesting import shapes
-from beam_pipelines.sources.text.json_strings import string_quotes
+from beam_pipelines.sources.text.documents import string_quotes
 
 Bytes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]

@@ -17,7 +17,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.faults import damaged
-from beam_pipelines.sources.files.checksums import tail_crc32c
+from beam_pipelines.sources.files.compression import tail_crc32c
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
@@ -37,9 +37,8 @@ from beam_pipelines.sources.parquet.dictionaries import (
     longest_row,
     row_bytes,
 )
-from beam_pipelines.sources.parquet.footers import check_columns
+from beam_pipelines.sources.parquet.footers import Piece, check_columns, pieces_of
 from beam_pipelines.sources.parquet.int96 import check_microseconds, int96_columns
-from beam_pipelines.sources.parquet.pieces import Piece, pieces_of
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 
 # Rows sampled of each file for the shapes of nested lists, and of a range for the size of chunks.

@@ -41,13 +41,12 @@ from beam_pipelines.sources.format import (
 from beam_pipelines.sources.images.columns import image_features
 from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.tfrecord import explain
+from beam_pipelines.sources.tfrecord import schema
 from beam_pipelines.sources.tfrecord.decoder import (
     is_sequence_example,
     layout_of,
     record_batch,
 )
-from beam_pipelines.sources.tfrecord.explain import INFERRED
 from beam_pipelines.sources.tfrecord.files import (
     check_compression,
     first_block,
@@ -57,6 +56,7 @@ from beam_pipelines.sources.tfrecord.files import (
 )
 from beam_pipelines.sources.tfrecord.infer import infer_schema
 from beam_pipelines.sources.tfrecord.schema import (
+    INFERRED,
     TFRecordOptions,
     column_types,
     may_be_shards,
@@ -263,7 +263,7 @@ def _layout(plan: SourcePlan) -> Layout:
 def _explained(plan: SourcePlan, error: Exception) -> tuple[str, str]:
     """Returns the column and the reason of a bad record."""
     column = error.column if isinstance(error, ColumnError) else ""
-    return column, explain.reason(plan, column, str(error))
+    return column, schema.reason(plan, column, str(error))
 
 
 def _decode(records: Sequence[bytes], layout: Layout, plan: SourcePlan) -> pa.RecordBatch:

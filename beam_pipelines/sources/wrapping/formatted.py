@@ -20,7 +20,7 @@ from beam_pipelines.recipe.cell_formats import WHITE_SPACE, parse_format
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference
-from beam_pipelines.sources.csv import cures, remarks
+from beam_pipelines.sources.csv import codes, remarks
 from beam_pipelines.sources.csv.choice import type_of
 from beam_pipelines.sources.csv.evidence import Evidence, evidence_of
 from beam_pipelines.sources.csv.formats import to_plain, typed
@@ -30,7 +30,7 @@ from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.cells import Flags, parsed
-from beam_pipelines.sources.wrapping.wrapped import Wrapped
+from beam_pipelines.sources.wrapping.partitions import Wrapped
 
 # Of each sampled file: rows that are looked at, the bytes of the file in which they begin, and
 # those that they have in memory.
@@ -150,7 +150,7 @@ class Formatted(Wrapped):
             arrays[place], wrong = self._values(plan.source, field, texts)
             for row in np.flatnonzero(wrong).tolist():
                 if row not in bad:
-                    reason = cures.wrong_text(texts[row].as_py(), field, formats)
+                    reason = codes.wrong_text(texts[row].as_py(), field, formats)
                     bad[row] = field.name, reason
         converted = pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
         if bad:

@@ -18,12 +18,11 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.compression import Compression
 from beam_pipelines.dataset.shard_records import read_row_groups
 from beam_pipelines.reader.row_groups import batch_of
-from beam_pipelines.sinks.parquet.rows import value_bytes
-from beam_pipelines.sinks.tfrecord.deflate import DeflateStream
+from beam_pipelines.sinks.parquet.sink import value_bytes
+from beam_pipelines.sinks.tfrecord.sink import DeflateStream
 from beam_pipelines.storage import files
-from beam_pipelines.tfrecord.framing import read_record_blocks, starts_of
+from beam_pipelines.tfrecord.framing import LAST_BLOCK, read_record_blocks, starts_of
 from beam_pipelines.tfrecord.part_index import PartColumns
-from beam_pipelines.tfrecord.parts import LAST_BLOCK
 from beam_pipelines.tfrecord.record_block import part_edges
 
 # Parts of uncompressed files.

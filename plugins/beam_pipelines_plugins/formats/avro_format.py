@@ -21,7 +21,7 @@ from beam_pipelines.sources import tables
 from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile, parts_of
 from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.files.checksums import tail_crc32c
+from beam_pipelines.sources.files.compression import tail_crc32c
 from beam_pipelines.sources.format import QuoteStates, Rows, empty_batch
 from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, top_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan

@@ -15,7 +15,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile, parts_of
-from beam_pipelines.sources.files.checksums import tail_crc32c
+from beam_pipelines.sources.files.compression import tail_crc32c
 from beam_pipelines.sources.format import QuoteStates, Rows, empty_batch
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 

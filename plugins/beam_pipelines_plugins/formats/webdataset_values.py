@@ -12,8 +12,7 @@ import pyarrow as pa
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.images.folder import look_at
-from beam_pipelines.sources.images.options import image_options
-from beam_pipelines.sources.images.picture_error import PictureError
+from beam_pipelines.sources.images.options import PictureError, image_options
 from beam_pipelines_plugins.formats.webdataset_layout import (
     KEY,
     ONLY_IMAGE,

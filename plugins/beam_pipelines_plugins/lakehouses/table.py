@@ -20,7 +20,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.faults.bad_values import ColumnError
-from beam_pipelines.sources.files.checksums import tail_crc32c
+from beam_pipelines.sources.files.compression import tail_crc32c
 from beam_pipelines.sources.format import (
     Contents,
     Format,
@@ -33,6 +33,7 @@ from beam_pipelines.sources.format import (
 )
 from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.nesting.sparse_structs import read_as_sparse
+from beam_pipelines.sources.parquet.footers import Piece, pieces_of
 from beam_pipelines.sources.parquet.format import (
     SAMPLE_ROWS,
     Parquet,
@@ -40,7 +41,6 @@ from beam_pipelines.sources.parquet.format import (
     opened,
     top_columns,
 )
-from beam_pipelines.sources.parquet.pieces import Piece, pieces_of
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines_plugins.lakehouses.options import IcebergOptions
 from beam_pipelines_plugins.lakehouses.projection import Projection, project

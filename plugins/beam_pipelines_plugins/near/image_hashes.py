@@ -12,7 +12,7 @@ import pyarrow as pa
 from PIL import Image
 
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.sources.images.picture_error import PictureError
+from beam_pipelines.sources.images.options import PictureError
 from beam_pipelines.sources.images.pictures import opened
 
 __all__ = ["PictureError", "image_hash", "image_hashes"]

@@ -20,8 +20,8 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.storage import input_files
+from beam_pipelines.tfrecord.framing import inflate_part
 from beam_pipelines.tfrecord.part_index import PartIndex, read_index
-from beam_pipelines.tfrecord.parts import inflate_part
 
 RECIPE = """
 name: t

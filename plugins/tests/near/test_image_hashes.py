@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from beam_pipelines.sources.images.picture_error import PictureError
+from beam_pipelines.sources.images.options import PictureError
 from beam_pipelines_plugins.near.image_hashes import image_hash, image_hashes
 from beam_pipelines_plugins.near.near_hashes import differing
 
