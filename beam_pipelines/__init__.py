@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from beam_pipelines.dataset.info import info as info
     from beam_pipelines.dataset.loader import load as load
     from beam_pipelines.encodings import register_encoding as register_encoding
-    from beam_pipelines.opening.dataset import Dataset as Dataset
-    from beam_pipelines.opening.dataset import open as open  # noqa: A004 - as ``bp.open``
-    from beam_pipelines.opening.encoder import Encoder as Encoder
-    from beam_pipelines.opening.feature_info import FeatureInfo as FeatureInfo
     from beam_pipelines.pipeline.api import Description as Description
     from beam_pipelines.pipeline.api import convert as convert
     from beam_pipelines.pipeline.api import describe as describe
@@ -47,6 +43,10 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.serving_graph import make_graph as make_graph
     from beam_pipelines.reader.columns import Keyed as Keyed
     from beam_pipelines.reader.columns import Ragged as Ragged
+    from beam_pipelines.reader.dataset import Dataset as Dataset
+    from beam_pipelines.reader.dataset import open as open  # noqa: A004 - as ``bp.open``
+    from beam_pipelines.reader.encodings.encoder import Encoder as Encoder
+    from beam_pipelines.reader.encodings.feature_info import FeatureInfo as FeatureInfo
     from beam_pipelines.reader.images import Image as Image
     from beam_pipelines.reader.lookup import Lookup as Lookup
     from beam_pipelines.reader.mix import mix as mix
@@ -58,10 +58,10 @@ if TYPE_CHECKING:
 _PLACE_OF_NAME = {
     "DataComparison": ("pipeline.compare_data", "DataComparison"),
     "DataError": ("core.errors", "DataError"),
-    "Dataset": ("opening.dataset", "Dataset"),
+    "Dataset": ("reader.dataset", "Dataset"),
     "Description": ("pipeline.api", "Description"),
-    "Encoder": ("opening.encoder", "Encoder"),
-    "FeatureInfo": ("opening.feature_info", "FeatureInfo"),
+    "Encoder": ("reader.encodings.encoder", "Encoder"),
+    "FeatureInfo": ("reader.encodings.feature_info", "FeatureInfo"),
     "Image": ("reader.images", "Image"),
     "Info": ("dataset.info", "Info"),
     "Keyed": ("reader.columns", "Keyed"),
@@ -80,7 +80,7 @@ _PLACE_OF_NAME = {
     "load": ("dataset.loader", "load"),
     "make_graph": ("pipeline.serving_graph", "make_graph"),
     "mix": ("reader.mix", "mix"),
-    "open": ("opening.dataset", "open"),
+    "open": ("reader.dataset", "open"),
     "plan": ("pipeline.planning.plan_recipe", "plan"),
     "register_encoding": ("encodings", "register_encoding"),
     "register_format": ("sources", "register_format"),

@@ -27,7 +27,7 @@ LONG_MODULES = {
     "beam_pipelines/dataset/inspect.py": 428,
     "beam_pipelines/encodings/apply.py": 430,
     "beam_pipelines/encodings/plan.py": 486,
-    "beam_pipelines/opening/dataset.py": 485,
+    "beam_pipelines/reader/dataset.py": 485,
     "beam_pipelines/pipeline/planning/transform.py": 422,
     "beam_pipelines/recipe/model.py": 416,
     "beam_pipelines/recipe/values.py": 476,
@@ -44,7 +44,7 @@ LONG_SIGNATURES = {
     "beam_pipelines/cli/main.py:convert": 10,
     "beam_pipelines/cli/main.py:transform": 12,
     "beam_pipelines/dataset/loader.py:load": 14,
-    "beam_pipelines/opening/dataset.py:batches": 11,
+    "beam_pipelines/reader/dataset.py:batches": 11,
     "beam_pipelines/pipeline/api.py:transform": 15,
     "beam_pipelines/pipeline/first_pass_result.py:make_result": 9,
 }

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from beam_pipelines.adapters.packages import import_package
 from beam_pipelines.adapters.source import ReaderSource
-from beam_pipelines.opening.dataset import Dataset
-from beam_pipelines.opening.together import Folders
+from beam_pipelines.reader.dataset import Dataset
+from beam_pipelines.reader.folders.together import Folders
 from beam_pipelines.reader.reader import Reader
 
 datasets = import_package("datasets")

@@ -8,8 +8,8 @@ from typing import Any
 from beam_pipelines.adapters.packages import import_package
 from beam_pipelines.adapters.source import RankSource
 from beam_pipelines.core.process.file_locks import Lock
-from beam_pipelines.opening.dataset import Dataset
-from beam_pipelines.opening.together import Folders
+from beam_pipelines.reader.dataset import Dataset
+from beam_pipelines.reader.folders.together import Folders
 from beam_pipelines.reader.frameworks import Batch
 from beam_pipelines.reader.reader import Reader
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from beam_pipelines.adapters.packages import import_package
 from beam_pipelines.adapters.source import Portion, RankSource, RowSource
-from beam_pipelines.opening.dataset import Dataset
-from beam_pipelines.opening.together import Folders
+from beam_pipelines.reader.dataset import Dataset
+from beam_pipelines.reader.folders.together import Folders
 from beam_pipelines.reader.frameworks import Batch
 
 torch = import_package("torch")

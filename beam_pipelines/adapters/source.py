@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from beam_pipelines.opening.dataset import Dataset
-from beam_pipelines.opening.together import Folders
+from beam_pipelines.reader.dataset import Dataset
+from beam_pipelines.reader.folders.together import Folders
 from beam_pipelines.reader.frameworks import Batch, mapped
 from beam_pipelines.reader.ranks import find_rank
 from beam_pipelines.reader.reader import Reader

@@ -165,7 +165,7 @@ def feed(
 ) -> None:
     """Read as a trainer does, and say how fast, and what bounds it."""
     from beam_pipelines.dataset.feed import measure_feed
-    from beam_pipelines.opening.dataset import Dataset
+    from beam_pipelines.reader.dataset import Dataset
     from beam_pipelines.reader.images import Image
 
     wanted = {name: Image(size, crop) for name, size, crop in images}  # type: ignore[arg-type]

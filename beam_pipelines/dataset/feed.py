@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.reader.columns import Ragged
+from beam_pipelines.reader.dataset import Dataset
 from beam_pipelines.reader.images import Image
 
 # Shares of a resource from which on it counts as used up.

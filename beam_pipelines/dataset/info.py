@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.layout.schema_features import SEQUENCE, feature_lists_of
-from beam_pipelines.opening.opened import Opened
-from beam_pipelines.opening.together import Folders, open_all
+from beam_pipelines.reader.folders.opened import Opened
+from beam_pipelines.reader.folders.together import Folders, open_all
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2

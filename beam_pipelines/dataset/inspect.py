@@ -26,7 +26,7 @@ from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.shard_records import read_examples
 from beam_pipelines.encodings.labels import LONGEST_LIST, LONGEST_TEXT, label_texts, labels_behind
-from beam_pipelines.opening.feature_info import texts_of_ids
+from beam_pipelines.reader.encodings.feature_info import texts_of_ids
 from beam_pipelines.reader.features import names_of_lists_of_lists
 from beam_pipelines.sources.tfrecord.decoder import decode_records, is_sequence_example
 from beam_pipelines.storage import files

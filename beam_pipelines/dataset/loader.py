@@ -15,8 +15,8 @@ from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.dataset import decode
 from beam_pipelines.dataset.info import spec_of
 from beam_pipelines.dataset.tensorflow_batches import as_tensorflow, check_tensorflow
-from beam_pipelines.opening.dataset import Dataset
-from beam_pipelines.opening.together import Folders
+from beam_pipelines.reader.dataset import Dataset
+from beam_pipelines.reader.folders.together import Folders
 from beam_pipelines.reader.images import Image
 from beam_pipelines.reader.parse import RECORD
 

@@ -10,7 +10,7 @@ from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.inspect import lists_of, show_values
-from beam_pipelines.opening.dataset import Dataset
+from beam_pipelines.reader.dataset import Dataset
 from beam_pipelines.reader.features import names_of_lists_of_lists
 
 _SHOWN_FEATURES = 20

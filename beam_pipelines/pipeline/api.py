@@ -22,7 +22,6 @@ from beam_pipelines.analysis.statistics.view import proto_of, view_of
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.core.layout.dataset_layout import anomalies_path
 from beam_pipelines.dataset.verify import Verification, verify_dataset
-from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline import output_folder
 from beam_pipelines.pipeline.planning.plan import Plan
@@ -32,6 +31,7 @@ from beam_pipelines.pipeline.planning.transform import plan_transform
 from beam_pipelines.pipeline.previews.disk_space import report_disk_space
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.pipeline.validate import check_statistics, schema_of
+from beam_pipelines.reader.dataset import Dataset
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.text.lines import Lines

@@ -16,10 +16,10 @@ from beam_pipelines.core.process.full_package import tensorflow_lacks
 from beam_pipelines.dataset.checked_files import add_files, check_files
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
-from beam_pipelines.opening.encoder import fitted_encodings, recipe_of
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.reader.encodings.encoder import fitted_encodings, recipe_of
 from beam_pipelines.serving import specs
 from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess

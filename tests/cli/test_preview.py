@@ -133,7 +133,7 @@ def test_a_preview_loads_nothing_that_runs_a_job(tmp_path: pathlib.Path) -> None
     code = (
         "import sys\nfrom beam_pipelines.cli.main import run\n"
         f"assert run(['preview', {str(tmp_path / 'd.csv')!r}]) == 0\n"
-        "run_only = ('pipeline.convert', 'pipeline.commit', 'dataset', 'opening', 'runners.run')\n"
+        "run_only = ('pipeline.convert', 'pipeline.commit', 'dataset', 'reader', 'runners.run')\n"
         "print([name for name in run_only if f'beam_pipelines.{name}' in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

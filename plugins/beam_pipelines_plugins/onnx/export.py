@@ -23,7 +23,7 @@ from beam_pipelines.core.errors import RecipeError
 @output_options
 def export(dataset: str, onnx: str, only: str | None, overwrite: bool, form: str) -> None:
     """Write the fitted encodings of a DATASET as an ONNX model."""
-    from beam_pipelines.opening.dataset import Dataset
+    from beam_pipelines.reader.dataset import Dataset
     from beam_pipelines.storage import files
     from beam_pipelines_plugins.onnx.onnx_graph import OPSET
 

@@ -17,7 +17,7 @@ from beam_pipelines_plugins.onnx.onnx_graph import Builder, InexpressibleError, 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from beam_pipelines.opening.encoder import FittedPlan
+    from beam_pipelines.reader.encodings.encoder import FittedPlan
 
 # Inputs have other names than outputs: an encoding may replace a column.
 RAW, IS_PRESENT = "raw_", "_is_present"

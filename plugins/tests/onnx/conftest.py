@@ -1,5 +1,5 @@
 """A dataset with an encoding of every kind."""
 
-from tests.opening.conftest import folder
+from tests.dataset.conftest import folder
 
 __all__ = ["folder"]

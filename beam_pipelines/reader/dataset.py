@@ -15,10 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from beam_pipelines.core.errors import DataError, mask, nearest
 from beam_pipelines.core.layout.dataset_layout import REPORT, statistics_path
 from beam_pipelines.core.process import full_package
-from beam_pipelines.opening.folder import CACHE_BYTES
-from beam_pipelines.opening.opened import Opened
-from beam_pipelines.opening.report_page import ReportPath
-from beam_pipelines.opening.together import Folders, in_threads, open_all
 from beam_pipelines.reader.features import (
     ReadFeature,
     Wishes,
@@ -26,6 +22,10 @@ from beam_pipelines.reader.features import (
     wanted_features,
     wishes_of,
 )
+from beam_pipelines.reader.folders.folder import CACHE_BYTES
+from beam_pipelines.reader.folders.opened import Opened
+from beam_pipelines.reader.folders.report_page import ReportPath
+from beam_pipelines.reader.folders.together import Folders, in_threads, open_all
 from beam_pipelines.reader.frameworks import check_installed, without_int64
 from beam_pipelines.reader.parse import RECORD, parse_lists, parse_rows
 from beam_pipelines.reader.parts import make_split
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
     from typing_extensions import Unpack
 
-    from beam_pipelines.opening.encoder import Encoder, FittedPlan
-    from beam_pipelines.opening.feature_info import FeatureInfo
+    from beam_pipelines.reader.encodings.encoder import Encoder, FittedPlan
+    from beam_pipelines.reader.encodings.feature_info import FeatureInfo
     from beam_pipelines.reader.features import WishedFeatures
     from beam_pipelines.reader.parts import ReadSplit
 
@@ -115,7 +115,7 @@ class Dataset:
 
         Reads the fitted encodings, for the vocabularies. Sizes come from the schema.
         """
-        from beam_pipelines.opening.feature_info import describe_features
+        from beam_pipelines.reader.encodings.feature_info import describe_features
 
         if self.record == "raw":
             return {}
@@ -397,7 +397,7 @@ class Dataset:
             TensorFlow; a file is missing or damaged; or DuckDB is needed and not installed.
           ValueError: there is no such feature.
         """
-        from beam_pipelines.opening.encoder import Encoder
+        from beam_pipelines.reader.encodings.encoder import Encoder
 
         features = self._features("encoder()", columns)
         names = [feature.name for feature in features]
@@ -440,7 +440,7 @@ class Dataset:
         return wanted_features(mask(self.folder), self.schema, (), Wishes(columns), "numpy")
 
     def _fitted(self, names: list[str], derives: bool) -> FittedPlan:
-        from beam_pipelines.opening.encoder import read_plan
+        from beam_pipelines.reader.encodings.encoder import read_plan
 
         return read_plan(self._first.read, self.folder, self._first.fields, names, derives)
 

@@ -17,13 +17,13 @@ import beam_pipelines as bp
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.manifest import Manifest
-from beam_pipelines.opening.request import plan_request
+from beam_pipelines.reader.encodings.request import plan_request
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.protect import Protection
 from beam_pipelines.sql.derive import Deriver
 from beam_pipelines.sql.expressions import NoValueError
 from beam_pipelines.transforms.select import select
-from tests.opening.test_encoder import assert_same, rows_of
+from tests.dataset.test_encoder import assert_same, rows_of
 from tests.support.manifests import parsed_manifest
 
 COLUMNS = pa.schema(

@@ -16,8 +16,8 @@ from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.layout.schema_features import features_of, has_one_value
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import EncodePlan
-from beam_pipelines.opening.encoder import fitted_encodings, recipe_of
 from beam_pipelines.reader import features as reader_features
+from beam_pipelines.reader.encodings.encoder import fitted_encodings, recipe_of
 
 Kind: TypeAlias = Literal["number", "id", "vector", "ragged", "text", "bytes", "image"]
 Texts: TypeAlias = Mapping[str, tuple[str, ...]]

@@ -20,9 +20,9 @@ from beam_pipelines.core.layout.schema_features import (
     has_one_value_a_step,
 )
 from beam_pipelines.core.process import full_package
-from beam_pipelines.opening.folder import CACHE_BYTES
-from beam_pipelines.opening.opened import Opened
 from beam_pipelines.reader.features import names_of_lists_of_lists
+from beam_pipelines.reader.folders.folder import CACHE_BYTES
+from beam_pipelines.reader.folders.opened import Opened
 
 # One dataset, a pattern of several, or a list of both: paths or URLs.
 Folders: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"

@@ -13,7 +13,7 @@ from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.layout.manifest import Manifest, parse_manifest
 from beam_pipelines.core.layout.schema_features import feature_lists_of
 from beam_pipelines.core.layout.shard_formats import TFRECORD
-from beam_pipelines.opening.folder import Folder
+from beam_pipelines.reader.folders.folder import Folder
 from beam_pipelines.reader.parts import Indexed, ShardFile
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,

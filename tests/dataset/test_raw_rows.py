@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.opening import raw_rows
-from beam_pipelines.opening.raw_rows import to_batch
+from beam_pipelines.reader.encodings import raw_rows
+from beam_pipelines.reader.encodings.raw_rows import to_batch
 
 DAY, UTC = datetime.date(2024, 2, 29), datetime.timezone.utc
 NOON = datetime.datetime(2024, 2, 29, 12)  # noqa: DTZ001 - of a column without a zone

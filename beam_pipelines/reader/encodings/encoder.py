@@ -28,9 +28,9 @@ from beam_pipelines.encodings.feature import Feature as RawFeature
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
 from beam_pipelines.encodings.schema import raw_features
 from beam_pipelines.encodings.stored import FILE_NAME, decode_encodings
-from beam_pipelines.opening.raw_rows import to_batch
-from beam_pipelines.opening.request import Request, plan_request
 from beam_pipelines.reader.columns import Ragged, arrow_rows
+from beam_pipelines.reader.encodings.raw_rows import to_batch
+from beam_pipelines.reader.encodings.request import Request, plan_request
 from beam_pipelines.reader.features import ReadFeature
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import from_normalised

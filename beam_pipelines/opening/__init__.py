@@ -1,1 +1,0 @@
-"""Opens datasets: the manifest, and the object that ``bp.open`` returns."""

@@ -1,0 +1,1 @@
+"""A dataset's encodings for raw rows, and facts of its features."""

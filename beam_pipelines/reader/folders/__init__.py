@@ -1,0 +1,1 @@
+"""The folders of datasets, on this machine and elsewhere."""
