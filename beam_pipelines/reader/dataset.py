@@ -20,19 +20,14 @@ from beam_pipelines.reader.features import (
     Wishes,
     names_of_lists_of_lists,
     wanted_features,
-    wishes_of,
 )
-from beam_pipelines.reader.folders.folder import CACHE_BYTES
-from beam_pipelines.reader.folders.opened import Opened
-from beam_pipelines.reader.folders.report_page import ReportPath
-from beam_pipelines.reader.folders.together import Folders, in_threads, open_all
+from beam_pipelines.reader.folders.opened import CACHE_BYTES, ReportPath
+from beam_pipelines.reader.folders.together import Folders, indexed, open_all, the_only
 from beam_pipelines.reader.frameworks import check_installed, without_int64
 from beam_pipelines.reader.parse import RECORD, parse_lists, parse_rows
-from beam_pipelines.reader.parts import make_split
-from beam_pipelines.reader.ranks import find_rank
-from beam_pipelines.reader.reader import Reader, ReadOptions
+from beam_pipelines.reader.reader import Reader, options_of
 from beam_pipelines.reader.rows import RowFinder
-from beam_pipelines.reader.sequence import Remainder, Stream
+from beam_pipelines.reader.sequence import Stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,12 +36,9 @@ if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
     from typing_extensions import Unpack
 
-    from beam_pipelines.reader.encodings.encoder import Encoder, FittedPlan
+    from beam_pipelines.reader.encodings.encoder import Encoder
     from beam_pipelines.reader.encodings.feature_info import FeatureInfo
-    from beam_pipelines.reader.features import WishedFeatures
-    from beam_pipelines.reader.parts import ReadSplit
-
-_SHOWN_ROWS = 5
+    from beam_pipelines.reader.reader import BatchOptions
 
 
 class Dataset:
@@ -127,7 +119,7 @@ class Dataset:
         """Split -> statistics of the columns before encoding, as TFDV has them."""
         from beam_pipelines.core.layout.statistics_file import parse_statistics
 
-        one = self._only("statistics")
+        one = the_only(self._all, "statistics")
         paths = {name: statistics_path(name) for name in self.splits}
         return {
             name: parse_statistics(one.read(path), one.files.join(path))
@@ -138,10 +130,10 @@ class Dataset:
     @property
     def report(self) -> ReportPath:
         """Path of the HTML report; a notebook shows the page itself."""
-        files = self._only("report").files
+        files = the_only(self._all, "report").files
         return ReportPath(files.join(REPORT), lambda: files.find(REPORT))
 
-    def head(self, n: int = _SHOWN_ROWS, split: str | None = None) -> pa.Table:
+    def head(self, n: int = 5, split: str | None = None) -> pa.Table:
         """Returns the first examples of a split, parsed by the schema.
 
         Args:
@@ -162,7 +154,7 @@ class Dataset:
         rows = range(min(n, self.splits[split]))
         if not rows:
             return pa.table({})
-        found = RowFinder(self._indexed(split)).find(rows)
+        found = RowFinder(indexed(self._all, split)).find(rows)
         if self.record == "raw":
             return pa.table({RECORD: parse_rows(found, [], "records")[RECORD].cut(0, len(rows))})
         features = self._to_read(Wishes(), "numpy")
@@ -208,15 +200,7 @@ class Dataset:
         batch_size: int = ...,
         *,
         as_: Literal["numpy", "torch", "jax", "arrow", "records"] = ...,
-        sharding: Any = ...,
-        pin_memory: bool = ...,
-        shuffle: bool = ...,
-        seed: int = ...,
-        epochs: int = ...,
-        remainder: Remainder = ...,
-        rank: int | None = ...,
-        world_size: int | None = ...,
-        **wishes: Unpack[WishedFeatures],
+        **options: Unpack[BatchOptions],
     ) -> Reader: ...
 
     @overload
@@ -226,15 +210,7 @@ class Dataset:
         batch_size: int = ...,
         *,
         as_: Literal["tf"],
-        sharding: Any = ...,
-        pin_memory: bool = ...,
-        shuffle: bool = ...,
-        seed: int = ...,
-        epochs: int = ...,
-        remainder: Remainder = ...,
-        rank: int | None = ...,
-        world_size: int | None = ...,
-        **wishes: Unpack[WishedFeatures],
+        **options: Unpack[BatchOptions],
     ) -> Any: ...
 
     def batches(
@@ -243,15 +219,7 @@ class Dataset:
         batch_size: int = 512,
         *,
         as_: Literal["numpy", "torch", "jax", "arrow", "tf", "records"] = "numpy",
-        sharding: Any = None,
-        pin_memory: bool = False,
-        shuffle: bool = True,
-        seed: int = 1,
-        epochs: int = 1,
-        remainder: Remainder = "short",
-        rank: int | None = None,
-        world_size: int | None = None,
-        **wishes: Unpack[WishedFeatures],
+        **options: Unpack[BatchOptions],
     ) -> Any:
         r"""Returns a reader of a split's batches: dictionaries of feature -> values.
 
@@ -289,12 +257,14 @@ class Dataset:
           sharding: a ``jax.sharding.Sharding`` of global batches, whose local part is the rank's.
           pin_memory: tensors are on the current CUDA device. Another process reads them into pinned
             memory, from where they are copied ahead.
-          shuffle: whether rows have another order in every epoch; else that of the shards.
-          seed: of the order and of random crops, 0 or more.
-          epochs: in one pass over the reader.
-          remainder: of a last global batch that is not full. ``short``: the ranks divide its rows
-            evenly, and a rank may get none; ``drop``: it is left out; ``pad``: it begins earlier,
-            and has rows of the batch before it again. Every rank has equally many batches.
+          shuffle: whether rows have another order in every epoch, which is the default; else that
+            of the shards.
+          seed: of the order and of random crops, 0 or more; default: 1.
+          epochs: in one pass over the reader; default: 1.
+          remainder: of a last global batch that is not full. ``short``, the default: the ranks
+            divide its rows evenly, and a rank may get none; ``drop``: it is left out; ``pad``: it
+            begins earlier, and has rows of the batch before it again. Every rank has equally many
+            batches.
           rank, world_size: the part of each global batch to read. Default: those of
             ``torch.distributed`` or ``jax.distributed`` once it is initialized, else of the
             environment of torchrun (``RANK``, ``WORLD_SIZE``) or ``TF_CONFIG``, else 0 and 1.
@@ -308,21 +278,13 @@ class Dataset:
           ValueError: an argument is wrong, or a package is not installed.
         """
         split = self._split_name(split)
-        found = self._indexed(split)
-        features = self._to_read(wishes_of(wishes), as_)
+        found = indexed(self._all, split)
+        wishes, read = options_of(batch_size, "numpy" if as_ == "tf" else as_, options)
+        features = self._to_read(wishes, as_)
         if features:
             found = found.with_columns([feature.name for feature in features])
-        stream = Stream(found, seed, shuffle)
-        options = ReadOptions(
-            batch_size,
-            "numpy" if as_ == "tf" else as_,
-            *find_rank(rank, world_size),
-            epochs,
-            remainder,
-            sharding,
-            pin_memory,
-        )
-        make_reader = functools.partial(Reader, [stream], [1], features, options)
+        stream = Stream(found, options.get("seed", 1), options.get("shuffle", True))
+        make_reader = functools.partial(Reader, [stream], [1], features, read)
         if as_ != "tf":
             return make_reader()
         spec_of = full_package.import_module("dataset.info", "as_='tf'").spec_of
@@ -331,38 +293,14 @@ class Dataset:
             make_reader,
             features,
             spec_of(self.schema),
-            None if remainder == "short" else batch_size,
-            epochs,
+            None if read.remainder == "short" else batch_size,
+            read.epochs,
         )
-
-    def _only(self, what: str) -> Opened:
-        """Returns the one dataset that there is.
-
-        Raises:
-          ValueError: there are several.
-        """
-        if len(self._all) > 1:
-            raise ValueError(
-                f"{what}: found {len(self._all):,} datasets that are read as one, expected one. "
-                f"Open one: bp.open({mask(self.folder)!r}).{what}."
-            )
-        return self._first
-
-    def _indexed(self, split: str) -> ReadSplit:
-        """Returns the shards of a split with the parts of their indexes."""
-        found = in_threads(lambda one: one.indexes_of(split), self._all)
-        indexed = [one for several in found for one in several]
-        if not indexed:
-            raise DataError(
-                f"{mask(self.folder)}: found no rows in split '{split}'. Change 'split' or "
-                "'filter' in the recipe."
-            )
-        return make_split(split, indexed)
 
     def _to_read(self, wishes: Wishes, as_: str) -> list[ReadFeature]:
         """Returns the features of batches; of serialized records none."""
         if as_ == "records":
-            for argument, given in wishes._asdict().items():
+            for argument, given in wishes.items():
                 if given is not None:
                     raise ValueError(
                         f"{argument}: found it with as_='records', whose batches are serialized "
@@ -380,7 +318,7 @@ class Dataset:
         check_installed(as_)
         several = names_of_lists_of_lists(self._first.fields.columns)
         features = wanted_features(mask(self.folder), self.schema, several, wishes, as_)
-        return without_int64(features, wishes.types or ()) if as_ == "jax" else features
+        return without_int64(features, wishes.get("types") or ()) if as_ == "jax" else features
 
     def encoder(self, columns: Iterable[str] | None = None) -> Encoder:
         """Returns the dataset's ``derive`` and encodings as a function of raw rows.
@@ -397,11 +335,9 @@ class Dataset:
             TensorFlow; a file is missing or damaged; or DuckDB is needed and not installed.
           ValueError: there is no such feature.
         """
-        from beam_pipelines.reader.encodings.encoder import Encoder
+        from beam_pipelines.reader.encodings.encoder import Encoder, read_plan
 
-        features = self._features("encoder()", columns)
-        names = [feature.name for feature in features]
-        return Encoder(self._fitted(names, derives=True), features)
+        return Encoder(*read_plan(self._first, self.schema, columns, "encoder()", derives=True))
 
     def to_onnx(self, columns: Iterable[str] | None = None) -> ModelProto:
         """Returns the dataset's encodings as an ONNX model.
@@ -416,33 +352,12 @@ class Dataset:
           ValueError: there is no such feature.
         """
         from beam_pipelines.core.process import plugins
-
-        make_model = plugins.load(plugins.FUNCTIONS, "to_onnx")
-        features = self._features("to_onnx()", columns)
-        fitted = self._fitted([feature.name for feature in features], derives=False)
-        model: ModelProto = make_model(fitted, features, self.folder, self._first.fields.name)
-        return model
-
-    def _features(self, reader: str, columns: Iterable[str] | None) -> list[ReadFeature]:
-        """Returns some features of the schema; default: all but the label.
-
-        Raises:
-          DataError: the records are no tf.Examples.
-        """
-        if self.record != "example":
-            kind = "raw records" if self.record == "raw" else "tf.SequenceExamples"
-            raise DataError(
-                f"{self.folder}: found {kind}, expected tf.Examples, which is all that {reader} "
-                "takes. Take the serving graph, transform_graph/transform_fn."
-            )
-        if columns is None:
-            columns = [one.name for one in self.schema.feature if one.name != self.label]
-        return wanted_features(mask(self.folder), self.schema, (), Wishes(columns), "numpy")
-
-    def _fitted(self, names: list[str], derives: bool) -> FittedPlan:
         from beam_pipelines.reader.encodings.encoder import read_plan
 
-        return read_plan(self._first.read, self.folder, self._first.fields, names, derives)
+        make_model = plugins.load(plugins.FUNCTIONS, "to_onnx")
+        found = read_plan(self._first, self.schema, columns, "to_onnx()", derives=False)
+        model: ModelProto = make_model(*found, self.folder, self._first.fields.name)
+        return model
 
     def _split_name(self, split: str | None) -> str:
         split = next(iter(self.splits)) if split is None else split

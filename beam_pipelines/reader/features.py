@@ -44,7 +44,7 @@ _KINDS: dict[pa.DataType, Any] = {
 }
 
 
-class WishedFeatures(TypedDict, total=False):
+class Wishes(TypedDict, total=False):
     """Arguments of ``Dataset.batches`` about features; it describes them."""
 
     columns: Iterable[str] | None
@@ -55,31 +55,6 @@ class WishedFeatures(TypedDict, total=False):
     lookup: Mapping[str, int | Lookup] | None
     lengths: Mapping[str, int] | None
     keyed: Mapping[str, Sequence[str]] | None
-
-
-class Wishes(NamedTuple):
-    """``WishedFeatures`` with their defaults."""
-
-    columns: Iterable[str] | None = None
-    fill: Mapping[str, Any] | None = None
-    types: Mapping[str, str] | None = None
-    padding: float | None = None
-    images: Mapping[str, Image] | None = None
-    lookup: Mapping[str, int | Lookup] | None = None
-    lengths: Mapping[str, int] | None = None
-    keyed: Mapping[str, Sequence[str]] | None = None
-
-
-def wishes_of(given: Mapping[str, Any]) -> Wishes:
-    """Returns the arguments that ``batches`` was given.
-
-    Raises:
-      TypeError: one has another name.
-    """
-    for name in given:
-        if name not in Wishes._fields:
-            raise TypeError(f"batches() has no argument {name!r}.{nearest(name, Wishes._fields)}")
-    return Wishes(**given)
 
 
 class ReadFeature(NamedTuple):
@@ -156,9 +131,9 @@ def wanted_features(
         raise DataError(f"{folder}: found no features in the schema. Convert again.")
     names = _names(folder, known, wishes)
     for argument, value, kinds in (
-        ("images", wishes.images, ("arrow",)),
-        ("padding", wishes.padding, ("arrow",)),
-        ("keyed", wishes.keyed, ("arrow", "tf")),
+        ("images", wishes.get("images"), ("arrow",)),
+        ("padding", wishes.get("padding"), ("arrow",)),
+        ("keyed", wishes.get("keyed"), ("arrow", "tf")),
     ):
         if as_ in kinds and value is not None:
             raise ValueError(f"{argument}: found it with as_='{as_}', expected another kind.")
@@ -177,7 +152,7 @@ def wanted_features(
         for name in names
     ]
     for feature in found:
-        if feature.length is None and feature.name in (wishes.lengths or {}):
+        if feature.length is None and feature.name in (wishes.get("lengths") or {}):
             raise ValueError(
                 f"lengths: found '{feature.name}', expected a list of any length. Leave it out."
             )
@@ -188,21 +163,20 @@ def wanted_features(
             f"Give lookup={{'{texts[0]}': 100_000}} to have ids, by hash or by a bp.Lookup; or "
             "leave them out of 'columns'. With as_='numpy' texts are Arrow arrays."
         )
-    return _in_keyed(found, wishes.keyed or {})
+    return _in_keyed(found, wishes.get("keyed") or {})
 
 
 def _names(folder: str, known: Collection[str], wishes: Wishes) -> list[str]:
     """Returns the names of the features to read."""
-    if isinstance(wishes.columns, str):
-        raise ValueError(  # noqa: TRY004
-            f"columns: found the text '{wishes.columns}', expected a list: ['{wishes.columns}']."
-        )
-    names = list(known) if wishes.columns is None else list(wishes.columns)
+    columns = wishes.get("columns")
+    if isinstance(columns, str):
+        raise ValueError(f"columns: found the text '{columns}', expected a list: ['{columns}'].")  # noqa: TRY004
+    names = list(known) if columns is None else list(columns)
     arguments: dict[str, Any] = {
-        argument: getattr(wishes, argument)
+        argument: wishes.get(argument)
         for argument in ("fill", "types", "images", "lookup", "lengths")
     }
-    arguments["keyed"] = [name for own in (wishes.keyed or {}).values() for name in own]
+    arguments["keyed"] = [name for own in (wishes.get("keyed") or {}).values() for name in own]
     for name in [*names, *(name for given in arguments.values() for name in given or {})]:
         if name not in known:
             raise ValueError(
@@ -236,10 +210,10 @@ def _feature(
             "BYTES. Leave it out of 'columns'."
         )
     type_, lookup = _TYPES[feature.type], None
-    image, fill = (wishes.images or {}).get(name), (wishes.fill or {}).get(name)
-    if name in (wishes.lookup or {}):
+    image, fill = (wishes.get("images") or {}).get(name), (wishes.get("fill") or {}).get(name)
+    if name in (wishes.get("lookup") or {}):
         lookup, type_ = _lookup(feature, wishes, domains), pa.int64()
-    dtype = _dtype(name, type_, wishes.types or {})
+    dtype = _dtype(name, type_, wishes.get("types") or {})
     found = ReadFeature(name, type_, dtype, None, lookup=lookup)
     if is_list:
         if fill is not None or image is not None:
@@ -273,7 +247,7 @@ def _feature(
 
 
 def _lookup(feature: schema_pb2.Feature, wishes: Wishes, domains: Domains) -> TextIds:
-    name, given = feature.name, (wishes.lookup or {})[feature.name]
+    name, given = feature.name, (wishes.get("lookup") or {})[feature.name]
     if feature.type != schema_pb2.BYTES:
         raise ValueError(f"lookup: found numbers in '{name}', expected texts. Leave it out.")
     own = [feature.string_domain] if feature.HasField("string_domain") else []
@@ -283,13 +257,13 @@ def _lookup(feature: schema_pb2.Feature, wishes: Wishes, domains: Domains) -> Te
 
 def _as_list(feature: ReadFeature, wishes: Wishes) -> ReadFeature:
     """Returns a feature with what the arguments say of its lists."""
-    length = (wishes.lengths or {}).get(feature.name)
+    length = (wishes.get("lengths") or {}).get(feature.name)
     if length is not None and (not isinstance(length, int) or length < 1):
         raise ValueError(
             f"lengths: found {length!r} for feature '{feature.name}', expected a number of values, "
             "1 or more."
         )
-    return feature._replace(padding=_padding(feature, wishes.padding), length=length)
+    return feature._replace(padding=_padding(feature, wishes.get("padding")), length=length)
 
 
 def _in_keyed(

@@ -11,13 +11,14 @@ import numpy as np
 
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.reader.columns import with_keyed
-from beam_pipelines.reader.features import ReadFeature
+from beam_pipelines.reader.features import ReadFeature, Wishes
 from beam_pipelines.reader.frameworks import Batch, check_installed, check_sharding, handover
 from beam_pipelines.reader.images import image_bytes
 from beam_pipelines.reader.order import ORDER_VERSION
 from beam_pipelines.reader.parse import parse_rows
 from beam_pipelines.reader.parts import check_files
 from beam_pipelines.reader.pipeline import MOST_BATCHES, Group, Reading, read_groups
+from beam_pipelines.reader.ranks import find_rank
 from beam_pipelines.reader.rows import RowFinder
 from beam_pipelines.reader.sequence import (
     REMAINDERS,
@@ -41,6 +42,37 @@ GROUP_BYTES = 32 << 20
 IMAGE_BYTES = 32 << 20
 
 
+class BatchOptions(Wishes, total=False):
+    """Arguments of ``Dataset.batches``; it describes them and has their defaults."""
+
+    sharding: Any
+    pin_memory: bool
+    shuffle: bool
+    seed: int
+    epochs: int
+    remainder: Remainder
+    rank: int | None
+    world_size: int | None
+
+
+def options_of(batch_size: int, as_: str, given: BatchOptions) -> tuple[Wishes, ReadOptions]:
+    """Returns what the features are to be, and how they are read.
+
+    Raises:
+      TypeError: an argument has another name.
+      ValueError: only one of ``rank`` and ``world_size`` is given.
+    """
+    known = BatchOptions.__optional_keys__
+    for name in given:
+        if name not in known:
+            raise TypeError(f"batches() has no argument {name!r}.{nearest(name, known)}")
+    rest: Any = dict(given)
+    wishes: Any = {name: rest.pop(name) for name in Wishes.__optional_keys__ & rest.keys()}
+    ranks = find_rank(rest.pop("rank", None), rest.pop("world_size", None))
+    own = {name: rest[name] for name in rest if name in ReadOptions._fields}
+    return wishes, ReadOptions(batch_size, as_, *ranks, **own)
+
+
 class ReadOptions(NamedTuple):
     """Options of reading; ``Dataset.batches`` describes them."""
 
@@ -48,8 +80,8 @@ class ReadOptions(NamedTuple):
     as_: str
     rank: int
     world_size: int
-    epochs: int
-    remainder: Remainder
+    epochs: int = 1
+    remainder: Remainder = "short"
     sharding: Any = None
     pin_memory: bool = False
 

@@ -11,7 +11,7 @@ from PIL import Image
 from beam_pipelines.analysis.compare import compare_split
 from beam_pipelines.analysis.report import render_comparison, render_report
 from beam_pipelines.analysis.statistics import TableStatistics
-from beam_pipelines.reader.folders.report_page import ReportPath
+from beam_pipelines.reader.folders.opened import ReportPath
 from tests.support.chromium import CUT_OFF, MARKS, MISPLACED_HEADS
 from tests.support.report_examples import batch_of_everything, report, report_of_splits
 

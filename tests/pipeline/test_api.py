@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import beam_pipelines as bp
-from beam_pipelines.reader.folders.report_page import ReportPath
+from beam_pipelines.reader.folders.opened import ReportPath
 from beam_pipelines.recipe.model import Recipe
 from tests.support.web_server import served
 

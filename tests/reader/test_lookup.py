@@ -287,5 +287,5 @@ def test_texts_for_frameworks_are_looked_up(as_):
         ValueError, match=rf"found texts in word, pair, maybe, tags with as_='{as_}"
     ):
         wanted_features("there", schema, (), Wishes(), as_)
-    for wishes in (Wishes(lookup=dict.fromkeys(LOOKUP, 100_000)), Wishes(["id", "list"])):
+    for wishes in (Wishes(lookup=dict.fromkeys(LOOKUP, 100_000)), Wishes(columns=["id", "list"])):
         assert not any(one.is_text for one in wanted_features("there", schema, (), wishes, as_))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,7 +31,8 @@ from beam_pipelines.encodings.stored import FILE_NAME, decode_encodings
 from beam_pipelines.reader.columns import Ragged, arrow_rows
 from beam_pipelines.reader.encodings.raw_rows import to_batch
 from beam_pipelines.reader.encodings.request import Request, plan_request
-from beam_pipelines.reader.features import ReadFeature
+from beam_pipelines.reader.features import ReadFeature, Wishes, wanted_features
+from beam_pipelines.reader.folders.opened import Opened
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import from_normalised
 
@@ -193,24 +194,37 @@ def _check(array: pa.Array, what: str, size: int) -> None:
 
 
 def read_plan(
-    read: Callable[[str], bytes],
-    folder: str,
-    manifest: Manifest,
-    names: Sequence[str],
+    one: Opened,
+    schema: schema_pb2.Schema,
+    columns: Iterable[str] | None,
+    caller: str,
     derives: bool,
-) -> FittedPlan:
-    """Reads the encodings of a dataset.
+) -> tuple[FittedPlan, list[ReadFeature]]:
+    """Reads the encodings of some features of a dataset.
 
     Args:
-      read: reads a file of the dataset by its path in it.
-      folder: of the dataset, for messages.
-      manifest: of the dataset.
-      names: of the wanted features.
+      one: the dataset.
+      schema: of its records.
+      columns: names of the features; ``None``: all but the label.
+      caller: the method that takes them, for messages.
       derives: whether the request has the columns before ``derive``.
 
     Raises:
-      DataError: the dataset has a ``preprocessing_fn``, or its manifest or encodings are damaged.
+      DataError: the records are no tf.Examples; the dataset has a ``preprocessing_fn``, or its
+        manifest or encodings are damaged.
+      ValueError: there is no such feature.
     """
+    manifest, read, folder = one.fields, one.read, one.files.path
+    if manifest.record != "example":
+        kind = "raw records" if manifest.record == "raw" else "tf.SequenceExamples"
+        raise DataError(
+            f"{folder}: found {kind}, expected tf.Examples, which is all that {caller} takes. Take "
+            "the serving graph, transform_graph/transform_fn."
+        )
+    if columns is None:
+        columns = [feature.name for feature in schema.feature if feature.name != manifest.label]
+    features = wanted_features(one.shown, schema, (), Wishes(columns=columns), "numpy")
+    names = [feature.name for feature in features]
     recipe = recipe_of(folder, manifest)
     if recipe.preprocessing_fn is not None:
         raise DataError(
@@ -230,7 +244,8 @@ def read_plan(
         plan_request(recipe, manifest, plan.columns, folder) if derives else Request(plan.columns)
     )
     origins = _origins(manifest, recipe, request.columns.names)
-    return FittedPlan(plan, raw_features(raw_schema, plan.columns), origins, request)
+    fitted = FittedPlan(plan, raw_features(raw_schema, plan.columns), origins, request)
+    return fitted, features
 
 
 def fitted_encodings(
@@ -243,7 +258,9 @@ def fitted_encodings(
     """Returns all encodings of a dataset, with their fitted values.
 
     Args:
-      read, folder, manifest: as in ``read_plan``.
+      read: reads a file of the dataset by its path in it.
+      folder: of the dataset, for messages.
+      manifest: of the dataset.
       recipe: of the dataset.
       raw_schema: of its columns.
 

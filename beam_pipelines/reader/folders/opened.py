@@ -1,8 +1,10 @@
-"""One open dataset: its folder, manifest, schema, and shards with their indexes."""
+"""One open dataset: folder, manifest, schema, report, and indexed shards."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import html
+import os
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -13,7 +15,7 @@ from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.layout.manifest import Manifest, parse_manifest
 from beam_pipelines.core.layout.schema_features import feature_lists_of
 from beam_pipelines.core.layout.shard_formats import TFRECORD
-from beam_pipelines.reader.folders.folder import Folder
+from beam_pipelines.core.process import full_package, regular_files
 from beam_pipelines.reader.parts import Indexed, ShardFile
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
@@ -26,6 +28,95 @@ if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
 
     from beam_pipelines.reader.row_groups import RowGroups
+    from beam_pipelines.remote.shards import RemoteShards
+
+
+# Bytes of a cache, unless others are asked for.
+CACHE_BYTES = 16 << 30
+# Hexadecimal digits of a dataset's name in a cache.
+_NAME_DIGITS = 32
+
+
+# Height of a report in a notebook; its frame scrolls.
+_HEIGHT = 720
+
+
+class Folder(NamedTuple):
+    """A dataset's folder, and where parts of a remote one are kept.
+
+    Attributes:
+      path: of the folder, or its URL.
+      cache: a folder on this machine, or ``None``.
+      cache_bytes: of all parts in the cache.
+    """
+
+    path: str
+    cache: str | None = None
+    cache_bytes: int = 0
+
+    def __repr__(self) -> str:
+        return f"Folder({mask(self.path)!r}, {self.cache!r}, {self.cache_bytes})"
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is a URL."""
+        return "://" in self.path
+
+    def join(self, path: str) -> str:
+        """Returns the path or URL of a file in it."""
+        if self.is_remote:
+            return f"{self.path.rstrip('/')}/{path}"
+        return os.path.join(self.path, *path.split("/"))
+
+    def find(self, path: str) -> bytes | None:
+        """Returns a file, or ``None`` if there is none.
+
+        Raises:
+          DataError: it cannot be read.
+        """
+        full = self.join(path)
+        try:
+            if self.is_remote:
+                return _get(full)
+            with regular_files.open_read(full) as file:
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise DataError(f"{full}: cannot be read ({error.strerror}).") from error
+
+    def read(self, path: str) -> bytes:
+        """Returns a file.
+
+        Raises:
+          DataError: it is not there, or cannot be read.
+        """
+        found = self.find(path)
+        if found is not None:
+            return found
+        if path != MANIFEST:
+            raise DataError(f"{self.join(path)}: found no file. Copy the dataset again.")
+        raise DataError(
+            f"{self.path}: found no {MANIFEST}, so there is no dataset, or none that was finished."
+        )
+
+    def shards(self, manifest: bytes) -> RemoteShards | None:
+        """Returns the reader of remote shards; ``None``: they are on this machine.
+
+        Args:
+          manifest: the content of ``dataset.json``, which another dataset at the URL has not.
+        """
+        if not self.is_remote:
+            return None
+        import hashlib
+
+        from beam_pipelines.remote.cache import Cache
+        from beam_pipelines.remote.shards import RemoteShards
+
+        if self.cache is None:
+            return RemoteShards(self.path, None)
+        name = hashlib.sha256(self.path.encode() + b"\0" + manifest).hexdigest()[:_NAME_DIGITS]
+        return RemoteShards(self.path, Cache(self.cache, self.cache_bytes, name))
 
 
 class Opened(NamedTuple):
@@ -139,3 +230,54 @@ class Opened(NamedTuple):
         from beam_pipelines.reader.row_groups import RowGroups  # readers of TFRecords spare it
 
         return RowGroups([feature.name for feature in feature_lists_of(self.schema())])
+
+
+def _get(url: str) -> bytes:
+    """Returns a remote file: of other schemes, such as ``hdfs://``, by Beam.
+
+    Raises:
+      FileNotFoundError: there is none.
+      DataError: it cannot be read.
+      ImportError: the full package is not installed.
+    """
+    from beam_pipelines.remote import stores  # takes 5 ms, which local readers spare
+
+    if url.partition("://")[0] in stores.SCHEMES:
+        return stores.get(url)
+    files = full_package.import_module("storage.files", "bp.open of such a URL")
+    if not files.exists(url):
+        raise FileNotFoundError(url)
+    content: bytes = files.read_bytes(url)
+    return content
+
+
+class ReportPath(str):
+    """Path or URL of a report; a notebook shows the page itself.
+
+    The page stands in a frame that may run its script, and nothing else of the notebook.
+    """
+
+    __slots__ = ("_read",)
+    _read: Callable[[], bytes | None]
+
+    def __new__(cls, path: str, read: Callable[[], bytes | None]) -> ReportPath:  # noqa: PYI034 - Self is of 3.11
+        """Takes the path and what reads the page, or returns ``None``."""
+        made = super().__new__(cls, path)
+        made._read = read
+        return made
+
+    def __repr__(self) -> str:
+        return repr(mask(self))
+
+    def _repr_html_(self) -> str | None:
+        """Returns the page in a frame, or ``None`` without one."""
+        page = self._read()
+        if page is None:
+            return None
+        return (
+            f'<iframe title="Dataset report" sandbox="allow-scripts" style="width: 100%; '
+            f'height: {_HEIGHT}px; border: 0" srcdoc="{html.escape(page.decode())}"></iframe>'
+        )
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)

@@ -21,8 +21,8 @@ from beam_pipelines.core.layout.schema_features import (
 )
 from beam_pipelines.core.process import full_package
 from beam_pipelines.reader.features import names_of_lists_of_lists
-from beam_pipelines.reader.folders.folder import CACHE_BYTES
-from beam_pipelines.reader.folders.opened import Opened
+from beam_pipelines.reader.folders.opened import CACHE_BYTES, Opened
+from beam_pipelines.reader.parts import ReadSplit, make_split
 
 # One dataset, a pattern of several, or a list of both: paths or URLs.
 Folders: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
@@ -109,6 +109,41 @@ def open_all(
     if len(found) > 1:
         check_together(found)
     return found
+
+
+def the_only(opened: Sequence[Opened], what: str) -> Opened:
+    """Returns the one dataset that there is.
+
+    Args:
+      opened: the datasets.
+      what: is asked of it, an attribute of ``Dataset``.
+
+    Raises:
+      ValueError: there are several.
+    """
+    if len(opened) > 1:
+        raise ValueError(
+            f"{what}: found {len(opened):,} datasets that are read as one, expected one. Open one: "
+            f"bp.open({opened[0].shown!r}).{what}."
+        )
+    return opened[0]
+
+
+def indexed(opened: Sequence[Opened], split: str) -> ReadSplit:
+    """Returns the shards of a split with the parts of their indexes.
+
+    Raises:
+      DataError: there are none.
+    """
+    found = [
+        one for several in in_threads(lambda one: one.indexes_of(split), opened) for one in several
+    ]
+    if not found:
+        raise DataError(
+            f"{opened[0].shown}: found no rows in split '{split}'. Change 'split' or 'filter' in "
+            "the recipe."
+        )
+    return make_split(split, found)
 
 
 def in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
