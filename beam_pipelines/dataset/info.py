@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.core.layout.schema_features import SEQUENCE, feature_lists_of
+from beam_pipelines.core.layout.schema_features import feature_lists_of
 from beam_pipelines.reader.folders.opened import Opened
 from beam_pipelines.reader.folders.together import Folders, open_all
+from beam_pipelines.serving.specs import feature_spec
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
@@ -109,7 +110,7 @@ class Info:
         never missing and has a shape is dense, any other one sparse, or ragged if the schema says
         so.
         """
-        return feature_spec_of(self.schema())
+        return feature_spec(self.schema())
 
     def sequence_spec(self) -> dict[str, Any]:
         """Returns name -> ``tf.io.RaggedFeature`` of the feature lists.
@@ -208,26 +209,6 @@ def steps_of(rows: int, batch_size: int, drop_remainder: bool) -> int:
     return rows // batch_size if drop_remainder else -(-rows // batch_size)
 
 
-def feature_spec_of(schema: schema_pb2.Schema) -> dict[str, Any]:
-    """Returns the ``feature_spec`` of a dataset with the schema."""
-    # tf.Transform uses this part of tfx-bsl too; it imports no Beam.
-    from tfx_bsl.tfxio import tensor_representation_util as representations
-
-    types = {feature.name: feature.type for feature in schema.feature}
-    lists = {f"{SEQUENCE}.{feature.name}" for feature in feature_lists_of(schema)}
-    spec = {}
-    for name, representation in representations.InferTensorRepresentationsFromMixedSchema(
-        schema
-    ).items():
-        if name in lists:
-            continue
-        column = representations.GetSourceValueColumnFromTensorRepresentation(representation)
-        spec[name] = representations.CreateTfExampleParserConfig(
-            representation, types[column.steps()[0]]
-        )
-    return spec
-
-
 def sequence_spec_of(schema: schema_pb2.Schema) -> dict[str, Any]:
     """Returns the ``sequence_features`` of a dataset with the schema."""
     import tensorflow as tf
@@ -242,4 +223,4 @@ def sequence_spec_of(schema: schema_pb2.Schema) -> dict[str, Any]:
 
 def spec_of(schema: schema_pb2.Schema) -> dict[str, Any]:
     """Returns how TensorFlow parses all features and feature lists."""
-    return feature_spec_of(schema) | sequence_spec_of(schema)
+    return feature_spec(schema) | sequence_spec_of(schema)

@@ -17,6 +17,7 @@ from beam_pipelines.reader.features import ReadFeature
 from beam_pipelines.reader.frameworks import mapped
 from beam_pipelines.reader.parse import RECORD
 from beam_pipelines.reader.reader import Reader
+from beam_pipelines.serving.specs import assemble_sparse
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -220,19 +221,15 @@ def _with_sparse_features(found: dict[str, Any], spec: Mapping[str, Any]) -> dic
     """Returns tensors with sparse features in place of their columns."""
     import tensorflow as tf
 
-    used = set[str]()
-    for name, feature in spec.items():
-        if not isinstance(feature, tf.io.SparseFeature):
-            continue
-        sizes = [feature.size] if isinstance(feature.size, int) else list(feature.size)
-        keys = [feature.index_key] if isinstance(feature.index_key, str) else feature.index_key
-        if not {*keys, feature.value_key} <= found.keys():
-            continue
-        used |= {*keys, feature.value_key}
-        values, indices = found[feature.value_key], [found[key] for key in keys]
-        rows = values.indices[:, :1]
-        places = tf.concat([rows, *(index.values[:, None] for index in indices)], 1)
-        size = [values.dense_shape[0], *(tf.constant(one, tf.int64) for one in sizes)]
-        sparse = tf.SparseTensor(places, values.values, tf.stack(size))
-        found[name] = sparse if feature.already_sorted else tf.sparse.reorder(sparse)
-    return {name: value for name, value in found.items() if name not in used}
+    sparse = {
+        name: feature
+        for name, feature in spec.items()
+        if isinstance(feature, tf.io.SparseFeature)
+        and {*feature.index_key, feature.value_key} <= found.keys()
+    }
+    return {
+        name: tf.sparse.reorder(tensor)
+        if name in sparse and not sparse[name].already_sorted
+        else tensor
+        for name, tensor in assemble_sparse(found, sparse).items()
+    }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.core.layout.schema_features import SEQUENCE, feature_lists_of
 from beam_pipelines.serving.ragged import to_ragged
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
     """Returns a schema's feature spec, as ``tft.TFTransformOutput`` reads it.
 
-    It calls ``schema_utils.schema_as_feature_spec``.
+    It calls ``schema_utils.schema_as_feature_spec``. Feature lists have none.
 
     Raises:
       ValueError: the schema cannot be interpreted.
@@ -27,10 +28,13 @@ def feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
     from tfx_bsl.tfxio import tensor_representation_util as util
 
     types = {feature.name: feature.type for feature in schema.feature}
+    lists = {f"{SEQUENCE}.{feature.name}" for feature in feature_lists_of(schema)}
     spec = {}
     for name, representation in util.InferTensorRepresentationsFromMixedSchema(schema).items():
-        values = str(util.GetSourceValueColumnFromTensorRepresentation(representation))
-        spec[name] = util.CreateTfExampleParserConfig(representation, types[values])
+        if name not in lists:
+            values = util.GetSourceValueColumnFromTensorRepresentation(representation)
+            kind = types[values.steps()[0]]
+            spec[name] = util.CreateTfExampleParserConfig(representation, kind)
     return spec
 
 
@@ -96,9 +100,10 @@ def assemble_sparse(
     """
     import tensorflow as tf
 
-    result = dict(tensors)
+    keys = {key for spec in sparse.values() for key in (*spec.index_key, spec.value_key)}
+    result = {name: tensor for name, tensor in tensors.items() if name not in keys}
     for name, spec in sparse.items():
-        *indices, values = (to_ragged(result.pop(key)) for key in (*spec.index_key, spec.value_key))
+        *indices, values = (to_ragged(tensors[key]) for key in (*spec.index_key, spec.value_key))
         places = tf.stack([values.value_rowids(), *(index.values for index in indices)], axis=1)
         shape = tf.concat([[values.nrows()], tf.constant(spec.size, tf.int64)], axis=0)
         result[name] = tf.SparseTensor(places, values.values, shape)

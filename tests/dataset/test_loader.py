@@ -20,7 +20,8 @@ from tensorflow_transform.tf_metadata import schema_utils
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset import info, loader
+from beam_pipelines.dataset import loader
+from beam_pipelines.serving.specs import feature_spec
 from tests.reader.indexed import add_index
 from tests.support import small_dataset
 
@@ -305,7 +306,7 @@ def schemas(draw):
 @given(schemas())
 def test_the_feature_spec_is_tensorflow_transforms(schema):
     """For any schema, features parse as tf.Transform, and so TFX, parses them."""
-    assert info.feature_spec_of(schema) == schema_utils.schema_as_feature_spec(schema).feature_spec
+    assert feature_spec(schema) == schema_utils.schema_as_feature_spec(schema).feature_spec
 
 
 @pytest.mark.parametrize(
