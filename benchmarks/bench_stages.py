@@ -34,7 +34,7 @@ from beam_pipelines.analysis.statistics.column import is_text
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import byte_lengths, data_of
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.layout.compression import Compression
+from beam_pipelines.core.layout.shard_formats import Compression
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.recipe.model import Recipe

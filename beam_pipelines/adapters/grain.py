@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.adapters.packages import import_package
-from beam_pipelines.adapters.source import Portion, RankSource, RowSource
+from beam_pipelines.adapters.source import Portion, RankSource, RowSource, import_package
 from beam_pipelines.reader.frameworks import Batch
 
 grain = import_package("grain")

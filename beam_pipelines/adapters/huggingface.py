@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_pipelines.adapters.packages import import_package
-from beam_pipelines.adapters.source import ReaderSource
+from beam_pipelines.adapters.source import ReaderSource, import_package
 from beam_pipelines.reader.dataset import Dataset
 from beam_pipelines.reader.folders.together import Folders
 from beam_pipelines.reader.reader import Reader

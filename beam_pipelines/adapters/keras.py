@@ -5,8 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from beam_pipelines.adapters.packages import import_package
-from beam_pipelines.adapters.source import RankSource
+from beam_pipelines.adapters.source import RankSource, import_package
 from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.reader.dataset import Dataset
 from beam_pipelines.reader.folders.together import Folders

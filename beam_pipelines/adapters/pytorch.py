@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from beam_pipelines.adapters.packages import import_package
-from beam_pipelines.adapters.source import Portion, RankSource, RowSource
+from beam_pipelines.adapters.source import Portion, RankSource, RowSource, import_package
 from beam_pipelines.reader.dataset import Dataset
 from beam_pipelines.reader.folders.together import Folders
 from beam_pipelines.reader.frameworks import Batch

@@ -23,9 +23,9 @@ from beam_pipelines.checks.check import (
 )
 from beam_pipelines.checks.expectations import Expectation, read_expectations
 from beam_pipelines.checks.meet import Meet, repeats
-from beam_pipelines.core.budgets import allowed_rows, show_budget
 from beam_pipelines.core.errors import DataError, Problem, mask
 from beam_pipelines.core.formatting import shorten, show_number, show_share
+from beam_pipelines.core.limits import allowed_rows, show_budget
 from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
 from beam_pipelines.core.private import HIDDEN
 from beam_pipelines.recipe.model import Recipe

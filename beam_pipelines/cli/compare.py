@@ -10,8 +10,7 @@ import click
 
 from beam_pipelines.cli.options import StorageCommand
 from beam_pipelines.cli.output import answer, output_options, table
-from beam_pipelines.core.formatting import shorten, show_bytes, show_change, show_share
-from beam_pipelines.core.visible_text import visible
+from beam_pipelines.core.formatting import shorten, show_bytes, show_change, show_share, visible
 
 if TYPE_CHECKING:
     from beam_pipelines.analysis.compare import ColumnComparison, SplitComparison, TextsOfOneSide

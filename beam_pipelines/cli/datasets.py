@@ -87,19 +87,17 @@ def inspect(
         files.write_bytes(report, make_report(path).encode())
         answer(form, {"path": report}, [f"{report}: the report of {path}."])
         return
-    from beam_pipelines.dataset.inspect import (
-        example_values,
-        inspect_examples,
-        write_contact_sheet,
-    )
-
     if images is not None:
+        from beam_pipelines.dataset.contact_sheet import write_contact_sheet
+
         count = write_contact_sheet(path, images, number or 64, split, feature)
         text = f"{images}: {count:,} picture{'' if count == 1 else 's'} of {path}."
         answer(form, {"path": images, "pictures": count}, [text])
         return
     if feature is not None:
         raise click.UsageError("found --feature without --images FILE, expected both or neither.")
+    from beam_pipelines.dataset.inspect import example_values, inspect_examples
+
     if form == "json":
         answer(form, example_values(path, number or 5, split), ())
         return

@@ -13,8 +13,7 @@ from beam_pipelines.analysis.epochs import are_years
 from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics, feature_name, proto_of
 from beam_pipelines.core.arrow.columns import parse_type
-from beam_pipelines.core.formatting import shorten, show_value
-from beam_pipelines.core.visible_text import visible
+from beam_pipelines.core.formatting import shorten, show_value, visible
 from beam_pipelines.dataset.manifest import find_manifest
 
 LONGEST_TEXT, _SHORTER_TEXT = 24, 12

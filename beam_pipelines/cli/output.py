@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.visible_text import visible
+from beam_pipelines.core.formatting import visible
 
 Command = TypeVar("Command", bound=Any)
 _QUIET = f"{__name__}.quiet"

@@ -21,11 +21,10 @@ from beam_pipelines.cli.feature_table import DescribedSplit, described, table_li
 from beam_pipelines.cli.output import json_text, table
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.formatting import show_bytes
+from beam_pipelines.core.formatting import show_bytes, visible
 from beam_pipelines.core.layout.dataset_layout import REPORT, SAVED_MODEL, anomalies_path
 from beam_pipelines.core.layout.manifest import Manifest, ManifestShard, ManifestSplit
 from beam_pipelines.core.layout.manifest import to_json as manifest_json
-from beam_pipelines.core.visible_text import visible
 from beam_pipelines.recipe.unions import unused_lines
 from beam_pipelines.storage import files
 

@@ -1,13 +1,18 @@
-"""Formats numbers, sizes, dates and texts for the terminal and the report."""
+"""Formats numbers, sizes, dates and texts for the terminal and the report.
+
+Control characters of data become escapes.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 MINUS = "\N{MINUS SIGN}"
 _LARGEST_IN_FULL = 10**15
@@ -134,3 +139,24 @@ def show_change(base: int, test: int) -> str:
 def show_count(number: int, word: str) -> str:
     """Returns ``1 row`` or ``1,000 rows``."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+# Control characters, line separators, changes of the direction of writing, and lone surrogates.
+_INVISIBLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def visible(text: str, keep: str = "\n") -> str:
+    r"""Returns a text that a terminal shows and does not obey.
+
+    Data may have control characters, such as those that change colors or the window's title. They
+    become escapes: ``\x1b``.
+
+    Args:
+      text: of any characters.
+      keep: control characters that stay.
+    """
+    return _INVISIBLE.sub(
+        lambda found: found[0] if found[0] in keep else repr(found[0])[1:-1], text
+    )

@@ -6,6 +6,9 @@ A damaged or malicious file must not exhaust a worker's memory.
 from __future__ import annotations
 
 import dataclasses
+import decimal
+import fractions
+import math
 
 MIB = 1 << 20
 
@@ -82,3 +85,20 @@ def ratio_exceeded(limits: Limits, compressed: int, decompressed: int) -> str:
         f"{decompressed:,} bytes decompressed from {compressed:,}, "
         f"{decompressed // max(1, compressed):,} for each",
     )
+
+
+def allowed_rows(budget: float, total: int) -> int:
+    """Returns how many of ``total`` rows a budget allows.
+
+    A share is computed exactly from its decimals, and rounded down.
+    """
+    return (
+        budget if isinstance(budget, int) else math.floor(fractions.Fraction(repr(budget)) * total)
+    )
+
+
+def show_budget(budget: float) -> str:
+    """Returns a budget as a recipe writes it: 100 or 0.1%."""
+    if isinstance(budget, int):
+        return str(budget)
+    return f"{(decimal.Decimal(repr(budget)) * 100).normalize():f}%"

@@ -1,4 +1,4 @@
-"""Shows examples as text, or as pictures on one page.
+"""Shows examples as text.
 
 Reads no more than it shows, and needs neither TensorFlow nor a schema. With a dataset's schema,
 features are in the schema's order and missing ones are named.
@@ -6,7 +6,8 @@ features are in the schema's order and missing ones are named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,10 +23,9 @@ from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.layout.schema_features import feature_lists_of, features_of, has_one_value
 from beam_pipelines.core.layout.tensor_representations import is_parsed
-from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.shard_records import read_examples
-from beam_pipelines.encodings.labels import LONGEST_LIST, LONGEST_TEXT, label_texts, labels_behind
+from beam_pipelines.encodings.labels import LONGEST_LIST, LONGEST_TEXT, labels_behind
 from beam_pipelines.reader.encodings.feature_info import texts_of_ids
 from beam_pipelines.reader.features import names_of_lists_of_lists
 from beam_pipelines.sources.tfrecord.decoder import decode_records, is_sequence_example
@@ -33,10 +33,6 @@ from beam_pipelines.storage import files
 
 HEX_BYTES = 8
 MISSING = "(missing)"
-MOST_PICTURES = 1024
-IMAGE_FEATURE = "image/encoded"
-# The first of these features is the caption of a picture whose label has no texts.
-_CAPTION_FEATURES = ("image/class/text", "image/class/label", "image/filename")
 
 
 class Found(NamedTuple):
@@ -72,10 +68,10 @@ def inspect_examples(path: str, number: int, split: str | None = None) -> Iterat
       RecipeError: there is nothing at the path, or no such split.
       DataError: the file is damaged or has no tf.Examples.
     """
-    found = _find(path, split)
-    return _show_shards(
-        found, number, show_payloads if found.is_raw else partial(_show_parsed, found)
-    )
+    found = find(path, split)
+    show = show_payloads if found.is_raw else partial(_show_parsed, found)
+    shards = first_records(found, number)
+    return itertools.chain.from_iterable(show(records, shard) for shard, records in shards)
 
 
 def example_values(path: str, number: int, split: str | None = None) -> list[dict[str, Any]]:
@@ -90,9 +86,9 @@ def example_values(path: str, number: int, split: str | None = None) -> list[dic
     Raises:
       RecipeError, DataError: as ``inspect_examples``.
     """
-    found = _find(path, split)
+    found = find(path, split)
     rows: list[dict[str, Any]] = []
-    for shard, records in _first_records(found, number):
+    for shard, records in first_records(found, number):
         if found.is_raw:
             rows += [{"record": json_value(record)} for record in records]
         else:
@@ -101,7 +97,8 @@ def example_values(path: str, number: int, split: str | None = None) -> list[dic
     return rows
 
 
-def _find(path: str, split: str | None) -> Found:
+def find(path: str, split: str | None) -> Found:
+    """Returns the files at a path; errors are those of ``inspect_examples``."""
     if files.exists(files.join(path, MANIFEST)):
         manifest = read_manifest(path)
         split = next(iter(manifest.splits)) if split is None else split
@@ -138,14 +135,7 @@ def _labels(path: str, manifest: Manifest) -> Mapping[str, Sequence[str]]:
         return manifest.labels
 
 
-def _show_shards(
-    found: Found, number: int, show: Callable[[list[bytes], str], Iterator[str]]
-) -> Iterator[str]:
-    for path, records in _first_records(found, number):
-        yield from show(records, path)
-
-
-def _first_records(found: Found, number: int) -> Iterator[tuple[str, list[bytes]]]:
+def first_records(found: Found, number: int) -> Iterator[tuple[str, list[bytes]]]:
     """Yields files and their first records, ``number`` records in all.
 
     Files without records are left out.
@@ -311,118 +301,3 @@ def show_value(value: float | bytes | list[Any] | None) -> str:
             f"{value[:HEX_BYTES].hex(' ')}{' …' if len(value) > HEX_BYTES else ''}"
         )
     return repr(shorten(text, LONGEST_TEXT))
-
-
-def write_contact_sheet(
-    path: str,
-    output: str,
-    number: int,
-    split: str | None = None,
-    feature: str | None = None,
-) -> int:
-    """Draws the first examples' pictures on one page, with labels.
-
-    Args:
-      path, split: as in ``inspect_examples``. Raw records are taken for pictures
-        themselves.
-      output: the HTML file to write.
-      number: of pictures at most.
-      feature: the one with compressed images; default: the one with an ``image_domain`` in the
-        schema, or ``image/encoded``.
-
-    Returns:
-      The number of pictures on it. One that cannot be decoded has its cell.
-
-    Raises:
-      RecipeError: there is nothing at the path, or no such split or feature, or the output has
-        another suffix.
-      DataError: there are no examples, or the file is damaged or cannot be written.
-    """
-    if not output.lower().endswith(".html"):
-        raise RecipeError(
-            f"--images {output}: found another suffix, expected the name of a .html file to write."
-        )
-    if number > MOST_PICTURES:
-        raise RecipeError(
-            f"-n {number}: found more pictures than fit on a page, expected at most "
-            f"{MOST_PICTURES:,}."
-        )
-    found = _find(path, split)
-    pictures = []
-    for shard, records in _first_records(found, number):
-        pictures += (
-            _raw_thumbnails(records)
-            if found.is_raw
-            else _thumbnails(shard, records, found, feature)
-        )
-    if not pictures:
-        raise DataError(f"{path}: found no examples, expected some to draw.")
-    files.write_bytes(output, draw_contact_sheet(path, pictures).encode())
-    return len(pictures)
-
-
-def _raw_thumbnails(records: list[bytes]) -> list[Thumbnail]:
-    return [Thumbnail(record, f"{len(record):,} bytes") for record in records]
-
-
-def _thumbnails(
-    path: str, records: list[bytes], found: Found, feature: str | None
-) -> list[Thumbnail]:
-    batch = decode_examples(records, path, found.schema)
-    column = batch.column(_image_feature(path, batch, found.schema, feature))
-    contents = [values[0] if values else None for values in column.to_pylist()]
-    return [
-        Thumbnail(content, caption)
-        for content, caption in zip(contents, _captions(batch, found), strict=True)
-    ]
-
-
-def _image_feature(
-    path: str, batch: pa.RecordBatch, schema: schema_pb2.Schema | None, wanted: str | None
-) -> str:
-    domains = (
-        [] if schema is None else [f.name for f in schema.feature if f.HasField("image_domain")]
-    )
-    name = wanted or next(iter(domains), IMAGE_FEATURE)
-    known = [
-        field.name
-        for field in batch.schema
-        if pa.types.is_large_binary(getattr(field.type, "value_type", None))
-    ]
-    if name not in known:
-        expected = (
-            f"expected one of {', '.join(known)}" if known else "and no other feature of bytes"
-        )
-        raise RecipeError(
-            f"{path}: found no feature '{name}' of bytes, {expected}. Name it by "
-            f"--feature.{nearest(name, known)}"
-        )
-    return name
-
-
-def _captions(batch: pa.RecordBatch, found: Found) -> list[str]:
-    """Returns the captions: the label's text, the label, or the file's name."""
-    label, labels = (found.manifest and found.manifest.label) or "", found.labels
-    candidates = [
-        *([label] if label in labels else []),
-        _CAPTION_FEATURES[0],
-        label,
-        *_CAPTION_FEATURES[1:],
-    ]
-    for name in candidates:
-        if name in batch.schema.names:
-            return [
-                _caption(values, labels.get(name, [])) for values in batch.column(name).to_pylist()
-            ]
-    return [""] * batch.num_rows
-
-
-def _caption(values: list[Any] | None, names: Sequence[str]) -> str:
-    """Returns a label as text, without quotes."""
-    if not values:
-        return MISSING
-    found = label_texts(values, names)
-    if found:
-        return ", ".join(found)
-    value = values[0] if len(values) == 1 else None
-    return value.decode(errors="replace") if isinstance(value, bytes) else show_values(values)

@@ -1,11 +1,16 @@
-"""Reads ``dataset.json``, the manifest of a dataset."""
+"""Reads ``dataset.json``, and checks other files of a dataset by it."""
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Iterable, Iterator
+
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.layout.checked_files import changed_file
 from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, MANIFEST
-from beam_pipelines.core.layout.manifest import Manifest, parse_manifest
-from beam_pipelines.storage import files
+from beam_pipelines.core.layout.manifest import InnerPath, Manifest, parse_manifest, to_text
+from beam_pipelines.storage import file_checksums, files
 
 
 def read_manifest(folder: str, name: str = MANIFEST) -> Manifest:
@@ -36,3 +41,61 @@ def find_manifest(path: str) -> Manifest | None:
     found = (name for name in (MANIFEST, DESCRIPTION) if files.exists(files.join(path, name)))
     name = next(found, None)
     return None if name is None else read_manifest(path, name)
+
+
+def changed_files(folder: str, manifest: Manifest, *parts: str) -> Iterator[tuple[str, DataError]]:
+    """Yields path and error of files that the manifest does not have.
+
+    Args:
+      folder: of the dataset.
+      manifest: of the dataset. If it is of an earlier version, no file is checked.
+      parts: starts of the paths that are checked; default: all.
+    """
+    wanted = {
+        path: files.within(folder, path)
+        for path in manifest.files
+        if not parts or path.startswith(parts)
+    }
+    there = {path: full for path, full in wanted.items() if files.exists(full)}
+    found = file_checksums.entries_of(there)
+    for path, full in wanted.items():
+        if found.get(path) != manifest.files[path]:
+            yield path, changed_file(full, found.get(path), manifest.files[path])
+
+
+def check_files(folder: str, manifest: Manifest, *parts: str) -> None:
+    """Checks parts of a dataset; arguments are those of ``changed_files``.
+
+    Raises:
+      DataError: the first file that is not that of the manifest, or is a link to elsewhere that the
+        manifest does not have: what a run copies must not be another's secret.
+    """
+    for _, error in changed_files(folder, manifest, *parts):
+        raise error
+    top = os.path.join(os.path.realpath(folder), "")
+    for part in parts if files.is_local(folder) else ():
+        for file in files.list_files(files.within(folder, f"{part}/**")):
+            path, real = file.path, os.path.realpath(file.path)
+            inner = files.relative(path, folder)
+            if not real.startswith(top) and inner not in manifest.files:
+                raise DataError(
+                    f"{path}: found a link to {real} without a checksum in the manifest, "
+                    "expected a file of the dataset. Remove the link, or put the file in its place."
+                )
+
+
+def add_files(folder: str, paths: Iterable[str]) -> None:
+    """Adds checksums of later files to the manifest of a dataset.
+
+    Args:
+      folder: of the dataset.
+      paths: of the files, within the dataset.
+    """
+    before = read_manifest(folder).files
+    inner = {InnerPath(path): files.within(folder, path) for path in paths}
+    total = dict(sorted({**before, **file_checksums.entries_of(inner)}.items()))
+    if total != before:
+        path = files.join(folder, MANIFEST)
+        document = json.loads(files.read_bytes(path))  # with keys of other versions
+        with files.replace(path) as file:
+            file.write(to_text(document | {"files": total}).encode())

@@ -14,9 +14,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.arrow.binary_arrays import data_of, offsets_of
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.compression import PARQUET_COMPRESSION
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.layout.schema_features import feature_lists_of
+from beam_pipelines.core.layout.shard_formats import PARQUET_COMPRESSION
 from beam_pipelines.reader.row_groups import batch_of
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.framing import read_record_blocks

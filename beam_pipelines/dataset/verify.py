@@ -2,43 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import io
+import hashlib
 import math
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from isal import isal_zlib
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.core.layout.compression import PARQUET_COMPRESSION, PartCompression
+from beam_pipelines.core.layout.checked_files import changed_file
 from beam_pipelines.core.layout.dataset_layout import MANIFEST, RAW_SCHEMA
-from beam_pipelines.core.layout.manifest import Manifest, ManifestShard
+from beam_pipelines.core.layout.manifest import AlsoFile, CheckedFile, Manifest, ManifestShard
 from beam_pipelines.core.layout.schema_features import (
     feature_lists_of,
     features_of,
     has_one_value_a_step,
 )
-from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
+from beam_pipelines.core.layout.shard_formats import (
+    SHARD_FOLDERS,
+    part_compression_of,
+)
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.dataset.checked_files import changed_files
-from beam_pipelines.dataset.decode import IMAGE_FEATURE
-from beam_pipelines.dataset.manifest import read_manifest
-from beam_pipelines.dataset.shard_records import read_manifest_blocks
-from beam_pipelines.dataset.verify_also import check_also, check_file
+from beam_pipelines.dataset.manifest import changed_files, read_manifest
+from beam_pipelines.dataset.shard_records import (
+    feature_list_names,
+    read_blocks,
+    read_manifest_blocks,
+)
+from beam_pipelines.reader.folders.opened import Opened
+from beam_pipelines.reader.parts import Indexed, read_part
 from beam_pipelines.sources.images.columns import damaged_images, image_features
+from beam_pipelines.sources.images.pixel_rows import ENCODED
 from beam_pipelines.sources.tfrecord.decoder import decode_records
-from beam_pipelines.storage import files
+from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord import part_index
-from beam_pipelines.tfrecord.framing import inflate_part, read_record_blocks
-
-_CURE = "Make the index again with 'beam-pipelines index'."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,19 +89,15 @@ def verify_dataset(folder: str, images: bool = False) -> Verification:
         read_schema(files.within(folder, RAW_SCHEMA))
     pictures = _image_features(folder, manifest, schema) if images else None
     problems += [*_unexpected_files(folder, manifest), *_wrong_sums(manifest)]
-    parts: dict[str, ShardParts] = {}
-    for index, paths in indexes_of(folder, manifest, changed):
-        if isinstance(index, DataError):
-            problems.append(str(index))
-        else:
-            parts |= {path: ShardParts(index, number) for number, path in enumerate(paths)}
+    parts = _parts_of_shards(Opened.at(folder, None, 0), changed, problems)
     rows = size = count = 0
     for shard in manifest.shards:
         path = files.within(folder, shard.path)
         try:
             rows += _verify_shard(path, shard, manifest, schema, pictures)
-            if shard.path in parts:
-                check_parts(path, parts[shard.path])
+            if found := parts.get(shard.path):
+                for part in found[0].parts.parts_of_shard(found[1]):
+                    read_part(found[0], part)
         except DataError as error:
             problems.append(str(error))
         problems += check_also(folder, shard, manifest, schema)
@@ -190,7 +190,7 @@ def _image_features(folder: str, manifest: Manifest, schema: schema_pb2.Schema) 
     names = image_features(schema)
     if not names and manifest.record != "raw":
         raise RecipeError(
-            f"{folder}: found no feature of images, expected '{IMAGE_FEATURE}', or one with an "
+            f"{folder}: found no feature of images, expected '{ENCODED}', or one with an "
             "image_domain in the schema."
         )
     return names
@@ -278,67 +278,98 @@ def _fixed_size(feature: schema_pb2.Feature, is_feature_list: bool) -> int | Non
     return math.prod(sizes[:1] if is_feature_list else sizes)
 
 
-class ShardParts(NamedTuple):
-    """An index, and a shard's number in it."""
+class _Shards:
+    """Reads bytes of shards through Beam; the last one stays open."""
 
-    parts: part_index.PartIndex
-    number: int
+    def __init__(self) -> None:
+        self._path, self._last = "", contextlib.ExitStack()
+
+    def read(self, path: str, wanted: range, _extent: range, _check_size: object) -> bytes:
+        """Returns bytes of a shard, whose size is checked before."""
+        if path != self._path:
+            self._last.close()
+            self._path, self._file = path, self._last.enter_context(files.open_read(path))
+        self._file.seek(wanted.start)
+        return self._file.read(len(wanted))
 
 
-def indexes_of(
-    folder: str, manifest: Manifest, changed: Collection[str]
-) -> Iterator[tuple[part_index.PartIndex | DataError, list[str]]]:
-    """Yields each index of a dataset with its shards' paths.
+def _parts_of_shards(
+    one: Opened, changed: Collection[str], problems: list[str]
+) -> dict[str, tuple[Indexed, int]]:
+    """Returns a shard's path -> its index, and its number there.
 
-    If an index is wrong, its error takes its place. Those that are changed are left out.
+    Adds to the problems. Indexes that are changed are left out, and those that do not exist.
     """
-    for name, split in manifest.splits.items():
-        for inner, shards in part_index.shards_by_index(name, split.shards).items():
-            path = files.within(folder, inner)
-            if inner not in changed and files.exists(path):
-                yield _opened(path, manifest.compression, shards), [s.name for s in shards]
+    found, shards = dict[str, tuple[Indexed, int]](), _Shards()
+    for name, split in one.fields.splits.items():
+        paths = part_index.shards_by_index(name, split.shards)
+        if any(
+            path in changed or not files.exists(files.within(one.files.path, path))
+            for path in paths
+        ):
+            continue
+        try:
+            for indexed in one.indexes_of(name):
+                remote: Any = shards if indexed.remote else None
+                own = indexed._replace(remote=remote)
+                found |= {
+                    shard.name: (own, number) for number, shard in enumerate(own.parts.shards)
+                }
+        except DataError as error:
+            problems.append(str(error))
+    return found
 
 
-def _opened(
-    path: str, compression: PartCompression, shards: Sequence[part_index.IndexedShard]
-) -> part_index.PartIndex | DataError:
-    try:
-        if files.is_local(path):
-            return part_index.read_index(path, compression, shards)
-        return part_index.parse_index(
-            pa.py_buffer(files.read_bytes(path)), path, compression, shards
+def check_also(
+    folder: str, shard: ManifestShard, manifest: Manifest, schema: schema_pb2.Schema
+) -> Iterator[str]:
+    """Yields what is wrong with a shard's files in other formats.
+
+    Their rows are serialized as records, which equal those of the shard, in their order.
+    """
+    own = files.within(folder, shard.path)
+    for entry in shard.also.values():
+        try:
+            _check(files.within(folder, entry.path), entry, own, manifest, schema)
+        except DataError as error:
+            yield str(error)
+
+
+def _check(
+    path: str, entry: AlsoFile, own: str, manifest: Manifest, schema: schema_pb2.Schema
+) -> None:
+    if not files.exists(path):
+        raise DataError(f"{path}: the file is missing. Convert again with --overwrite.")
+    check_file(path, entry)
+    lists = feature_list_names(schema)
+    expected = _digest(own, manifest.compression, lists)
+    if _digest(path, part_compression_of(path), lists) != expected:
+        raise DataError(
+            f"{path}: found other rows than in {own}, expected the same in the same order. Convert "
+            "again with --overwrite."
         )
-    except DataError as error:
-        return error
 
 
-def check_parts(path: str, shard: ShardParts) -> None:
-    """Reads each part of a shard by the index, and checks it.
+def _digest(path: str, compression: str, lists: Collection[str]) -> str:
+    """Returns a digest of a shard's framed records."""
+    digest = hashlib.sha256()
+    for block in read_blocks(path, compression, lists):
+        digest.update(memoryview(block.data)[block.starts[0] : block.starts[-1]])
+    return digest.hexdigest()
+
+
+def check_file(path: str, entry: AlsoFile) -> None:
+    """Checks size and CRC-32C of a file.
+
+    Args:
+      path: of the file.
+      entry: of the manifest.
 
     Raises:
-      DataError: a part has other bytes or records than the index says.
+      DataError: they are not the manifest's.
     """
-    index, columns = shard.parts, shard.parts.columns
-    with files.open_read(path) as file:
-        for part in index.parts_of_shard(shard.number):
-            file.seek(int(columns.offset[part]))
-            data = file.read(int(columns.bytes[part]))
-            where = f"{index.path}, part {part} of {path}"
-            if index.compression == PARQUET_COMPRESSION:
-                found, expected = isal_zlib.crc32(data), int(columns.crc32[part])
-                if found != expected:
-                    raise DataError(
-                        f"{where}: found a row group with CRC-32 {found:08x}, expected "
-                        f"{expected:08x}. {_CURE}"
-                    )
-                continue
-            try:
-                records = inflate_part(index, part, data)
-            except ValueError as error:
-                raise DataError(f"{where}: {error}. {_CURE}") from error
-            blocks = read_record_blocks(io.BytesIO(records), where, "none")
-            found = sum(map(len, blocks))
-            if found != columns.rows[part]:
-                raise DataError(
-                    f"{where}: found {found:,} records, expected {columns.rows[part]:,}. {_CURE}"
-                )
+    size, crc = file_checksums.size_and_crc32c(path)
+    found = CheckedFile(bytes=size, crc32c=f"{crc:08x}")
+    expected = CheckedFile(bytes=entry.bytes, crc32c=entry.crc32c)
+    if found != expected:
+        raise changed_file(path, found, expected)

@@ -287,6 +287,6 @@ def inspect(path: str | os.PathLike[str], n: int = 5, *, split: str | None = Non
       RecipeError: there is no dataset or file at the path, or no such split.
       DataError: the file is damaged or contains no tf.Examples.
     """
-    from beam_pipelines.dataset.inspect import inspect_examples  # imports Pillow
+    from beam_pipelines.dataset.inspect import inspect_examples
 
     return inspect_examples(os.fspath(path), n, split)

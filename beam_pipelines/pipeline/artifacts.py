@@ -25,7 +25,6 @@ from beam_pipelines.analysis.statistics.datasets import (
     read_accumulators,
     statistics_to_files,
 )
-from beam_pipelines.core.layout.compression import part_compression_of
 from beam_pipelines.core.layout.dataset_layout import (
     RAW_SCHEMA,
     REJECTED,
@@ -37,6 +36,7 @@ from beam_pipelines.core.layout.dataset_layout import (
     inputs_path,
 )
 from beam_pipelines.core.layout.manifest import InnerPath, Manifest, to_text
+from beam_pipelines.core.layout.shard_formats import part_compression_of
 from beam_pipelines.encodings.apply import needed
 from beam_pipelines.encodings.labels import label_files
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow.columns import column_type, parse_type, type_name
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.layout.compression import PARQUET_COMPRESSION
 from beam_pipelines.core.layout.dataset_layout import (
     ENCODED_SCHEMA,
     ENCODINGS,
@@ -34,7 +33,7 @@ from beam_pipelines.core.layout.manifest import (
     ManifestSplit,
     Record,
 )
-from beam_pipelines.core.layout.shard_formats import TFRECORD
+from beam_pipelines.core.layout.shard_formats import PARQUET_COMPRESSION, TFRECORD
 from beam_pipelines.core.version import __version__
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import with_fitted

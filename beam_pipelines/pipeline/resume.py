@@ -14,9 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.compression import part_compression_of
 from beam_pipelines.core.layout.dataset_layout import INDEX
-from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
+from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS, part_compression_of
 from beam_pipelines.core.version import __version__
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan

@@ -13,8 +13,7 @@ from beam_pipelines.core.layout import dataset_layout
 from beam_pipelines.core.layout.schema_features import flattened, without_features
 from beam_pipelines.core.layout.tensor_representations import drop_inferred
 from beam_pipelines.core.process.full_package import tensorflow_lacks
-from beam_pipelines.dataset.checked_files import add_files, check_files
-from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.dataset.manifest import add_files, check_files, read_manifest
 from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult

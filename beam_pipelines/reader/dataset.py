@@ -24,9 +24,8 @@ from beam_pipelines.reader.features import (
 from beam_pipelines.reader.folders.opened import CACHE_BYTES, ReportPath
 from beam_pipelines.reader.folders.together import Folders, indexed, open_all, the_only
 from beam_pipelines.reader.frameworks import check_installed, without_int64
-from beam_pipelines.reader.parse import RECORD, parse_lists, parse_rows
+from beam_pipelines.reader.parse import RECORD, RowFinder, parse_lists, parse_rows
 from beam_pipelines.reader.reader import Reader, options_of
-from beam_pipelines.reader.rows import RowFinder
 from beam_pipelines.reader.sequence import Stream
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from beam_pipelines.tfrecord.part_index import PartIndex
 
 if TYPE_CHECKING:
     from beam_pipelines.reader.row_groups import RowGroups
-    from beam_pipelines.remote.shards import RemoteShards
+    from beam_pipelines.remote.cache import RemoteShards
 
 
 class ShardFile(NamedTuple):

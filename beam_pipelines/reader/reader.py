@@ -12,14 +12,18 @@ import numpy as np
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.reader.columns import with_keyed
 from beam_pipelines.reader.features import ReadFeature, Wishes
-from beam_pipelines.reader.frameworks import Batch, check_installed, check_sharding, handover
+from beam_pipelines.reader.frameworks import (
+    Batch,
+    check_installed,
+    check_sharding,
+    find_rank,
+    handover,
+)
 from beam_pipelines.reader.images import image_bytes
 from beam_pipelines.reader.order import ORDER_VERSION
-from beam_pipelines.reader.parse import parse_rows
+from beam_pipelines.reader.parse import RowFinder, parse_rows
 from beam_pipelines.reader.parts import check_files
 from beam_pipelines.reader.pipeline import MOST_BATCHES, Group, Reading, read_groups
-from beam_pipelines.reader.ranks import find_rank
-from beam_pipelines.reader.rows import RowFinder
 from beam_pipelines.reader.sequence import (
     REMAINDERS,
     Chosen,

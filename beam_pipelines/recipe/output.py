@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal, get_args
 
-from beam_pipelines.core.layout.compression import Compression
-from beam_pipelines.core.layout.shard_formats import SUFFIX_FOR_FORMAT, ShardFormat
+from beam_pipelines.core.layout.shard_formats import SUFFIX_FOR_FORMAT, Compression, ShardFormat
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import recipe_key

@@ -1,4 +1,4 @@
-"""Keeps extents of remote shards on a disk.
+"""Reads ranges of remote shards, and keeps their extents on a disk.
 
 All processes of a machine may share it, and its bytes are bounded. Each extent, which is
 neighbouring parts, is a file. It is written under another name and renamed, so a reader finds all
@@ -18,11 +18,13 @@ import os
 import shutil
 import urllib.parse
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from isal import isal_zlib
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.process import file_locks
+from beam_pipelines.remote import stores
 
 # A folder of files that are written or waited for, in that of a dataset.
 _UNFINISHED = "unfinished"
@@ -235,3 +237,47 @@ def _opened(folder: str) -> float:
         return os.stat(os.path.join(folder, _OPENED)).st_mtime
     except OSError:
         return 0
+
+
+class RemoteShards(NamedTuple):
+    """The shards below a URL.
+
+    Attributes:
+      folder: URL of the dataset.
+      cache: keeps extents; ``None``: none are.
+    """
+
+    folder: str
+    cache: Cache | None
+
+    def read(
+        self, url: str, wanted: range, extent: range, check_size: Callable[[int | None], None]
+    ) -> bytes:
+        """Returns neighbouring bytes of a shard.
+
+        Args:
+          url: of the shard.
+          wanted: the bytes.
+          extent: the bytes around them that a cache keeps together.
+          check_size: is called with the size of the shard, or ``None`` if there is no such file;
+            not if the extent is in the cache.
+
+        Raises:
+          DataError: the shard cannot be read.
+        """
+
+        def fetch(place: range) -> bytes:
+            try:
+                found = stores.read(url, place.start, len(place))
+            except FileNotFoundError:
+                check_size(None)
+                raise
+            check_size(found.size)
+            return found.content
+
+        if self.cache is not None:
+            path = url[len(self.folder) :].lstrip("/")
+            kept = self.cache.get(path, extent.start, len(extent), lambda: fetch(extent))
+            if kept is not None:
+                return kept[wanted.start - extent.start : wanted.stop - extent.start]
+        return fetch(wanted)

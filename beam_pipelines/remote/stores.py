@@ -9,16 +9,45 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import random
 import threading
+import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from beam_pipelines.core.errors import DataError, mask
-from beam_pipelines.remote.retries import retried
+from beam_pipelines.core.errors import DataError
 
 T = TypeVar("T")
+
+# Seconds before the first repetition, and before each later one at most. Each delay is twice the
+# one before, less up to a half: ranks do not ask a busy server all at once.
+FIRST_DELAY, LONGEST_DELAY = 0.1, 8.0
+
+
+def retried(request: Callable[[], T], is_final: Callable[[OSError], bool], tries: int) -> T:
+    """Returns the result of a request.
+
+    Args:
+      request: to try.
+      is_final: whether a failure would come again.
+      tries: at most.
+
+    Raises:
+      OSError: the last failure.
+    """
+    delay = FIRST_DELAY
+    for _ in range(tries - 1):
+        try:
+            return request()
+        except OSError as error:
+            if is_final(error):
+                raise
+        time.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 - no secret depends on it
+        delay = min(2 * delay, LONGEST_DELAY)
+    return request()
+
 
 SCHEMES = ("s3", "gs", "https", "http")
 # Of the requests that open a dataset. A search for credentials takes minutes where there are none.
@@ -94,7 +123,7 @@ def get(url: str) -> bytes:
     """
     with _explained(url):
         request = partial(_client(url).get, url)
-        return _answered(url, partial(retried, request, _is_final, OPENING_TRIES))
+        return answered(partial(retried, request, _is_final, OPENING_TRIES), ANSWER_SECS)
 
 
 def read(url: str, offset: int, size: int) -> Range:
@@ -148,8 +177,8 @@ def _explained(url: str) -> Iterator[None]:
         ) from error
 
 
-def _answered(url: str, request: Callable[[], T]) -> T:
-    """Returns the result of a request, which has a time limit.
+def answered(request: Callable[[], T], seconds: float) -> T:
+    """Returns the result of a request, for which nothing waits longer.
 
     Raises:
       TimeoutError: there is none in time.
@@ -163,9 +192,9 @@ def _answered(url: str, request: Callable[[], T]) -> T:
         except BaseException as error:  # noqa: BLE001 - raised again below
             failed.append(error)
 
-    thread = threading.Thread(target=ask, name=f"beam-pipelines-get {mask(url)}", daemon=True)
+    thread = threading.Thread(target=ask, name="beam-pipelines-request", daemon=True)
     thread.start()
-    thread.join(ANSWER_SECS)
+    thread.join(seconds)
     if failed:
         raise failed[0]
     if not found:
@@ -191,7 +220,7 @@ def _made(_process: int, scheme: str, bucket: str, access: Access) -> _Client:
         return _ArrowStore(_s3(bucket, access))
     # Their imports take as long as a first batch.
     if scheme == "gs":
-        from beam_pipelines.remote.google import GoogleStore
+        from beam_pipelines.remote.web import GoogleStore
 
         return GoogleStore(access.is_anonymous)
     from beam_pipelines.remote.web import WebServers

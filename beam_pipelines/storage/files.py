@@ -23,13 +23,13 @@ from beam_pipelines.core.process import regular_files
 from beam_pipelines.core.process.signals import has_raised
 from beam_pipelines.remote import stores
 from beam_pipelines.storage import (
+    cloud_access,
     http_files,  # noqa: F401 - a filesystem of Beam, which finds it as a subclass
     input_roots,
-    object_stores,
     path_patterns,
     zip_members,
 )
-from beam_pipelines.storage.nearest_file import nearest_file
+from beam_pipelines.storage.path_patterns import nearest_file
 
 _READ_BYTES = 4 << 20
 # A recipe, a schema or a module is read whole. The largest real schemas have a few megabytes.
@@ -37,7 +37,7 @@ MAX_DOCUMENT_BYTES = 64 * MIB
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-object_stores.share_s3_clients()
+cloud_access.share_s3_clients()
 
 
 def use_options(arguments: Sequence[str]) -> None:
@@ -52,7 +52,7 @@ def use_options(arguments: Sequence[str]) -> None:
     s3 = options.view_as(S3Options)
     for secret in (s3.s3_secret_access_key, s3.s3_session_token):
         keep_secret(secret or "")
-    object_stores.check_endpoint(s3.s3_endpoint_url)
+    cloud_access.check_endpoint(s3.s3_endpoint_url)
     FileSystems.set_options(options)
     # For datasets, which are opened without Beam.
     stores.use(

@@ -1,15 +1,22 @@
-"""Matches relative paths with Beam's patterns; wildcards match no hidden names."""
+"""Matches relative paths with Beam's patterns; wildcards match no hidden names.
+
+Of a missing file it proposes the nearest name.
+"""
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
 from apache_beam.io.filesystem import FileSystem
+from apache_beam.io.filesystems import FileSystems
 
+from beam_pipelines.core.errors import nearest
 from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
+from beam_pipelines.storage import input_roots
 
 # What decides which paths in a folder match: see ``PathPattern.stage_of``.
 Stage: TypeAlias = tuple[int, tuple[int, ...]]
@@ -112,3 +119,18 @@ def _beginnings(pattern: str) -> Iterator[str]:
 
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(FileSystem.translate_pattern(pattern))
+
+
+def nearest_file(path: str) -> str:
+    """Returns a hint at the nearest name; ``""`` if none is near.
+
+    Only local folders are listed.
+    """
+    folder, name = os.path.split(path.rstrip("/"))
+    if has_wildcard(path) or FileSystems.get_scheme(path) or not input_roots.allows(folder):
+        return ""
+    try:
+        names = os.listdir(folder or os.curdir)
+    except OSError:
+        return ""
+    return nearest(name, sorted(one for one in names if not is_hidden(one)))

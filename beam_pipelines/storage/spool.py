@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.storage import files, http_files, hugging_face
+from beam_pipelines.storage import files, http_files
 
 STDIN = "-"
 # So that an endless stream ends with a message and not with a full disk.
@@ -42,8 +42,8 @@ def as_file(path: str) -> str:
     if path == STDIN:
         return _standard_input(os.getpid())
     scheme = path.partition("://")[0] if "://" in path else ""
-    if scheme == hugging_face.SCHEME:
-        hugging_face.check_path(path)
+    if scheme == http_files.HUB:
+        http_files.check_hub_path(path)
     if scheme not in http_files.SCHEMES:
         return path
     try:

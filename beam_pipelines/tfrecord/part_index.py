@@ -26,9 +26,9 @@ from isal import isal_zlib
 from beam_pipelines.core._native.shared import FOOTER_BYTES, HEADER_BYTES
 from beam_pipelines.core.arrow import arrow_sizes
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.compression import PARQUET_COMPRESSION, PartCompression
 from beam_pipelines.core.layout.dataset_layout import index_path
 from beam_pipelines.core.layout.manifest import ManifestShard
+from beam_pipelines.core.layout.shard_formats import PARQUET_COMPRESSION, PartCompression
 from beam_pipelines.core.process import regular_files
 
 VERSION = 1

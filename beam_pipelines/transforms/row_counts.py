@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import google_crc32c
 
-from beam_pipelines.core.budgets import allowed_rows, show_budget
 from beam_pipelines.core.chunks import LEFT_OUT, Chunk, ChunkCounts, Rejected, add_counts
 from beam_pipelines.core.errors import DataError, FindingsError, mask
+from beam_pipelines.core.limits import allowed_rows, show_budget
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files

@@ -23,9 +23,15 @@ from apache_beam.utils.shared import Shared
 from beam_pipelines.core.arrow.ipc import bytes_to_batches
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.errors import Problem, RecipeProblems
-from beam_pipelines.core.layout.compression import Compression, PartCompression
 from beam_pipelines.core.layout.dataset_layout import INDEX, INDEX_SUFFIX, split_folder
-from beam_pipelines.core.layout.shard_formats import TFRECORD, folder_of, suffix_of, without_suffix
+from beam_pipelines.core.layout.shard_formats import (
+    TFRECORD,
+    Compression,
+    PartCompression,
+    folder_of,
+    suffix_of,
+    without_suffix,
+)
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.storage import files

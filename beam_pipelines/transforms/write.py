@@ -17,7 +17,7 @@ from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.core.arrow.memory import give_back_memory
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.compression import part_compression_of
+from beam_pipelines.core.layout.shard_formats import part_compression_of
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.sinks import Settings, formats_of, sink_of
 from beam_pipelines.storage import file_checksums, files

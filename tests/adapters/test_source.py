@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import beam_pipelines as bp
-from beam_pipelines.adapters import packages
+from beam_pipelines.adapters import source
 from beam_pipelines.adapters.source import Portion, ReaderSource, RowSource
 from tests.reader.datasets import feature, sequence_example, write_records
 
@@ -120,14 +120,14 @@ def test_missing_package(monkeypatch):
     """A missing package is named with the version that is tested."""
     monkeypatch.setitem(sys.modules, "grain", None)
     with pytest.raises(ImportError, match=r"no package 'grain' .* Install grain; 0\.2\.18 is tes"):
-        packages.import_package("grain")
+        source.import_package("grain")
 
 
 def test_tested_versions(repository):
     """The versions that errors name are those of the tests."""
     text = (repository / "tests" / "adapters" / "requirements.txt").read_text()
     text += (repository / "constraints.txt").read_text()
-    for package, version in packages._TESTED.values():
+    for package, version in source._TESTED.values():
         assert f"{package}=={version}" in text
 
 

@@ -22,7 +22,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from beam_pipelines.core import _native
-from beam_pipelines.core._native import extension
+from beam_pipelines.core._native import shared
 from tests.fuzz.targets.example import any_record, delimited, varint
 
 pytestmark = pytest.mark.skipif(
@@ -574,7 +574,7 @@ def test_columns_outlive_their_batch() -> None:
     gc.collect()
     for _ in range(5):
         _native.parse_examples(array, {"i": pa.int64()})
-        extension.kernels.parse_examples(
+        shared.kernels.parse_examples(
             [array.__arrow_c_array__()], None, ([b"i"], b"l", [-1]), None, False, False
         )  # a result that is never imported
     assert column.to_pylist() == [[b"a"]] * 300
@@ -618,7 +618,7 @@ def test_what_nobody_should_ask_for() -> None:
     features of one name.
     """
     assert (
-        extension.kernels.parse_examples(
+        shared.kernels.parse_examples(
             [pa.array([b""]).__arrow_c_array__()],
             None,
             ([b"i", b"i"], b"ll", [-1, -1]),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from isal import isal_zlib
 
 from beam_pipelines.core import _native
-from beam_pipelines.core._native import extension
+from beam_pipelines.core._native import shared
 
 pytestmark = pytest.mark.skipif(
     not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
@@ -47,7 +47,7 @@ def deflated(text: bytes, level: int, strategy: int, cut: int, is_last: bool) ->
 
 def inflated(data: bytes, size: int) -> bytes | None:
     """Returns what the kernel returns for one stream."""
-    return extension.kernels.inflate(data, size)
+    return shared.kernels.inflate(data, size)
 
 
 STREAMS = st.tuples(

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
-from beam_pipelines.core._native import StoredPart, extension, order_rows, read_parts
+from beam_pipelines.core._native import StoredPart, order_rows, read_parts, shared
 from beam_pipelines.core.arrow.hashing import GOLDEN, mix_int
 
 pytestmark = pytest.mark.skipif(
@@ -134,7 +134,7 @@ def test_wrong_arguments(tmp_path, wrong):
 @given(st.binary(max_size=300) | st.integers(0, 70_000).map(lambda size: b"\x5a\xc3\x01" * size))
 def test_checksums(data):
     """The CRC-32 is zlib's, by instructions and by tables."""
-    assert extension.kernels.crc32(data) == (zlib.crc32(data),) * 2
+    assert shared.kernels.crc32(data) == (zlib.crc32(data),) * 2
 
 
 @given(st.lists(st.integers(0, 300), max_size=5), st.integers(0, 2**64 - 1))

@@ -42,7 +42,7 @@ module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, l
 loader.exec_module(module)
 sys.modules[name] = module
 from beam_pipelines.core import _native
-assert _native.extension.kernels is module
+assert _native.shared.kernels is module
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *sys.argv[2:]]))
 """
 

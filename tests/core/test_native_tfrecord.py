@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
-from beam_pipelines.core._native import extension, records
+from beam_pipelines.core._native import records, shared
 
 pytestmark = pytest.mark.skipif(
     not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
@@ -38,7 +38,7 @@ def test_crc_equals_google_crc32c(data: bytes, start: int) -> None:
     """The instruction and the tables give the same CRC at any alignment."""
     view = memoryview(b"-" * start + data)[start:]
     expected = google_crc32c.value(data)
-    assert extension.kernels.crc32c(records._one_text(view).__arrow_c_array__()) == (
+    assert shared.kernels.crc32c(records._one_text(view).__arrow_c_array__()) == (
         expected,
         expected,
     )

@@ -15,9 +15,8 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset.checked_files import add_files, changed_files, check_files
 from beam_pipelines.dataset.info import info
-from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.dataset.manifest import add_files, changed_files, check_files, read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.planning.transform import plan_transform
 from beam_pipelines_plugins.foreign_index.make_index import make_indexes

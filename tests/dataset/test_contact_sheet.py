@@ -22,7 +22,7 @@ from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.dataset import contact_sheet, inspect
+from beam_pipelines.dataset import contact_sheet
 from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
 
 COLORS = [(200, 0, 0), (0, 160, 0), (0, 0, 220), (90, 90, 0), (0, 90, 90)]
@@ -188,7 +188,7 @@ def drawn(monkeypatch):
         pictures[:] = found
         return draw_contact_sheet(title, found)
 
-    monkeypatch.setattr(inspect, "draw_contact_sheet", draw)
+    monkeypatch.setattr(contact_sheet, "draw_contact_sheet", draw)
     return pictures
 
 
@@ -211,7 +211,7 @@ def test_pictures_are_named_by_what_there_is(tmp_path, drawn, columns, manifest,
     These are the label's names, the class's text, the label, its number, the file's name.
     """
     folder = write_dataset(tmp_path, {"image/encoded": IMAGES} | columns, **manifest)
-    assert inspect.write_contact_sheet(folder, str(tmp_path / "out.html"), 64) == 6
+    assert contact_sheet.write_contact_sheet(folder, str(tmp_path / "out.html"), 64) == 6
     assert [picture.caption for picture in drawn] == captions * 2
     assert [picture.content for picture in drawn] == IMAGES.to_pylist() * 2
 
@@ -219,7 +219,7 @@ def test_pictures_are_named_by_what_there_is(tmp_path, drawn, columns, manifest,
 def test_as_many_are_drawn_as_asked_for(tmp_path, drawn):
     """The first images over several shards are drawn."""
     folder = write_dataset(tmp_path, {"image/encoded": IMAGES})
-    assert inspect.write_contact_sheet(folder, str(tmp_path / "new" / "out.html"), 4) == 4
+    assert contact_sheet.write_contact_sheet(folder, str(tmp_path / "new" / "out.html"), 4) == 4
     assert [picture.content for picture in drawn] == [*IMAGES.to_pylist(), IMAGES[0].as_py()]
 
 
@@ -241,7 +241,7 @@ def test_the_feature_is_named_or_the_schemas(tmp_path, drawn):
         (str(tmp_path / "0.tfrecord"), "image", IMAGES.to_pylist()),
         (str(tmp_path / "0.tfrecord"), None, [b"x", None, b"z"]),
     ):
-        inspect.write_contact_sheet(path, output, 64, feature=feature)
+        contact_sheet.write_contact_sheet(path, output, 64, feature=feature)
         assert [picture.content for picture in drawn] == wanted
 
 
@@ -250,7 +250,7 @@ def test_raw_records_are_pictures_themselves(tmp_path, drawn):
     folder = write_dataset(tmp_path, {"image/encoded": IMAGES}, record="raw")
     for number in range(2):
         (tmp_path / f"{number}.tfrecord").write_bytes(b"".join(_native.frame(IMAGES).to_pylist()))
-    inspect.write_contact_sheet(folder, str(tmp_path / "out.html"), 64)
+    contact_sheet.write_contact_sheet(folder, str(tmp_path / "out.html"), 64)
     assert [picture.content for picture in drawn] == IMAGES.to_pylist() * 2
 
 
@@ -270,7 +270,9 @@ def test_what_cannot_be_drawn_is_explained(tmp_path, output, arguments, message)
     """Exit status 2, and nothing is written."""
     folder = write_dataset(tmp_path, {"image": IMAGES, "id": pa.array([1, 2, 3])})
     with pytest.raises(RecipeError, match=message):
-        inspect.write_contact_sheet(folder, str(tmp_path / output), **{"number": 5} | arguments)
+        contact_sheet.write_contact_sheet(
+            folder, str(tmp_path / output), **{"number": 5} | arguments
+        )
     assert not (tmp_path / output).exists()
 
 
@@ -278,7 +280,9 @@ def test_no_examples_are_an_error(tmp_path):
     """An empty file has no pictures."""
     (tmp_path / "x.tfrecord").write_bytes(b"")
     with pytest.raises(DataError, match="found no examples, expected some to draw"):
-        inspect.write_contact_sheet(str(tmp_path / "x.tfrecord"), str(tmp_path / "out.html"), 5)
+        contact_sheet.write_contact_sheet(
+            str(tmp_path / "x.tfrecord"), str(tmp_path / "out.html"), 5
+        )
 
 
 def test_the_command_draws_and_says_so(tmp_path):

@@ -18,7 +18,7 @@ from PIL import Image
 from sklearn.datasets import load_digits, load_sample_image
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset import decode, loader
+from beam_pipelines.dataset import loader
 from tests.reader.datasets import example, write_records
 
 REQUIRED = "presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }"
@@ -246,7 +246,7 @@ def test_raw_numbers_have_their_shape_and_values(dtype, shape, rows):
     """
     values = np.random.default_rng(rows).integers(0, 2, (rows, *shape)).astype(dtype.as_numpy_dtype)
     contents = [row.astype(values.dtype.newbyteorder("<")).tobytes() for row in values]
-    found = decode.raw_decoder("pixels", tf.TensorSpec(shape, dtype))(tf.constant(contents))
+    found = loader.raw_decoder("pixels", tf.TensorSpec(shape, dtype))(tf.constant(contents))
     np.testing.assert_array_equal(found, values, strict=True)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset.checked_files import add_files
+from beam_pipelines.dataset.manifest import add_files
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import load, parse_recipe

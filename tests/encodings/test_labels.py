@@ -170,8 +170,8 @@ def test_a_dataset_tells_its_labels(tmp_path, folder, monkeypatch):
         captions.extend(picture.caption for picture in pictures)
         return draw(title, pictures)
 
-    monkeypatch.setattr(inspect, "draw_contact_sheet", note)
-    assert inspect.write_contact_sheet(out, str(tmp_path / "out.html"), 3) == 3
+    monkeypatch.setattr(contact_sheet, "draw_contact_sheet", note)
+    assert contact_sheet.write_contact_sheet(out, str(tmp_path / "out.html"), 3) == 3
     assert set(captions) == set(names)
 
 

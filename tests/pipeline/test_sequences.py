@@ -32,9 +32,8 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset import loader
-from beam_pipelines.dataset.checked_files import add_files
 from beam_pipelines.dataset.inspect import inspect_examples
-from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.dataset.manifest import add_files, read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from isal import isal_zlib
 
-from beam_pipelines.core.layout.compression import Compression
 from beam_pipelines.core.layout.dataset_layout import index_path
+from beam_pipelines.core.layout.shard_formats import Compression
 from beam_pipelines.tfrecord.framing import read_record_blocks
 from beam_pipelines.tfrecord.part_index import IndexedShard, PartColumns, make_index, write_index
 

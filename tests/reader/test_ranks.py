@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from beam_pipelines.reader.ranks import find_rank
+from beam_pipelines.reader.frameworks import find_rank
 
 CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"], "evaluator": ["e:1"]}
 

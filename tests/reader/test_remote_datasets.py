@@ -18,7 +18,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.dataset_layout import statistics_path
 from beam_pipelines.reader import order, pipeline
 from beam_pipelines.reader import reader as reader_module
-from beam_pipelines.remote import retries
+from beam_pipelines.remote import stores
 from beam_pipelines.tfrecord import part_index
 from tests.reader.indexed import finish
 from tests.support.small_dataset import write_dataset
@@ -47,7 +47,7 @@ def _small(monkeypatch):
     monkeypatch.setattr(part_index, "EXTENT_BYTES", 2500)
     monkeypatch.setattr(part_index, "RUN_BYTES", 1250)
     monkeypatch.setattr(reader_module, "GROUP_ROWS", 64)
-    monkeypatch.setattr(retries, "FIRST_DELAY", 0.0)
+    monkeypatch.setattr(stores, "FIRST_DELAY", 0.0)
 
 
 def ids(dataset, **options):

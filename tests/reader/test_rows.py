@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.reader import order, rows
+from beam_pipelines.reader import order, parse
 from beam_pipelines.reader.reader import Reader
 from beam_pipelines.reader.sequence import Chosen
 from tests.reader.indexed import finish, ids
@@ -26,7 +26,7 @@ SEVERAL = settings(
 def _small(monkeypatch):
     """Makes windows of about eight parts, and keeps three parts."""
     monkeypatch.setattr(order, "WINDOW_BYTES", 12_000)
-    monkeypatch.setattr(rows, "HELD_PARTS", 3)
+    monkeypatch.setattr(parse, "HELD_PARTS", 3)
 
 
 def batches(folder, **options):

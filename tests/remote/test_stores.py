@@ -9,14 +9,14 @@ import threading
 import pytest
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.remote import retries, stores
+from beam_pipelines.remote import stores
 from tests.support.web_server import served
 
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch):
     """Leaves out the delays between tries."""
-    monkeypatch.setattr(retries, "FIRST_DELAY", 0.0)
+    monkeypatch.setattr(stores, "FIRST_DELAY", 0.0)
 
 
 @pytest.fixture

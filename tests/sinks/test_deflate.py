@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.arrow.binary_arrays import data_of
-from beam_pipelines.core.layout.compression import Compression
+from beam_pipelines.core.layout.shard_formats import Compression
 from beam_pipelines.sinks.tfrecord.sink import PARTS, DeflateStream, compress_parts
 from beam_pipelines.tfrecord.record_block import part_edges
 

@@ -13,7 +13,7 @@ import pytest
 
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.storage import files, hugging_face
+from beam_pipelines.storage import files, http_files
 from tests.sources.support import plan_of, read_rows
 
 TOKEN = "hf_aSecretOfTheUser"  # noqa: S105 - of the servers below
@@ -201,7 +201,7 @@ def test_other_paths(path: str, message: str) -> None:
 def test_addresses(monkeypatch: pytest.MonkeyPatch, path: str, expected: str) -> None:
     """They are those of Hugging Face's own programs."""
     monkeypatch.delenv("HF_ENDPOINT", raising=False)
-    assert hugging_face.address(path) == f"https://huggingface.co/datasets/{expected}"
+    assert http_files.hub_address(path) == f"https://huggingface.co/datasets/{expected}"
     monkeypatch.setenv("HF_ENDPOINT", "ftp://x")
     with pytest.raises(DataError, match="HF_ENDPOINT: found 'ftp://x', expected the URL"):
-        hugging_face.address(path)
+        http_files.hub_address(path)

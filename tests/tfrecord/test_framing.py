@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import data_of
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.compression import Compression
+from beam_pipelines.core.layout.shard_formats import Compression
 from beam_pipelines.sinks.tfrecord import sink
 from beam_pipelines.tfrecord import framing
 

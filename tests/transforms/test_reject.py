@@ -24,10 +24,10 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.core.budgets import allowed_rows
 from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.layout.manifest import Manifest
+from beam_pipelines.core.limits import allowed_rows
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan

@@ -9,9 +9,8 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 from beam_pipelines.analysis.anomalies.find import DATASET, Row
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.schema.text import feature_lines
-from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.formatting import shorten, visible
 from beam_pipelines.core.layout.schema_features import name_of
-from beam_pipelines.core.visible_text import visible
 from beam_pipelines.storage import files
 
 _HEADS = ("split", "feature", "what", "expected", "found", "where to look")

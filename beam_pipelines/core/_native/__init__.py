@@ -6,9 +6,9 @@ here are those of the reference: short code in Python that defines what each ker
 
 from __future__ import annotations
 
-from beam_pipelines.core._native.extension import kernels
 from beam_pipelines.core._native.shared import DamagedRecordError as DamagedRecordError
 from beam_pipelines.core._native.shared import StoredPart as StoredPart
+from beam_pipelines.core._native.shared import kernels
 
 KERNELS_AVAILABLE: bool = kernels is not None
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core._native.extension import imported, kernels
+from beam_pipelines.core._native.shared import imported, kernels
 
 __all__ = ["decode_jpegs"]
 

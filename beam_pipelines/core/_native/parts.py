@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core._native.extension import imported, kernels
-from beam_pipelines.core._native.shared import StoredPart
+from beam_pipelines.core._native.shared import StoredPart, imported, kernels
 
 __all__ = ["deflate", "order_rows", "read_parts"]
 

@@ -9,8 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core._native.extension import imported, kernels
-from beam_pipelines.core._native.shared import DamagedRecordError, check_lists, type_error
+from beam_pipelines.core._native.shared import (
+    DamagedRecordError,
+    check_lists,
+    imported,
+    kernels,
+    type_error,
+)
 
 __all__ = ["frame", "parse_examples", "serialize", "unframe"]
 

@@ -1,13 +1,35 @@
-"""Values, errors and checks of the kernels and their reference."""
+"""The C++ kernels, if built, and what they share with their reference."""
 
 from __future__ import annotations
 
+import importlib
+import logging
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import google_crc32c
 import numpy as np
 import pyarrow as pa
+
+_logger = logging.getLogger(__name__)
+
+kernels: Any = None
+try:
+    kernels = importlib.import_module("beam_pipelines.core._native._kernels")
+except ModuleNotFoundError:
+    pass
+except ImportError as error:
+    _logger.warning(
+        "the C++ kernels are there and cannot be loaded: %s. Conversions take many times as long "
+        "without them: install again where they are to run.",
+        error,
+    )
+
+
+def imported(pair: tuple[Any, Any]) -> pa.Array:
+    """Returns a kernel's array; ``pa.array`` takes capsules from pyarrow 15 on."""
+    return pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001
+
 
 # Bytes of a TFRecord frame before and behind the data.
 HEADER_BYTES, FOOTER_BYTES = 12, 4

@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal, NewType, get_args, get_origin, get_type_hints
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.compression import PartCompression
+from beam_pipelines.core.layout.shard_formats import PartCompression, ShardFormat
 
 FORMAT_VERSION = 1
 
 # A path from the dataset's folder to a file in it.
 InnerPath = NewType("InnerPath", str)
-# Of Parquet shards "parquet"; "tfrecord" is not written.
-ShardFormat = Literal["tfrecord", "parquet"]
 Record = Literal["example", "sequence_example", "raw"]
 
 _MOST = (1 << 63) - 1
@@ -217,7 +215,7 @@ class Manifest:
     encodings: str | None = _written(None)
     contract: str | None = _written(None)
     record: Record
-    format: ShardFormat = "tfrecord"
+    format: ShardFormat = "tfrecord"  # which is not written
     compression: PartCompression
     splits: Annotated[Mapping[str, ManifestSplit], _NOT_EMPTY]
     sources: Mapping[str, ManifestSource]

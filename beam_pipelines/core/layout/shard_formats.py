@@ -1,4 +1,4 @@
-"""Formats of shards: their names, suffixes and folders in a dataset.
+"""Formats and compressions of shards: names, suffixes and folders in a dataset.
 
 ``sinks/`` has a folder of this name for each, which writes it. A format's shards are in a folder of
 its own, because TFX reads every file in ``examples``.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from beam_pipelines.core.layout.compression import SUFFIX_FOR_COMPRESSION, Compression
 from beam_pipelines.core.layout.dataset_layout import EXAMPLES
 
 TFRECORD = "tfrecord"
@@ -19,6 +18,29 @@ ShardFormat = Literal["tfrecord", "parquet"]
 SUFFIX_FOR_FORMAT = {PARQUET: ".parquet"}
 # Folders of shards in a dataset.
 SHARD_FOLDERS = (EXAMPLES, *SUFFIX_FOR_FORMAT)
+
+Compression = Literal["gzip", "zlib", "none"]
+# Of the parts of a shard: of TFRecords, or of the pages of Parquet's row groups.
+PartCompression = Literal["gzip", "zlib", "none", "zstd"]
+PARQUET_COMPRESSION: PartCompression = "zstd"
+
+SUFFIX_FOR_COMPRESSION: dict[Compression, str] = {
+    "gzip": ".tfrecord.gz",
+    "zlib": ".tfrecord.zlib",
+    "none": ".tfrecord",
+}
+
+
+def part_compression_of(path: str) -> PartCompression:
+    """Returns the compression of a shard's parts, for its suffix."""
+    return PARQUET_COMPRESSION if path.endswith(".parquet") else compression_of(path)
+
+
+def compression_of(path: str) -> Compression:
+    """Returns the compression of a TFRecord file, for its suffix."""
+    if path.endswith(".gz"):
+        return "gzip"
+    return "zlib" if path.endswith(".zlib") else "none"
 
 
 def folder_of(format_: str) -> str:

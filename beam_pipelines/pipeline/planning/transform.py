@@ -21,8 +21,7 @@ from beam_pipelines.core.layout.dataset_layout import (
 from beam_pipelines.core.layout.manifest import Manifest, ManifestSource
 from beam_pipelines.core.layout.schema_features import features_of
 from beam_pipelines.core.process.plugins import KNOWN, PLANNERS
-from beam_pipelines.dataset.checked_files import check_files
-from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.dataset.manifest import check_files, read_manifest
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline.planning.lacking import (
     Lacking,

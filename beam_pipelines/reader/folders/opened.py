@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
 
     from beam_pipelines.reader.row_groups import RowGroups
-    from beam_pipelines.remote.shards import RemoteShards
+    from beam_pipelines.remote.cache import RemoteShards
 
 
 # Bytes of a cache, unless others are asked for.
@@ -110,8 +110,7 @@ class Folder(NamedTuple):
             return None
         import hashlib
 
-        from beam_pipelines.remote.cache import Cache
-        from beam_pipelines.remote.shards import RemoteShards
+        from beam_pipelines.remote.cache import Cache, RemoteShards
 
         if self.cache is None:
             return RemoteShards(self.path, None)

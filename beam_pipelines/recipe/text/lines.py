@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from beam_pipelines.core.errors import Problem, RecipeError, RecipeProblems, mask
-from beam_pipelines.core.visible_text import visible
+from beam_pipelines.core.formatting import visible
 
 Path: TypeAlias = tuple[str | int, ...]
 _WIDTH = 100  # of an excerpt, in characters

@@ -16,13 +16,13 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core.arrow.binary_arrays import is_valid, offsets_of
 from beam_pipelines.core.arrow.columns import take_rows
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.compression import PARQUET_COMPRESSION
 from beam_pipelines.core.layout.schema_features import (
     feature_lists_of,
     features_of,
     has_one_value,
     has_one_value_a_step,
 )
+from beam_pipelines.core.layout.shard_formats import PARQUET_COMPRESSION
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.sinks import Settings, Written
 from beam_pipelines.tfrecord.part_index import PartColumns

@@ -22,7 +22,7 @@ from zlib_ng import zlib_ng
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import byte_lengths, data_of, offsets_of
-from beam_pipelines.core.layout.compression import Compression
+from beam_pipelines.core.layout.shard_formats import Compression
 from beam_pipelines.sinks import Settings, Written
 from beam_pipelines.tfrecord.part_index import PartColumns
 from beam_pipelines.tfrecord.record_block import framed_records, part_edges

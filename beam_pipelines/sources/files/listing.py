@@ -19,8 +19,7 @@ from beam_pipelines.sources.files.compression import check_readable
 from beam_pipelines.sources.format import Format, problem
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.storage import files, input_files, path_patterns, zip_members
-from beam_pipelines.storage.nearest_file import nearest_file
-from beam_pipelines.storage.path_patterns import PathPattern
+from beam_pipelines.storage.path_patterns import PathPattern, nearest_file
 from beam_pipelines.storage.zip_members import MemberPath
 
 # Logs of tables, whose folders also have files with rows that are not in the table any more.

@@ -21,7 +21,6 @@ from beam_pipelines.core._native.shared import HEADER_BYTES
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.layout.compression import Compression, compression_of
 from beam_pipelines.core.layout.dataset_layout import (
     EXAMPLES,
     MANIFEST,
@@ -29,6 +28,7 @@ from beam_pipelines.core.layout.dataset_layout import (
     split_folder,
 )
 from beam_pipelines.core.layout.manifest import parse_manifest
+from beam_pipelines.core.layout.shard_formats import Compression, compression_of
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.faults import bad_rows

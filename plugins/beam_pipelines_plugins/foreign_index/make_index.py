@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.compression import PartCompression, compression_of
 from beam_pipelines.core.layout.dataset_layout import (
     DALI_SUFFIX,
     MANIFEST,
@@ -22,8 +21,8 @@ from beam_pipelines.core.layout.dataset_layout import (
     file_index_path,
 )
 from beam_pipelines.core.layout.manifest import Manifest
-from beam_pipelines.dataset.checked_files import add_files
-from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.core.layout.shard_formats import PartCompression, compression_of
+from beam_pipelines.dataset.manifest import add_files, read_manifest
 from beam_pipelines.storage import file_checksums, files, input_files
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from isal import igzip_lib, isal_zlib
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.compression import Compression
+from beam_pipelines.core.layout.shard_formats import Compression
 from beam_pipelines.dataset.shard_records import read_row_groups
 from beam_pipelines.reader.row_groups import batch_of
 from beam_pipelines.sinks.parquet.sink import value_bytes

@@ -12,7 +12,7 @@ import pytest
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import data_of
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.compression import SUFFIX_FOR_COMPRESSION, Compression
+from beam_pipelines.core.layout.shard_formats import SUFFIX_FOR_COMPRESSION, Compression
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe

@@ -14,7 +14,7 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
-from beam_pipelines.core.layout.compression import compression_of
+from beam_pipelines.core.layout.shard_formats import compression_of
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe

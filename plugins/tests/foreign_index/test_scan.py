@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import data_of
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.compression import Compression
+from beam_pipelines.core.layout.shard_formats import Compression
 from beam_pipelines.sinks.tfrecord.sink import DeflateStream, compress_parts
 from beam_pipelines.tfrecord.framing import inflate_part
 from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, make_index

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from unittest import mock
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.layout.compression import compression_of
+from beam_pipelines.core.layout.shard_formats import compression_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.storage import files
