@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 import re
 from collections.abc import Iterator
 
@@ -28,7 +27,6 @@ from beam_pipelines.sources.libsvm.lines import (
     LABEL,
     NUMBER,
     QID,
-    Expected,
     LibsvmLayout,
     parse_lines,
     tokenise,
@@ -36,17 +34,14 @@ from beam_pipelines.sources.libsvm.lines import (
 from beam_pipelines.sources.options import EncodedOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text.cells import cell_parser
 from beam_pipelines.sources.text.format import BadRecord, TextFormat, digits_type, settled
 from beam_pipelines.sources.text.quotes import Positions
 
 # Patterns for a whole token.
 _IS_INTEGER, _IS_INDEX, _IS_NUMBER = map(re.compile, (INTEGER, r"^-?[0-9]+$", NUMBER))
-_MOST = (1 << 63) - 1
-_MOST_DIGITS = 4_000
 # Lines of so many bytes are tried by the fast parser, then looked at.
 _PIECE_BYTES = 1 << 16
-# The smallest number that rounds to no finite float32: half a step beyond the largest.
-_INFINITE = float.fromhex("0x1.ffffffp+127")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,37 +234,52 @@ def _sift(data: bytes, layout: LibsvmLayout) -> Iterator[pa.RecordBatch | BadRec
 def _explain_line(line: bytes, layout: LibsvmLayout) -> tuple[str, str] | None:
     """Returns the column and the error of a bad line.
 
-    A good line has none: this defines which lines are good.
+    ``None`` of a good one. It finds the first of several errors.
     """
+    plain = line.split(b"#", 1)[0].strip(b" \t\r\n")
     label, *tokens = (
-        token.decode("utf-8", "backslashreplace") for token in re.split(rb"[ \t]+", _plain(line))
+        token.decode("utf-8", "backslashreplace") for token in re.split(rb"[ \t]+", plain)
     )
-    wrong = _explain_label(label, layout)
-    if wrong:
+    if wrong := _explain_label(label, layout):
         return LABEL, wrong
     if tokens and tokens[0].startswith("qid:"):
         query = tokens.pop(0)[len("qid:") :]
         if not layout.has_qid:
             cure = f"Declare 'types: {{{QID}: int64}}', or set 'infer: full' of the source."
             return QID, f"found 'qid:{query}', expected none: no row of the sample has one. {cure}"
-        if not _is_integer(query, _IS_INTEGER):
+        if not _fits(query, _IS_INTEGER, pa.int64()):
             return QID, _wrong(query, "an integer from -2^63 to 2^63-1")
     before: tuple[int, ...] = ()
     known: set[tuple[int, ...]] = set()
-    expected = tuple(zip(layout.keys, layout.bounds, strict=True))
     for token in tokens:
-        keys, column, wrong = _explain_feature(token, expected, layout)
-        if wrong:
-            return column, wrong
+        if why := _explain_feature(token, layout):
+            return why
+        keys = tuple(map(int, token.split(":")[:-1]))
         if keys in known or (layout.is_sorted and keys <= before):
-            return layout.keys[-1], _explain_order(token, keys in known, layout)
+            return layout.keys[-1], _explain_order(token, layout)
         known.add(keys)
         before = keys
     return None
 
 
-def _plain(line: bytes) -> bytes:
-    return line.split(b"#", 1)[0].strip(b" \t\r\n")
+def _explain_feature(token: str, layout: LibsvmLayout) -> tuple[str, str] | None:
+    *texts, value = token.split(":")
+    if len(texts) != len(layout.keys):
+        return "", _wrong(token, layout.form, "Mend the line, or set another 'format'.")
+    for text, column, bounds in zip(texts, layout.keys, layout.bounds, strict=True):
+        if not _fits(text, _IS_INDEX, pa.int64()) or not bounds[0] <= int(text) <= bounds[1]:
+            return column, _explain_key(token, text, bounds, column == layout.keys[-1])
+    if not _fits(value, _IS_NUMBER, pa.float32()):
+        return layout.value, _wrong(token, f"{layout.form} with a finite number of 32 bits")
+    return None
+
+
+def _fits(text: str, pattern: re.Pattern[str], type_: pa.DataType) -> bool:
+    """Whether a text has a pattern, and is a finite number."""
+    try:
+        return bool(pattern.match(text)) and cell_parser(type_)(text) is not None
+    except ValueError:
+        return False
 
 
 def _explain_label(label: str, layout: LibsvmLayout) -> str:
@@ -277,12 +287,11 @@ def _explain_label(label: str, layout: LibsvmLayout) -> str:
     if ":" in label:
         return f"found '{label}' in its place, expected a label before the features. Mend the line."
     if "," in label:
-        return (
-            f"found '{shorten(label, 100)}', expected one label: rows with several are "
-            "not read. Write them as JSON Lines with a list of labels, or keep one."
-        )
-    if not _is_label(label, type_):
-        is_number = pa.types.is_integer(type_) and _IS_NUMBER.match(label)
+        cure = "Write them as JSON Lines with a list of labels, or keep one."
+        return _wrong(label, "one label: rows with several are not read", cure)
+    is_whole = pa.types.is_integer(type_)
+    if not _fits(label, _IS_INTEGER if is_whole else _IS_NUMBER, type_):
+        is_number = is_whole and _IS_NUMBER.match(label)
         cure = f"Declare 'types: {{{LABEL}: float32}}'." if is_number else "Mend the line."
         return bad_rows.wrong_value(label, type_, cure)
     if layout.is_label_exact and type_ == pa.float64():
@@ -292,90 +301,27 @@ def _explain_label(label: str, layout: LibsvmLayout) -> str:
     return ""
 
 
-def _is_label(label: str, type_: pa.DataType) -> bool:
-    if pa.types.is_integer(type_):
-        low, high = bad_rows.integer_range(type_)
-        return _is_integer(label, _IS_INTEGER) and low <= int(label) <= high
-    return bool(_IS_NUMBER.match(label)) and _is_finite(label, type_ == pa.float32())
-
-
-def _is_finite(text: str, is_single: bool) -> bool:
-    """Whether the nearest float64, or float32, of a number is finite."""
-    number = abs(float(text))
-    if is_single and number == _INFINITE:  # rounded twice it may be another one
-        number = abs(pa.scalar(text.lstrip("+")).cast(pa.float32()).as_py())
-    return number < (_INFINITE if is_single else math.inf)
-
-
-def _explain_feature(
-    token: str, expected: Expected, layout: LibsvmLayout
-) -> tuple[tuple[int, ...], str, str]:
-    """Returns a token's keys, its bad column and the error, if any."""
-    form = "field:index:value" if layout.has_fields else "index:value"
-    *texts, value = token.split(":")
-    if len(texts) != len(expected):
-        return (
-            (),
-            "",
-            (
-                f"found '{shorten(token, 100)}', expected {form}. Mend the line, or set "
-                "another "
-                "'format'."
-            ),
-        )
-    keys: list[int] = []
-    for text, (column, (low, high)) in zip(texts, expected, strict=True):
-        if not _IS_INDEX.match(text):
-            return (), column, _wrong(token, f"{form} with whole numbers before the value")
-        # Python refuses to parse thousands of digits.
-        key = int(text[:_MOST_DIGITS])
-        if not low <= key <= high or len(text) > _MOST_DIGITS:
-            return (), column, _explain_range(token, key, (low, high), column == layout.keys[-1])
-        keys.append(key)
-    if not _IS_NUMBER.match(value) or not _is_finite(value, is_single=True):
-        return (
-            (),
-            layout.value,
-            _wrong(token, f"{form} with a finite number (of 32 bits) as its value"),
-        )
-    return tuple(keys), "", ""
-
-
-def _explain_range(token: str, found: int, bounds: tuple[int, int], is_index: bool) -> str:
-    low, high = bounds
-    is_declared = high < MOST_INDEX
-    expected = f"from {low} to {high}" if is_declared or found > high else f"at least {low}"
-    word, option = ("an index", "size") if is_index else ("a field", "fields")
-    cure = f"Set 'libsvm: {{{option}: …}}' of the source, or mend the line."
-    if found == 0 and low == 1:
-        cure = "Set 'libsvm: {base: 0}' of the source if its indices begin at 0."
-    elif found < low:
-        cure = "Mend the line."
-    elif not is_declared:
-        cure = "A tf.SparseTensor has no larger ones. Mend the line."
-    return f"found '{shorten(token, 100)}', expected {word} {expected}. {cure}"
-
-
-def _explain_order(token: str, is_repeated: bool, layout: LibsvmLayout) -> str:
-    order = "fields, and indices within a field," if layout.has_fields else "indices"
-    problem = "which is there already" if is_repeated else "behind a larger one"
+def _explain_key(token: str, text: str, bounds: tuple[int, int], is_index: bool) -> str:
+    (low, high), word = bounds, "an index" if is_index else "a field"
     cure = (
-        "Remove one of the two."
-        if is_repeated
-        else "Sort the line, or set 'libsvm: {sort: true}' of the source."
+        f"Set 'libsvm: {{{'size' if is_index else 'fields'}: …}}' of the source, or mend the line."
     )
-    ascending = "in ascending order, " if layout.is_sorted else ""
-    return (
-        f"found '{shorten(token, 100)}', {problem}, expected {order} {ascending}each once. {cure}"
-    )
+    if text == "0":
+        cure = "Set 'libsvm: {base: 0}' of the source if its indices begin at 0."
+    elif not text.isdigit():
+        cure = "Mend the line."
+    elif high >= MOST_INDEX:
+        cure = "A tf.SparseTensor has no larger ones. Mend the line."
+    return _wrong(token, f"{word} from {low} to {high}", cure)
 
 
-def _is_integer(text: str, pattern: re.Pattern[str]) -> bool:
-    # Python refuses to parse thousands of digits.
-    return (
-        bool(pattern.match(text)) and len(text) <= _MOST_DIGITS and -_MOST - 1 <= int(text) <= _MOST
-    )
+def _explain_order(token: str, layout: LibsvmLayout) -> str:
+    order = "fields, and indices within a field," if layout.has_fields else "indices"
+    if not layout.is_sorted:
+        return _wrong(token, f"{order} each once", "Remove one of the two.")
+    cure = "Sort the line, or set 'libsvm: {sort: true}' of the source."
+    return _wrong(token, f"{order} in ascending order, each once", cure)
 
 
-def _wrong(found: str, expected: str) -> str:
-    return f"found '{shorten(found, 100)}', expected {expected}. Mend the line."
+def _wrong(found: str, expected: str, cure: str = "Mend the line.") -> str:
+    return f"found '{shorten(found, 100)}', expected {expected}. {cure}"

@@ -36,8 +36,6 @@ _MOST_COMMENTS = 1_000
 _TO_LINES = bytes.maketrans(b" \t\r", b"\n\n\n")
 
 Integers = npt.NDArray[np.int64]
-# The columns of a feature's keys, and the first and the last number of each.
-Expected = tuple[tuple[str, tuple[int, int]], ...]
 
 
 class LibsvmLayout(NamedTuple):
@@ -69,6 +67,11 @@ class LibsvmLayout(NamedTuple):
     def keys(self) -> tuple[str, ...]:
         """The columns that locate a value: index, and field before it."""
         return (*([f"{self.name}_field"] if self.has_fields else []), f"{self.name}_index")
+
+    @property
+    def form(self) -> str:
+        """How a feature is written."""
+        return "field:index:value" if self.has_fields else "index:value"
 
     @property
     def value(self) -> str:
