@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 from beam_pipelines.core.process import plugins
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.batch_files import Arrow
 from beam_pipelines.sources.csv.format import Csv
 from beam_pipelines.sources.files.compression import COMPRESSION_FOR_SUFFIX
@@ -79,10 +78,6 @@ class _Formats(MutableMapping[str, Format]):
     def is_own(self, name: str) -> bool:
         """Whether this distribution has a format, or a program has registered it."""
         return name in self._found
-
-    def says_names(self, source: Source) -> bool:
-        """Whether ``columns`` of a source would name columns, and not select."""
-        return not all(format_.has_own_names(source) for format_ in self._found.values())
 
     def is_planned(self, name: str | None) -> bool:
         """Whether a planner of another distribution plans sources of a format."""

@@ -31,15 +31,9 @@ _PANDAS_READS = {
 }
 # Suffixes of compressions and archives that are not read.
 _UNREAD_SUFFIXES = {
-    ".xz": "xz",
+    **{f".{name}": name for name in ("xz", "lzma", "lz4", "lzo", "snappy", "7z", "rar")},
     ".txz": "xz",
-    ".lzma": "lzma",
-    ".lz4": "lz4",
-    ".lzo": "lzo",
     ".br": "brotli",
-    ".snappy": "snappy",
-    ".7z": "7z",
-    ".rar": "rar",
 }
 _NAME_FOR_START = {
     b"\x1f\x8b": "gzip",

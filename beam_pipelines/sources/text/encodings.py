@@ -213,10 +213,6 @@ _BEGINNINGS = {
     rb"SQLite format 3\x00": ("an SQLite database", "Give it a name that ends in .sqlite."),
     rb"%PDF-": ("a PDF document", "Export its table as CSV."),
     rb"\x89PNG|\xff\xd8\xff|GIF8": ("a picture", "Set 'format: images' of the source."),
-    rb"(?:\xef\xbb\xbf)?\s*<\?xml\s": (
-        "XML",
-        "Give it a name that ends in .xml to see what to do.",
-    ),
     rb"(?i:(?:\xef\xbb\xbf)?\s*<(?:!doctype|html)[\s>])": (
         "an HTML page",
         "Servers answer so where a login is needed or an address is wrong. Get the file again.",
