@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
+import google_crc32c
 import pyarrow as pa
 
 from beam_pipelines.core.arrow.arrow_sizes import batch_sizes
@@ -19,7 +20,6 @@ from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.faults import damaged
 from beam_pipelines.sources.faults.bad_rows import as_bytes
-from beam_pipelines.sources.files.compression import tail_crc32c
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
@@ -28,12 +28,16 @@ from beam_pipelines.sources.format import (
     QuoteStates,
     Rows,
     empty_batch,
+    problem,
 )
 from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.nesting.sparse_structs import read_as_sparse
 from beam_pipelines.sources.options import TableOptions
-from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+
+# Rows sampled of each file for the shapes of nested lists.
+SAMPLE_ROWS = 1000
+_TAIL_BYTES = 64 * 1024
 
 
 class OpenedFile(NamedTuple):
@@ -89,10 +93,6 @@ class BatchFiles(Format):
                         shapes.note_shapes(seen, [batch.select(names).slice(0, SAMPLE_ROWS)])
             if rows:
                 break
-        if not rows:
-            raise DataError(
-                f"{files[0].path}: found no rows, expected data. Check 'path' of the source."
-            )
         contents = tables.contents_of(source, schemas, seen)
         return contents._replace(sparse=read_as_sparse(schemas[0][1], contents.read_schema))
 
@@ -107,9 +107,32 @@ class BatchFiles(Format):
                 for part in parts_of(batch):
                     yield from tables.rows_of(part, plan, byte_range.file, row, reject)
                     row += part.num_rows
-            yield Rows(
-                empty_batch(plan.schema), crc32c=tail_crc32c(file, byte_range.file.size_bytes)
-            )
+            yield tail_rows(plan, byte_range, file)
+
+
+def no_compression(source: Source, name: str) -> list[Problem]:
+    """Returns a problem if the recipe says that files are compressed.
+
+    Such formats compress inside, and a file is not compressed as a whole.
+    """
+    if source.compression in (None, "none"):
+        return []
+    return [
+        problem(source, "compression", f"{name} files are compressed inside. Leave the option out.")
+    ]
+
+
+def tail_rows(plan: SourcePlan, byte_range: ByteRange, file: BinaryIO) -> Rows:
+    """Returns no rows, and of a file's first range a checksum.
+
+    It is the CRC-32C of the last 64 KiB and the size: such files are not read from front to back.
+    """
+    if byte_range.number_in_file:
+        return Rows(empty_batch(plan.schema))
+    size = byte_range.file.size_bytes
+    file.seek(max(0, size - _TAIL_BYTES))
+    data = file.read(_TAIL_BYTES) + size.to_bytes(8, "little")
+    return Rows(empty_batch(plan.schema), crc32c=google_crc32c.value(data))
 
 
 def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import FileInfo
@@ -25,19 +26,26 @@ def sample_files(files: tuple[FileInfo, ...]) -> tuple[FileInfo, ...]:
     )
 
 
-def sample_rounds(source: Source, files: tuple[FileInfo, ...]) -> Iterator[tuple[FileInfo, ...]]:
+def sample_rounds(
+    source: Source, files: tuple[FileInfo, ...], what: str = "rows"
+) -> Iterator[tuple[FileInfo, ...]]:
     """Yields the files to sample, then the others, some at a time.
 
-    The others are for a sample without rows.
+    The others are for a sample without rows. A caller that has found some asks for no more.
+
+    Raises:
+      DataError: there are no rows; with ``what`` "" the caller says so.
     """
-    if source.reads_all:
-        yield files
-        return
-    first = sample_files(files)
+    first = files if source.reads_all else sample_files(files)
     yield first
-    others = tuple(file for file in files if file not in first)
+    known = set(first)
+    others = [file for file in files if file not in known]
     for start in range(0, len(others), SAMPLE_FILES):
-        yield others[start : start + SAMPLE_FILES]
+        yield tuple(others[start : start + SAMPLE_FILES])
+    if what:
+        raise DataError(
+            f"{files[0].path}: found no {what}, expected data. Check 'path' of the source."
+        )
 
 
 def merge_types(left: pa.DataType, right: pa.DataType, is_left_right: bool = False) -> pa.DataType:

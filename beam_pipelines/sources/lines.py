@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow.columns import parse_type
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference
 from beam_pipelines.sources.faults import bad_rows
@@ -34,12 +34,10 @@ class PlainLines(TextFormat):
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
-        for sampled in inference.sample_rounds(source, files):
+        for sampled in inference.sample_rounds(source, files, "lines"):
             if any(body.data for _, body in blocks.sample_bodies(source, sampled, blocks.LINES)):
-                return contents_of(COLUMN, parse_type(source.types.get(COLUMN, "text")))
-        raise DataError(
-            f"{files[0].path}: found no lines, expected data. Check 'path' of the source."
-        )
+                break
+        return contents_of(COLUMN, parse_type(source.types.get(COLUMN, "text")))
 
     def read_body(
         self, plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool

@@ -97,7 +97,7 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
     bodies = functools.partial(
         _bodies, source, dialect=dialect, first=files[0], names=names, header=header, again=again
     )
-    for sampled in inference.sample_rounds(source, files):
+    for sampled in inference.sample_rounds(source, files, ""):
         for file, body in bodies(sampled):
             _add_body(found, source, file, body, names, wanted, dialect)
         if found.rows:

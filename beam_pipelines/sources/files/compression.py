@@ -306,19 +306,3 @@ def read_head(path: str, compression: str, size: int, limits: Limits) -> bytes:
     """Returns the first decompressed bytes of a file, at most ``size``."""
     with files.open_read(path) as file:
         return next(decompressed_blocks(file, path, compression, size, limits), b"")
-
-
-_TAIL_BYTES = 64 * 1024
-
-
-def tail_crc32c(file: BinaryIO, size_bytes: int) -> int:
-    """Returns the CRC-32C of a file's last 64 KiB and its size.
-
-    They contain the footer of a Parquet or Arrow file, or its end.
-    """
-    file.seek(max(0, size_bytes - _TAIL_BYTES))
-    return int(
-        google_crc32c.extend(
-            google_crc32c.value(file.read(_TAIL_BYTES)), size_bytes.to_bytes(8, "little")
-        )
-    )

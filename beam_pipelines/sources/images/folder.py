@@ -24,6 +24,7 @@ from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list
 from beam_pipelines.sources import inference
+from beam_pipelines.sources.batch_files import no_compression
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
@@ -41,7 +42,6 @@ from beam_pipelines.sources.images.options import (
     PictureError,
     image_options,
 )
-from beam_pipelines.sources.parquet.format import no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files, input_files, path_patterns
 

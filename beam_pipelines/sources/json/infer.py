@@ -44,7 +44,7 @@ def types_of(
 ) -> JsonTypes:
     """Returns the types of sampled lines; ``mixed`` as in ``JsonTypes``."""
     types = JsonTypes(source, mixed or {})
-    for sampled in inference.sample_rounds(source, files):
+    for sampled in inference.sample_rounds(source, files, ""):
         for file, lines in blocks.sample_bodies(source, sampled, blocks.LINES):
             types.add(file, lines)
         if types.rows:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.arrow.sparse_columns import MOST_INDEX, SparseColumns
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
@@ -136,10 +136,6 @@ class SparseLines(TextFormat):
                 has_qid |= len(tokens.queries()) > 0
             if rows:
                 break
-        if not rows:
-            raise DataError(
-                f"{files[0].path}: found no rows, expected data. Check 'path' of the source."
-            )
         label = columns.parse_type(source.types[LABEL]) if LABEL in source.types else None
         layout = self._layout(
             source, label or (pa.float64() if has_fractions else pa.int64()), has_qid

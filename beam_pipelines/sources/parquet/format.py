@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_pipelines.core.arrow.columns import Shape
-from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import inference, tables
+from beam_pipelines.sources import tables
 from beam_pipelines.sources.archives.whole import open_whole
+from beam_pipelines.sources.batch_files import SAMPLE_ROWS, BatchFiles, OpenedFile, tail_rows
 from beam_pipelines.sources.faults import damaged
-from beam_pipelines.sources.files.compression import tail_crc32c
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
-    Contents,
-    Format,
     QuoteStates,
     Rows,
-    empty_batch,
-    problem,
 )
 from beam_pipelines.sources.nesting import nested, shapes
-from beam_pipelines.sources.nesting.sparse_structs import read_as_sparse
-from beam_pipelines.sources.options import TableOptions
 from beam_pipelines.sources.parquet.dictionaries import (
     decode,
     dictionary_columns,
@@ -41,57 +33,28 @@ from beam_pipelines.sources.parquet.footers import Piece, check_columns, pieces_
 from beam_pipelines.sources.parquet.int96 import check_microseconds, int96_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 
-# Rows sampled of each file for the shapes of nested lists, and of a range for the size of chunks.
-SAMPLE_ROWS = 1000
-
-
 # Row groups larger than this, uncompressed, are read so many bytes at a time, over all columns:
 # Arrow would hold a whole one.
 _BUFFERED_BYTES = 128 * MIB
 _LEAST_BUFFER_BYTES = 64 << 10
 
 
-class Parquet(Format):
+class Parquet(BatchFiles):
     """Files of row groups; a range has those that begin in it."""
 
+    title = "Parquet"
     suffixes = (".parquet", ".pq")
-    Options = TableOptions
-    has_arrays = True
     is_compressed = True
-
-    def check(self, source: Source) -> list[Problem]:
-        """Returns the options of the source that the format cannot honour."""
-        return no_compression(source, "Parquet")
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
         return True
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
-        """Finds columns and types; see ``Format``."""
-        schemas, rows = [], 0
-        seen: dict[str, Shape | None] = {}
-        for sampled in inference.sample_rounds(source, files):
-            for file in sampled:
-                with opened(file.path) as (_, parquet):
-                    tables.check_schema(source, file.path, parquet.schema_arrow)
-                    schemas.append((file, parquet.schema_arrow))
-                    rows += parquet.metadata.num_rows
-                    if wanted := shapes.open_columns(source, parquet.schema_arrow):
-                        sample = parquet.iter_batches(
-                            SAMPLE_ROWS, columns=wanted, use_threads=False
-                        )
-                        shapes.note_shapes(
-                            seen, sample if source.reads_all else itertools.islice(sample, 1)
-                        )
-            if rows:
-                break
-        if not rows:
-            raise DataError(
-                f"{files[0].path}: found no rows, expected data. Check 'path' of the source."
-            )
-        contents = tables.contents_of(source, schemas, seen)
-        return contents._replace(sparse=read_as_sparse(schemas[0][1], contents.read_schema))
+    @contextlib.contextmanager
+    def opened(self, source: Source, path: str) -> Iterator[OpenedFile]:
+        """Opens a file, for columns whose shape only values tell; see ``BatchFiles``."""
+        with opened(path) as (file, parquet):
+            yield OpenedFile(file, parquet.schema_arrow, _open_columns(source, parquet))
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
@@ -104,12 +67,7 @@ class Parquet(Format):
             pieces = pieces_of(parquet.metadata, len(plan.files))
             for row, batch in batches_of(plan.source, byte_range, file, parquet, pieces, wanted):
                 yield from tables.rows_of(batch, plan, byte_range.file, row, reject)
-            crc32c = (
-                tail_crc32c(file, byte_range.file.size_bytes)
-                if byte_range.number_in_file == 0
-                else None
-            )
-            yield Rows(empty_batch(plan.schema), crc32c=crc32c)
+            yield tail_rows(plan, byte_range, file)
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``row``, and the number of a range's first one, from 1."""
@@ -117,6 +75,11 @@ class Parquet(Format):
             pieces = pieces_of(parquet.metadata, len(plan.files))
             before = (piece for piece in pieces if piece.first_byte < byte_range.start)
             return "row", 1 + sum(piece.stop - piece.start for piece in before)
+
+
+def _open_columns(source: Source, parquet: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    wanted = shapes.open_columns(source, parquet.schema_arrow)
+    yield from parquet.iter_batches(SAMPLE_ROWS, columns=wanted, use_threads=False)
 
 
 def batches_of(
@@ -277,18 +240,6 @@ def _top_column(path: str, names: Collection[str]) -> str | None:
     parts = path.split(".")
     beginnings = (".".join(parts[: end + 1]) for end in range(len(parts)))
     return next((name for name in beginnings if name in names), None)
-
-
-def no_compression(source: Source, name: str) -> list[Problem]:
-    """Returns a problem if the recipe says that files are compressed.
-
-    Such formats compress inside, and a file is not compressed as a whole.
-    """
-    if source.compression in (None, "none"):
-        return []
-    return [
-        problem(source, "compression", f"{name} files are compressed inside. Leave the option out.")
-    ]
 
 
 @contextlib.contextmanager

@@ -61,12 +61,14 @@ def check_compression(source: Source) -> list[Problem]:
 
 
 def first_block(source: Source, paths: tuple[FileInfo, ...]) -> Sequence[bytes]:
-    """Returns the first records in files; empty if there are none."""
+    """Returns the first records in files, or raises ``DataError``."""
     for file in paths:
         for block in read_blocks(source, file):
             if block:
                 return block
-    return []
+    raise DataError(
+        f"{paths[0].path}: found no records, expected data. Check 'path' of the source."
+    )
 
 
 def read_blocks(source: Source, file: FileInfo) -> Iterator[RecordBlock]:

@@ -23,7 +23,7 @@ from beam_pipelines.core.arrow.columns import (
     type_name,
 )
 from beam_pipelines.core.chunks import SPLIT_KEY
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.layout.schema_features import SEQUENCE, duplicates, feature_lists_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
@@ -106,10 +106,6 @@ class TFRecord(Format):
             return _infer(source, files)
         schema = read_schema(source, path)
         sample = first_block(source, files)
-        if not sample:
-            raise DataError(
-                f"{files[0].path}: found no records, expected data. Check 'path' of the source."
-            )
         _check_schema(source, path, schema, sample)
         single, seen = _seen_in_steps(source, schema, sample)
         found = column_types(schema, single)

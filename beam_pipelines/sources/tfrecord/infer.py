@@ -131,14 +131,14 @@ def infer_schema(
         feature and of a feature list.
     """
     features, records = _Features(), 0
-    for sampled in inference.sample_rounds(source, files):
+    for sampled in inference.sample_rounds(source, files, "records"):
         for file in sampled:
             for block in _sample(source, file, len(sampled)):
                 features.note(block)
                 records += len(block)
         if records:
             break
-    _check(files[0], features, records)
+    _check(files[0], features)
     for name in _unseen(source, [*features.context, *features.lists]):
         features.context[name] = _Feature()
     schema = schema_pb2.Schema()
@@ -178,11 +178,7 @@ def _sample(source: Source, file: FileInfo, number: int) -> Iterator[RecordBlock
             return
 
 
-def _check(file: FileInfo, features: _Features, records: int) -> None:
-    if not records:
-        raise DataError(
-            f"{file.path}: found no records, expected data. Check 'path' of the source."
-        )
+def _check(file: FileInfo, features: _Features) -> None:
     if not (features.context or features.lists):
         raise DataError(
             f"{file.path}: found records without features, expected tf.Examples or "

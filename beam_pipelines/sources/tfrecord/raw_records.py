@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from beam_pipelines.core.arrow.columns import parse_type
-from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import lines
 from beam_pipelines.sources.format import (
@@ -50,10 +50,7 @@ class RawRecords(Format):
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
-        if not first_block(source, files):
-            raise DataError(
-                f"{files[0].path}: found no records, expected data. Check 'path' of the source."
-            )
+        first_block(source, files)
         return lines.contents_of(COLUMN, parse_type(source.types.get(COLUMN, "bytes")))
 
     def read(

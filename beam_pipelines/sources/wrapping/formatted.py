@@ -30,6 +30,7 @@ from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.cells import Flags, parsed
+from beam_pipelines.sources.wrapping.derived import reject_rows
 from beam_pipelines.sources.wrapping.partitions import Wrapped
 
 # Of each sampled file: rows that are looked at, the bytes of the file in which they begin, and
@@ -101,11 +102,7 @@ class Formatted(Wrapped):
                 places = self.format.positions(
                     inner, byte_range, quote_states, left_out, [before + row for row in bad]
                 )
-                for place, (column, reason) in zip(places, bad.values(), strict=True):
-                    one = Rejected(
-                        plan.source.name, place.file, place.place, column, reason, place.text
-                    )
-                    bad_rows.reject_or_raise(one, rejected, reject)
+                rejected += reject_rows(plan, places, bad.values(), reject)
             before += rows.batch.num_rows
             yield rows._replace(batch=batch, rejected=tuple(rejected))
 

@@ -19,11 +19,16 @@ from beam_pipelines.core.limits import FREE_BYTES, Limits, exceeds_ratio, ratio_
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.archives.whole import open_whole
-from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile, parts_of
+from beam_pipelines.sources.batch_files import (
+    SAMPLE_ROWS,
+    BatchFiles,
+    OpenedFile,
+    parts_of,
+    tail_rows,
+)
 from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.files.compression import tail_crc32c
 from beam_pipelines.sources.format import QuoteStates, Rows, empty_batch
-from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, top_columns
+from beam_pipelines.sources.parquet.format import top_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines_plugins.formats import avro_blocks as blocks
 from beam_pipelines_plugins.formats.avro_types import SchemaError, columns_of, plain
@@ -78,9 +83,7 @@ class Avro(BatchFiles):
                 place = functools.partial(lambda number, row: before() + number + row, done)
                 yield from _rows(some, wanted, plan, file, place, reject)
                 done += len(some)
-            is_first = byte_range.number_in_file == 0
-            crc32c = tail_crc32c(one.file, file.size_bytes) if is_first else None
-            yield Rows(empty_batch(plan.schema), crc32c=crc32c)
+            yield tail_rows(plan, byte_range, one.file)
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``row``, and the number of a range's first one, from 1."""

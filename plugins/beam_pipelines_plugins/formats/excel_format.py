@@ -16,6 +16,7 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, tables
+from beam_pipelines.sources.batch_files import no_compression
 from beam_pipelines.sources.csv.choice import without_index
 from beam_pipelines.sources.format import (
     Contents,
@@ -26,7 +27,6 @@ from beam_pipelines.sources.format import (
     empty_batch,
     problem,
 )
-from beam_pipelines.sources.parquet.format import no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines_plugins.formats import excel_columns as columns
 from beam_pipelines_plugins.formats.excel_columns import NearlyError
@@ -78,10 +78,6 @@ class Excel(Format):
                 schemas.append((file, pa.schema(list(zip(table.names, types, strict=True)))))
             if rows:
                 break
-        if not rows:
-            raise DataError(
-                f"{files[0].path}: found no rows, expected data. Check 'path' of the source."
-            )
         if problems:
             raise RecipeProblems(problems)
         names = tuple(schemas[0][1].names)

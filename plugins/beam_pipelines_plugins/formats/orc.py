@@ -14,9 +14,8 @@ from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.archives.whole import open_whole
-from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile, parts_of
-from beam_pipelines.sources.files.compression import tail_crc32c
-from beam_pipelines.sources.format import QuoteStates, Rows, empty_batch
+from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile, parts_of, tail_rows
+from beam_pipelines.sources.format import QuoteStates, Rows
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 
 _OFFSET_BITS = 32
@@ -55,10 +54,7 @@ class Orc(BatchFiles):
                     first = functools.partial(lambda number: before() + number, done)
                     yield from tables.rows_of(part, plan, byte_range.file, first, reject)
                     done += part.num_rows
-            crc32c = None
-            if byte_range.number_in_file == 0:
-                crc32c = tail_crc32c(file, byte_range.file.size_bytes)
-            yield Rows(empty_batch(plan.schema), crc32c=crc32c)
+            yield tail_rows(plan, byte_range, file)
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``row``, and the number of a range's first one, from 1."""

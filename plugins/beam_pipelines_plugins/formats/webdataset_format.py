@@ -69,7 +69,7 @@ class WebDataset(Format):
         """Finds columns and types; see ``Format``."""
         survey, rows = Survey(source), 0
         objects = _Objects(source)
-        for sampled in inference.sample_rounds(source, files):
+        for sampled in inference.sample_rounds(source, files, ""):
             for file in sampled:
                 most = None if source.reads_all else SAMPLE_BYTES // len(sampled)
                 rows += _look_through(source, file, survey, objects, most)

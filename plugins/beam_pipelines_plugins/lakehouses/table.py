@@ -19,15 +19,14 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
+from beam_pipelines.sources.batch_files import tail_rows
 from beam_pipelines.sources.faults.bad_values import ColumnError
-from beam_pipelines.sources.files.compression import tail_crc32c
 from beam_pipelines.sources.format import (
     Contents,
     Format,
     Position,
     QuoteStates,
     Rows,
-    empty_batch,
     row_numbers,
     skip_rows,
 )
@@ -130,9 +129,7 @@ class LakeTable(Format):
                     if rejected and not reject:
                         raise DataError(rejected[0].describe())
                     yield rows._replace(rejected=rejected)
-            is_first = byte_range.number_in_file == 0
-            crc32c = tail_crc32c(file, byte_range.file.size_bytes) if is_first else None
-            yield Rows(empty_batch(plan.schema), crc32c=crc32c)
+            yield tail_rows(plan, byte_range, file)
 
     def positions(
         self,
