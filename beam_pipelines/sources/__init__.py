@@ -16,11 +16,10 @@ from beam_pipelines.sources.images.folder import Images
 from beam_pipelines.sources.images.idx import Idx
 from beam_pipelines.sources.json.format import JsonLines
 from beam_pipelines.sources.libsvm.format import SparseLines
-from beam_pipelines.sources.lines import PlainLines
+from beam_pipelines.sources.lines import PlainLines, RawRecords
 from beam_pipelines.sources.parquet.format import Parquet
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.tfrecord.format import TFRecord
-from beam_pipelines.sources.tfrecord.raw_records import RawRecords
 
 # The number of a shard and that of all shards, in the name of a file.
 SHARD_NUMBER = re.compile(r"-([0-9]{5,})-of-([0-9]{5,})(?=\.|\Z)")

@@ -1,6 +1,8 @@
-"""Text as it is: each line is a row of one column."""
+"""Lines and records as they are: each is a row of one column."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +14,24 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
-from beam_pipelines.sources.format import Contents, problem
-from beam_pipelines.sources.plan import FileInfo, SourcePlan
+from beam_pipelines.sources.format import (
+    Contents,
+    Format,
+    QuoteStates,
+    Rows,
+    problem,
+)
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat, settled
 from beam_pipelines.sources.text.quotes import NEWLINE, RETURN, Positions
+from beam_pipelines.sources.tfrecord.files import (
+    check_compression,
+    first_block,
+    first_record,
+    is_indexed,
+    read_file,
+)
 
 COLUMN = "line"
 _TYPES = ("text", "bytes")
@@ -128,3 +143,48 @@ def convert_payloads(values: pa.BinaryArray, plan: SourcePlan) -> pa.RecordBatch
       pa.ArrowInvalid: a payload that should be text is not UTF-8.
     """
     return pa.RecordBatch.from_arrays([values.cast(plan.schema.field(0).type)], schema=plan.schema)
+
+
+RECORD = "record"
+_NOT_TEXT = (
+    "found bytes that are not UTF-8, expected text. Leave out 'types' of the source to read bytes."
+)
+
+
+class RawRecords(Format):
+    """Payloads of TFRecord files.
+
+    A file without an index is one range: records cannot be found from its middle.
+    """
+
+    suffixes = ()
+    tfx_rows = "values"
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the options of the source that the format cannot honour."""
+        return [*check_payloads(source, "TFRecord file"), *check_compression(source)]
+
+    def splittable(self, source: Source, path: str) -> bool:
+        """Whether a file can be cut into ranges."""
+        return is_indexed(source, path)
+
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+        """Finds columns and types; see ``Format``."""
+        first_block(source, files)
+        return contents_of(RECORD, parse_type(source.types.get(RECORD, "bytes")))
+
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
+        """Reads one range; see ``Format``."""
+        yield from read_file(
+            plan,
+            byte_range,
+            lambda records: convert_payloads(pa.array(list(records), pa.binary()), plan),
+            lambda _: (RECORD, _NOT_TEXT),
+            reject,
+        )
+
+    def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
+        """Returns ``record`` and the number of the first one; see ``Format``."""
+        return "record", first_record(plan, byte_range)

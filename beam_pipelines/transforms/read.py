@@ -16,7 +16,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.core.private import hide_row
 from beam_pipelines.sources import format_of
-from beam_pipelines.sources.faults.cell_sizes import LargeCell, large_cell
+from beam_pipelines.sources.faults.bad_values import LargeCell, large_cell
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
