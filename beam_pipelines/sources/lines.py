@@ -1,4 +1,4 @@
-"""Lines and records as they are: each is a row of one column."""
+"""Lines and records, each a row of one column."""
 
 from __future__ import annotations
 
