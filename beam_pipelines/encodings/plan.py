@@ -20,8 +20,9 @@ from beam_pipelines.encodings import ENCODING_FOR_KIND, Encoding, Feature, Fitte
 from beam_pipelines.encodings.analyzers import Moments, Quantiles
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.kinds.column import Column, Drop
-from beam_pipelines.recipe.model import Fit, Recipe
+from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.output import Floats
+from beam_pipelines.recipe.sections import Fit
 
 if TYPE_CHECKING:
     from beam_pipelines.encodings.stored import FittedSteps

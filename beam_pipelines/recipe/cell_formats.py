@@ -1,4 +1,4 @@
-"""How the cells of a text column are written: numbers, dates, booleans.
+"""Keys on how cells are written: numbers, dates, booleans, nulls, quotes.
 
 A format is written in a recipe as the number 1234.5 would look in the file (``1.234,5 €``; in India
 123456.5 shows more: ``1,23,456.5``), as a pattern of ``strptime`` (``%d/%m/%Y``), or as two words
@@ -10,6 +10,9 @@ from __future__ import annotations
 import dataclasses
 import re
 from typing import Literal
+
+from beam_pipelines.recipe.text.yaml import Scalar
+from beam_pipelines.recipe.values import TEXT, Value, read_mapping, reader
 
 # A blank, a no-break space and a narrow one; all three separate thousands.
 BLANKS = " \u00a0\u202f"
@@ -176,3 +179,85 @@ def _words(text: str) -> WordsFormat | None:
     true, _, false = (word.strip().casefold() for word in text.partition("/"))
     is_pair = true and false and "/" not in false and true != false and "%" not in text
     return WordsFormat(true, false) if is_pair else None
+
+
+DROP, FILL = "drop", "fill"
+_EXPECTED = "'drop', or a mapping with a value, as {fill: 0}"
+_CHOICE = {
+    "anyOf": [
+        {"enum": [DROP]},
+        {
+            "type": "object",
+            "properties": {FILL: TEXT},
+            "required": [FILL],
+            "additionalProperties": False,
+        },
+    ]
+}
+
+
+@reader(type="object", additionalProperties=_CHOICE, minProperties=1)
+def read_list_nulls(value: Value) -> dict[str, tuple[str, ...]] | None:
+    """Column -> ``("drop",)`` or ``("fill", VALUE)``."""
+    if not value.keys:
+        value.expected("a mapping, as {tags: drop, scores: {fill: 0}}")
+        return None
+    read = {column: _choice(item) for column, item in value.items()}
+    return {column: choice for column, choice in read.items() if choice is not None}
+
+
+def _choice(value: Value) -> tuple[str, ...] | None:
+    tree = value.tree
+    if isinstance(tree, dict) and value.keys == {FILL}:
+        filled = tree[FILL]
+        if isinstance(filled, Scalar):
+            return (FILL, filled.text)
+    elif isinstance(tree, Scalar) and tree.text == DROP:
+        return (DROP,)
+    value.expected(_EXPECTED)
+    return None
+
+
+@reader(type="string", maxLength=1, minLength=1)
+def read_character(value: Value) -> str | None:
+    """One character."""
+    text = value.tree.text if isinstance(value.tree, Scalar) else ""
+    if len(text) == 1:
+        return text
+    cure = ', as "\\t" in double quotes' if text.startswith("\\") else ""
+    if len(set(text) - {'"', "'"}) == 1:
+        cure = ". 'format: lines' reads whole lines, which string_split in 'derive' divides"
+    value.expected(f"one character{cure}")
+    return None
+
+
+@reader(type="string", maxLength=1)
+def read_quote(value: Value) -> str | None:
+    """One character, or an empty text."""
+    return (
+        "" if isinstance(value.tree, Scalar) and value.tree.value == "" else read_character(value)
+    )
+
+
+@reader(**read_mapping.schema)
+def read_formats(value: Value) -> dict[str, str] | None:
+    """Column -> how its cells are written, as ``cell_formats.parse_format`` reads it."""
+    formats = read_mapping(value)
+    for column, text in (formats or {}).items():
+        try:
+            parse_format(text)
+        except ValueError as error:
+            value.wrong(f"{error}.", column)
+    return formats
+
+
+@reader(type="string")
+def read_encoding(value: Value) -> str | None:
+    """The name of a codec of Python between bytes and text."""
+    name = value.tree.text if isinstance(value.tree, Scalar) else ""
+    try:
+        "a".encode(name).decode(name)
+    except (LookupError, ValueError):
+        value.expected("an encoding, such as utf-8, utf-16, latin-1, cp1252 or shift_jis")
+        return None
+    return name

@@ -14,17 +14,23 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from beam_pipelines.core.errors import masked_repr
 from beam_pipelines.core.limits import MOST_NESTING_DEPTH, Limits
-from beam_pipelines.recipe import checks, keys
-from beam_pipelines.recipe.output import Output
+from beam_pipelines.recipe import keys
+from beam_pipelines.recipe.output import Output, check_output
 from beam_pipelines.recipe.protect import Protection, read_protect
-from beam_pipelines.recipe.sample import Sample, read_sample
+from beam_pipelines.recipe.sections import (
+    Fit,
+    OnError,
+    Sample,
+    Sequences,
+    Statistics,
+    check_sequence,
+    read_sample,
+)
 from beam_pipelines.recipe.splits import Split
-from beam_pipelines.recipe.statistics import Statistics
 from beam_pipelines.recipe.text.lines import Lines
 from beam_pipelines.recipe.unions import Union, derive_key
 from beam_pipelines.recipe.values import (
     read_any_texts,
-    read_budget,
     read_bytes,
     read_choice,
     read_fanout,
@@ -196,66 +202,6 @@ class Join:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Sequences:
-    """How records become tf.SequenceExamples: by ``features``, ``group_by`` or both."""
-
-    features: tuple[str, ...] = keys.recipe_key(
-        read_texts,
-        (),
-        "every list that `group_by` made and that is still a list after `encode`",
-        "Features that are feature lists, with one step for each value.",
-    )
-    group_by: tuple[str, ...] = keys.recipe_key(
-        read_texts,
-        (),
-        "rows stay as they are",
-        "Key columns: the selected rows that share a key become one row.",
-    )
-    order_by: tuple[str, ...] = keys.recipe_key(
-        read_texts,
-        (),
-        "the source's order",
-        "Columns that order the rows of a key; ties keep the source's order.",
-    )
-    context: tuple[str, ...] = keys.recipe_key(
-        read_texts,
-        (),
-        "the key columns",
-        "Columns with one value for all rows of a key. The others become lists.",
-    )
-    max_length: int | None = keys.recipe_key(
-        read_integer(1),
-        None,
-        "no limit",
-        "Most rows of a sequence; more make several, one after the other.",
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class OnError:
-    """The number of bad rows that a run allows."""
-
-    reject: int | float = keys.recipe_key(
-        read_budget,
-        0,
-        "0",
-        "Most rows of a source that may be rejected: a number, or a share below 1.",
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class Fit:
-    """The rows that encodings are fitted on."""
-
-    splits: tuple[str, ...] = keys.recipe_key(
-        read_texts, (), "`train`, or else the first split", "Splits whose rows are fitted on."
-    )
-    weight: str | None = keys.recipe_key(
-        read_text, None, "every row weighs 1", "Column with the weight of each row."
-    )
-
-
 # core/ knows no recipe, so the keys of its Limits are declared here.
 keys.declare(
     Limits,
@@ -338,7 +284,7 @@ class Recipe:
         keys.section(
             Sequences,
             "a mapping such as {group_by: user, order_by: time} or {features: [tokens]}",
-            checks.check_sequence,
+            check_sequence,
         ),
         None,
         "none",
@@ -394,7 +340,7 @@ class Recipe:
         "What no input may exceed.",
     )
     output: Output = keys.recipe_key(
-        keys.section(Output, "a mapping such as {shard_size: 128 MiB}", checks.check_output),
+        keys.section(Output, "a mapping such as {shard_size: 128 MiB}", check_output),
         Output(),
         "see there",
         "How shards are written.",

@@ -13,7 +13,7 @@ from beam_pipelines.core.errors import mask
 from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.keys import built
 from beam_pipelines.recipe.model import Recipe, Source
-from beam_pipelines.recipe.statistics import Statistics
+from beam_pipelines.recipe.sections import Statistics
 
 # Fields that may have URLs: ``files`` of splits, and ``key`` of hashes, which is one text.
 _PATHS = ("path", "labels", "schema", "validation_config", "preprocessing_fn", "files", "key")

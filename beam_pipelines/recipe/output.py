@@ -5,7 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal, get_args
 
-from beam_pipelines.core.layout.shard_formats import SUFFIX_FOR_FORMAT, Compression, ShardFormat
+from beam_pipelines.core.layout.shard_formats import (
+    SUFFIX_FOR_FORMAT,
+    TFRECORD,
+    Compression,
+    ShardFormat,
+    is_whole_name,
+    suffix_of,
+)
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import recipe_key
@@ -84,3 +91,64 @@ class Output:
         "false",
         "Build the serving graph with the dataset, not on request.",
     )
+
+
+def check_output(value: values.Value, output: Output) -> None:
+    """Notes numbers, names and levels of shards that contradict each other."""
+    if {"num_shards", "shard_size"} <= value.keys:
+        value.wrong("found both 'num_shards' and 'shard_size', expected one of them.")
+    if output.num_shards is not None and output.num_shards % output.shards_multiple_of:
+        value.wrong(
+            f"found 'num_shards: {output.num_shards}' and 'shards_multiple_of: "
+            f"{output.shards_multiple_of}', expected a multiple of it."
+        )
+    if is_whole_name(output.shard_name):
+        _check_whole_name(value, output)
+    _check_formats(value, output)
+    if output.compression == "none" and "level" in value.keys:
+        value.wrong(
+            "found a level with 'compression: none', expected gzip or zlib with it.", "level"
+        )
+
+
+def _check_formats(value: values.Value, output: Output) -> None:
+    """Notes keys that the formats of shards do not have."""
+    if output.format in output.also:
+        value.wrong(
+            f"found the format of the shards, '{output.format}', expected another one. Leave it "
+            "out.",
+            "also",
+        )
+    columnar = [name for name in (output.format, *output.also) if name != TFRECORD]
+    if output.record is not None and columnar:
+        value.wrong(
+            f"found it with the format '{columnar[0]}', whose rows have a column for each feature, "
+            "expected 'format: tfrecord' alone.",
+            "record",
+        )
+    for key in ("compression", "level", "part_size") if output.format != TFRECORD else ():
+        if key in value.keys:
+            value.wrong(
+                f"found it with 'format: {output.format}', expected it with TFRecords only: pages "
+                "of Parquet are always compressed by zstd. Leave it out.",
+                key,
+            )
+
+
+def _check_whole_name(value: values.Value, output: Output) -> None:
+    suffix = suffix_of(output.format, output.compression)
+    name = output.shard_name or ""
+    if output.num_shards != 1:
+        value.wrong(
+            f"found the whole name of a file, '{name}', expected 'num_shards: 1' with it. Or leave "
+            "the suffix out, and each shard gets its number.",
+            "shard_name",
+        )
+    if not name.endswith(suffix):
+        is_tfrecord = output.format == TFRECORD
+        given = f"compression: {output.compression}" if is_tfrecord else f"format: {output.format}"
+        value.wrong(
+            f"found '{name}' with '{given}', expected the suffix '{suffix}', or another "
+            f"{given.partition(':')[0]}.",
+            "shard_name",
+        )

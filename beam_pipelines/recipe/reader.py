@@ -26,8 +26,8 @@ from beam_pipelines.recipe.places import (
     tree_of_path,
     with_parts,
 )
-from beam_pipelines.recipe.read_split import read_split
 from beam_pipelines.recipe.settings import Setting, apply_settings
+from beam_pipelines.recipe.splits import read_split
 from beam_pipelines.recipe.text.lines import Lines, Path, explain
 from beam_pipelines.recipe.text.yaml import Scalar, Tree, parse_yaml, plain
 from beam_pipelines.recipe.unions import Union

@@ -7,7 +7,6 @@ the JSON Schema of what it reads.
 from __future__ import annotations
 
 import collections
-import contextlib
 import datetime
 import decimal
 import math
@@ -16,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from beam_pipelines.core.errors import Problem, nearest
-from beam_pipelines.recipe.cell_formats import parse_format
 from beam_pipelines.recipe.path_dates import fill_date, has_date
 from beam_pipelines.recipe.text.lines import Path
 from beam_pipelines.recipe.text.yaml import Scalar, Tree
@@ -343,72 +341,6 @@ def read_bytes(value: Value) -> int | None:
     return size
 
 
-@reader(type="string", maxLength=1, minLength=1)
-def read_character(value: Value) -> str | None:
-    """One character."""
-    text = value.tree.text if isinstance(value.tree, Scalar) else ""
-    if len(text) == 1:
-        return text
-    cure = ', as "\\t" in double quotes' if text.startswith("\\") else ""
-    if len(set(text) - {'"', "'"}) == 1:
-        cure = ". 'format: lines' reads whole lines, which string_split in 'derive' divides"
-    value.expected(f"one character{cure}")
-    return None
-
-
-@reader(type="string", maxLength=1)
-def read_quote(value: Value) -> str | None:
-    """One character, or an empty text."""
-    return (
-        "" if isinstance(value.tree, Scalar) and value.tree.value == "" else read_character(value)
-    )
-
-
-@reader(type=["string", "number"])
-def read_bound(value: Value) -> str | None:
-    """A date, moment or number, as ISO 8601 or decimal text.
-
-    A moment with a zone becomes UTC.
-    """
-    text = value.tree.text.strip() if isinstance(value.tree, Scalar) else ""
-    moment = parse_moment(text)
-    if moment is None:
-        value.expected(
-            "a date (2013-11-01), a moment (2013-11-01T12:00:00, UTC unless it has a zone) or a "
-            "number"
-        )
-        return None
-    if isinstance(moment, float) or len(text) == len("2013-11-01"):
-        return text
-    return moment.isoformat()
-
-
-def iso_moment(text: str) -> datetime.datetime:
-    """Parses an ISO 8601 date or time; without an offset in UTC.
-
-    Raises:
-      ValueError: it is none.
-    """
-    is_utc = text.endswith(("Z", "z"))
-    moment = datetime.datetime.fromisoformat(f"{text[:-1]}+00:00" if is_utc else text)
-    return moment if moment.tzinfo is None else moment.astimezone(_UTC).replace(tzinfo=None)
-
-
-def parse_moment(text: str) -> float | datetime.datetime | None:
-    """Returns a text as a number, or as a moment in UTC.
-
-    The moment has no zone.
-
-    ``None`` if it is neither.
-    """
-    with contextlib.suppress(ValueError):
-        return float(text) if math.isfinite(float(text)) else None
-    with contextlib.suppress(ValueError):
-        return iso_moment(text)
-    return None
-
-
-_UTC = datetime.timezone.utc
 MAX_SIDE = 65_535  # of a JPEG, in pixels
 
 
@@ -441,30 +373,6 @@ def read_types(value: Value) -> dict[str, str] | None:
         except ValueError as error:
             value.wrong(f"found {error}", column)
     return types
-
-
-@reader(**read_mapping.schema)
-def read_formats(value: Value) -> dict[str, str] | None:
-    """Column -> how its cells are written, as ``cell_formats.parse_format`` reads it."""
-    formats = read_mapping(value)
-    for column, text in (formats or {}).items():
-        try:
-            parse_format(text)
-        except ValueError as error:
-            value.wrong(f"{error}.", column)
-    return formats
-
-
-@reader(type="string")
-def read_encoding(value: Value) -> str | None:
-    """The name of a codec of Python between bytes and text."""
-    name = value.tree.text if isinstance(value.tree, Scalar) else ""
-    try:
-        "a".encode(name).decode(name)
-    except (LookupError, ValueError):
-        value.expected("an encoding, such as utf-8, utf-16, latin-1, cp1252 or shift_jis")
-        return None
-    return name
 
 
 @reader(anyOf=[*_TEXT_OR_LIST["anyOf"], read_mapping.schema])

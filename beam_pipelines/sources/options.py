@@ -5,16 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from beam_pipelines.recipe.keys import FOUND, recipe_key
-from beam_pipelines.recipe.list_nulls import read_list_nulls
-from beam_pipelines.recipe.values import (
+from beam_pipelines.recipe.cell_formats import (
     read_character,
     read_encoding,
-    read_flag,
     read_formats,
-    read_integer,
+    read_list_nulls,
     read_quote,
 )
+from beam_pipelines.recipe.keys import FOUND, recipe_key
+from beam_pipelines.recipe.values import read_flag, read_integer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,7 +27,8 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest_column
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.process.pickling import PickledOnce
-from beam_pipelines.recipe.model import Recipe, Sequences
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.sections import Sequences
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.transforms.exchange import Message, Received

@@ -13,7 +13,7 @@ from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.encodings import Feature
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.recipe.model import Fit
+from beam_pipelines.recipe.sections import Fit
 from beam_pipelines.recipe.splits import Split
 
 COLUMNS = pa.schema(

@@ -25,10 +25,10 @@ from beam_pipelines.core.process import plugins
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.keys import keys_of
-from beam_pipelines.recipe.model import Fit, Join, OnError, Recipe, Sequences, Source, Statistics
+from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.recipe.output import Output
-from beam_pipelines.recipe.sample import Sample
+from beam_pipelines.recipe.sections import Fit, OnError, Sample, Sequences, Statistics
 from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.recipe.text import lines
 from beam_pipelines.recipe.text.yaml import parse_yaml, plain
@@ -367,9 +367,6 @@ def test_all_problems_at_once() -> None:
         (with_split("{column: a, train: 1}"), "3: split.column", "'column' without"),
         (with_split("{column: a, train: {befor: 1}}"), "3: split.train.befor", "Did you mean 'before'?"),
         (with_split("{column: a, train: {before: soon}}"), "3: split.train.before", "found 'soon', expected a date"),
-        (with_split("{column: a, train: {before: 3}, eval: {after: 2013-01-01}}"), "3: split", "dates and numbers"),
-        (with_split("{column: a, train: {before: 3}, eval: {after: 2}}"), "3: split", "overlap"),
-        (with_split("{column: a, train: {before: 3, after: 3}}"), "3: split.train", "holds nothing"),
         (with_split("{column: a, by: b, train: {before: 3}}"), "3: split.by", "shares only"),
         (with_split("{train: {files: a, pattern: b}}"), "3: split.train.pattern", "unknown key"),
         (OUTPUT + "{shard_name: a/b}", "3: output.shard_name", "letters, digits"),

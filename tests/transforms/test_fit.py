@@ -23,7 +23,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.apply import ChunkRows, encode_batch, row_folds
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.recipe.model import Fit
+from beam_pipelines.recipe.sections import Fit
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import fit
 from beam_pipelines.transforms.encode import load_encodings, load_fitted

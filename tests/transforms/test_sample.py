@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core.chunks import Chunk, ChunkCounts
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.recipe.sample import Sample
+from beam_pipelines.recipe.sections import Sample
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.transforms.split.split import SplitPlan, plan_split, split_chunk
 

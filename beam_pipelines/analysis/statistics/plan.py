@@ -13,7 +13,7 @@ from beam_pipelines.core.arrow.columns import has_lists_as_steps, type_name, val
 from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
 from beam_pipelines.core.layout.schema_features import features_of
 from beam_pipelines.core.process.pickling import PickledOnce
-from beam_pipelines.recipe.statistics import Statistics
+from beam_pipelines.recipe.sections import Statistics
 
 
 @dataclasses.dataclass(frozen=True)

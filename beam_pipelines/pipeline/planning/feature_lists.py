@@ -11,7 +11,8 @@ from beam_pipelines.core.arrow.columns import has_lists_as_steps, type_name
 from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
 from beam_pipelines.core.layout.schema_features import SEQUENCE, feature_lists_of, features_of
 from beam_pipelines.encodings.plan import EncodePlan
-from beam_pipelines.recipe.model import Recipe, Sequences
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.sections import Sequences
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.group import GroupPlan
 

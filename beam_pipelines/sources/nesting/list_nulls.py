@@ -15,7 +15,7 @@ from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.arrow.binary_arrays import offsets_of
 from beam_pipelines.core.arrow.columns import is_list
 from beam_pipelines.core.errors import Problem
-from beam_pipelines.recipe.list_nulls import DROP, FILL
+from beam_pipelines.recipe.cell_formats import DROP, FILL
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import Contents, problem
 from beam_pipelines.sources.options import ListOptions

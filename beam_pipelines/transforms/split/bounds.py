@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import Problem
-from beam_pipelines.recipe.splits import TimeSplit
-from beam_pipelines.recipe.values import iso_moment
+from beam_pipelines.recipe.splits import TimeSplit, iso_moment
 
 Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
 

@@ -17,7 +17,7 @@ from beam_pipelines.core.arrow.python_values import python_values
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, Problem, missing_column
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.sample import Sample
+from beam_pipelines.recipe.sections import Sample
 
 # Their counts and names are one element, of at most 1 MiB.
 MOST_CLASSES = 4096

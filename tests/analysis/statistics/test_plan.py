@@ -10,7 +10,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.recipe.statistics import Statistics
+from beam_pipelines.recipe.sections import Statistics
 
 SCHEMA = pa.schema(
     [
