@@ -135,11 +135,7 @@ class EncodePlan(PickledOnce):
           DataError: an encoding cannot take the feature that the data turned out to be.
         """
         known = self.known() | dict(columns or {})
-        for chain in self.chains:
-            features = tuple(known[name] for name in chain.inputs)
-            for step in chain.steps:
-                features = (_output(chain, step, features),)
-            known[chain.name] = features[0]
+        dict(self._inputs(known))
         return {name: known[name].written for name in self.written}
 
     def step_inputs(self) -> dict[tuple[int, int], tuple[Feature, ...]]:
@@ -147,15 +143,18 @@ class EncodePlan(PickledOnce):
 
         Keys are the numbers of the chain and of the step.
         """
-        known = self.known()
-        inputs = {}
+        return dict(self._inputs(self.known()))
+
+    def _inputs(
+        self, known: dict[str, Feature]
+    ) -> Iterator[tuple[tuple[int, int], tuple[Feature, ...]]]:
+        """Yields the inputs of steps, and adds what chains make to ``known``."""
         for number, chain in enumerate(self.chains):
             features = tuple(known[name] for name in chain.inputs)
             for index, step in enumerate(chain.steps):
-                inputs[number, index] = features
+                yield (number, index), features
                 features = (_output(chain, step, features),)
             known[chain.name] = features[0]
-        return inputs
 
 
 def _known_feature(field: pa.Field, size: int | None) -> Feature:

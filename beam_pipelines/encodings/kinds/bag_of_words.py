@@ -43,22 +43,6 @@ class TermCounts(NamedTuple):
     totals: npt.NDArray[np.int64]
 
 
-def read_limits(parameters: Mapping[str, Any], kind: str) -> tuple[int, float]:
-    """Returns ``top_k``, required and also the short form, and ``min_count``."""
-    parameters = short_form(parameters, "top_k")
-    expected = {
-        "top_k": f"the length of the vector, at most {_MAX_TERMS}, as in {{{kind}: 1000}}",
-        "min_count": "a least count, 0 or more",
-    }
-    check_parameters(parameters, expected)
-    top_k = need_whole(parameters.get("top_k"), 1, expected["top_k"])
-    if top_k > _MAX_TERMS:
-        raise ValueError(
-            f"found {top_k}, expected {expected['top_k']}. Take 'vocabulary' for a list of ids."
-        )
-    return top_k, tokens.need_amount(parameters.get("min_count", 0), expected["min_count"])
-
-
 def vector(feature: Feature, length: int | None = None) -> Feature:
     """Returns the feature of float32 vectors, one per row of tokens."""
     tokens.need_tokens(feature)
@@ -117,11 +101,23 @@ class BagOfWords(Encoding):
 
     top_k: int
     min_count: float = 0
+    kind = "bag_of_words"
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> BagOfWords:
         """Takes ``top_k``, which is also the short form, and ``min_count``."""
-        return cls(*read_limits(parameters, "bag_of_words"))
+        parameters = short_form(parameters, "top_k")
+        expected = {
+            "top_k": f"the length of the vector, at most {_MAX_TERMS}, as in {{{cls.kind}: 1000}}",
+            "min_count": "a least count, 0 or more",
+        }
+        check_parameters(parameters, expected)
+        top_k = need_whole(parameters.get("top_k"), 1, expected["top_k"])
+        if top_k > _MAX_TERMS:
+            raise ValueError(
+                f"found {top_k}, expected {expected['top_k']}. Take 'vocabulary' for a list of ids."
+            )
+        return cls(top_k, tokens.need_amount(parameters.get("min_count", 0), expected["min_count"]))
 
     @property
     def analyzer(self) -> tokens.TokenCounts:  # type: ignore[override]
@@ -216,7 +212,7 @@ class DocumentCounts(tokens.TokenCounts):
 
 
 @dataclasses.dataclass(frozen=True)
-class TfIdf(Encoding):
+class TfIdf(BagOfWords):
     """Weighs the tokens of a row.
 
     A row is a list, as ``tokenize`` gives, or one token. A token's value in a row is its term
@@ -224,28 +220,14 @@ class TfIdf(Encoding):
     number of tokens of the row, as in ``tft.tfidf``. The second is ``log((1 + n) / (1 + d)) + 1``
     for n rows, d of them with the token, as in ``tft.tfidf(smooth=True)`` and scikit-learn's
     ``TfidfTransformer(smooth_idf=True)``. Vectors are not normalized.
-
-    Attributes:
-      top_k: number of tokens to weigh, the most frequent ones.
-      min_count: rarer tokens (by weight, where rows have weights) are left out.
     """
 
-    top_k: int
-    min_count: float = 0
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> TfIdf:
-        """Takes ``top_k``, which is also the short form, and ``min_count``."""
-        return cls(*read_limits(parameters, "tf_idf"))
+    kind = "tf_idf"
 
     @property
     def analyzer(self) -> DocumentCounts:  # type: ignore[override]
         """Counts tokens, rows that have them, and rows."""
         return DocumentCounts(self.top_k, self.min_count)
-
-    def output(self, *features: Feature) -> Feature:
-        """A vector of float32 in every row."""
-        return vector(features[0])
 
     def fit(self, analysis: pa.RecordBatch) -> FittedTfIdf:
         """Orders the selected tokens and computes their inverse document frequencies."""
@@ -259,22 +241,16 @@ class TfIdf(Encoding):
 
 
 @dataclasses.dataclass(frozen=True)
-class FittedTfIdf(Fitted):
+class FittedTfIdf(FittedBagOfWords):
     """``count / tokens of the row * frequency``.
 
-    All tokens of the row count, also those without a frequency. Null is a row without tokens.
+    All tokens of the row count, also those without a frequency.
 
     Attributes:
-      tokens: binary, distinct, in the order of the vector.
       frequencies: float64, the inverse document frequency of each token.
     """
 
-    tokens: pa.Array
     frequencies: pa.Array
-
-    def output(self, *features: Feature) -> Feature:
-        """A vector as long as the vocabulary."""
-        return vector(features[0], len(self.tokens))
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Weighs tokens."""

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.encodings.formula import Formula
-from beam_pipelines.encodings.kinds.bag_of_words import FittedBagOfWords, FittedTfIdf
+from beam_pipelines.encodings.kinds.bag_of_words import FittedBagOfWords
 from beam_pipelines.encodings.kinds.cast import _RANGES, Cast
 from beam_pipelines.encodings.kinds.column import Column
 from beam_pipelines.encodings.kinds.date_parts import DateParts
@@ -187,12 +187,6 @@ def _fitted_target_mean(fitted: FittedTargetMean, *columns: OnnxColumn) -> Graph
     if column.is_present is None:
         return found
     return column.builder.where(column.is_present, found, fitted.prior)
-
-
-@to_onnx.register
-def _fitted_tf_idf(fitted: FittedTfIdf, *columns: OnnxColumn) -> GraphValue:
-    """Has no operators."""
-    raise InexpressibleError("it takes or gives any number of texts a row")
 
 
 @to_onnx.register
