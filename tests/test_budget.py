@@ -39,8 +39,6 @@ LONG_MODULES = {
     "plugins/beam_pipelines_plugins/first_recipe/encodings.py": 411,
 }
 LONG_SIGNATURES = {
-    "beam_pipelines/cli/main.py:convert": 10,
-    "beam_pipelines/cli/main.py:transform": 12,
     "beam_pipelines/dataset/loader.py:load": 14,
     "beam_pipelines/pipeline/api.py:transform": 15,
     "beam_pipelines/pipeline/first_pass_result.py:make_result": 9,

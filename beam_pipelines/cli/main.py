@@ -9,7 +9,6 @@ interrupted.
 from __future__ import annotations
 
 import atexit
-import datetime
 import logging
 import os
 import sys
@@ -20,34 +19,31 @@ from collections.abc import Sequence
 import click
 
 from beam_pipelines.cli.compare import compare
-from beam_pipelines.cli.datasets import feed, inspect, verify
+from beam_pipelines.cli.datasets import feed, graph, inspect, statistics, verify
 from beam_pipelines.cli.doctor import doctor
-from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted, warn
-from beam_pipelines.cli.graph import graph
+from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted
 from beam_pipelines.cli.options import (
     BEAM_OPTIONS,
     BeamCommand,
-    date_option,
-    fill_date_of_output,
-    input_root_option,
-    resume_option,
 )
 from beam_pipelines.cli.output import answer, is_quiet, output_options, say
-from beam_pipelines.cli.plan import plan, plan_document
-from beam_pipelines.cli.preview import preview
+from beam_pipelines.cli.plan import plan, plan_document, preview
 from beam_pipelines.cli.recipe_options import (
-    chosen_settings,
+    chosen_plan,
     encode_option,
     has_chosen,
+    input_options,
+    output_of_day,
+    planning,
+    policy_options,
     recipe_options,
+    run_options,
+    running,
     set_option,
     take_options,
-    taken,
 )
 from beam_pipelines.cli.schema import schema, validate
-from beam_pipelines.cli.statistics import statistics
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
-from beam_pipelines.cli.validation_options import chosen_policy, policy_options
 from beam_pipelines.core.arrow import memory
 from beam_pipelines.core.errors import RecipeError, mask
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
@@ -178,8 +174,7 @@ def cli() -> None:
 @click.option(
     "-o", "--output", metavar="DIR", help="Folder of the dataset. Needed, but for --dry_run."
 )
-@click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
-@resume_option
+@run_options
 @click.option(
     "--dry_run",
     is_flag=True,
@@ -188,8 +183,7 @@ def cli() -> None:
 @recipe_options
 @encode_option
 @take_options
-@date_option
-@input_root_option
+@input_options
 @policy_options
 @output_options
 @click.pass_context
@@ -197,12 +191,7 @@ def convert(
     context: click.Context,
     recipe_or_data: str,
     output: str | None,
-    overwrite: bool,
-    resume: bool,
     dry_run: bool,
-    encode: bool,
-    date: datetime.date | None,
-    input_root: tuple[str, ...],
     form: str,
 ) -> None:
     """Make a dataset from a recipe (.yaml) or from a data file."""
@@ -211,19 +200,10 @@ def convert(
             "found no --output, expected the folder of the dataset, for example --output "
             "out/flights."
         )
-    output = output and fill_date_of_output(output, date)
+    output = output_of_day(context, output)
     from beam_pipelines.pipeline import api
-    from beam_pipelines.pipeline.planning.plan_recipe import plan as make_plan
 
-    plan = make_plan(
-        recipe_or_data,
-        settings=chosen_settings(context),
-        date=date,
-        input_roots=input_root,
-        policy=chosen_policy(context),
-        encode=encode,
-    )
-    plan = taken(context, plan)
+    plan = chosen_plan(context, recipe_or_data)
     if dry_run or output is None:
         answer(form, plan_document(plan), [plan.describe()])
         return
@@ -235,21 +215,14 @@ def convert(
     from beam_pipelines.runners.run import pipeline_options, waits_for_end
 
     output_folder.check_inputs(output, [recipe_or_data])
-    options = RunOptions(output, overwrite, resume, context.meta[BEAM_OPTIONS], is_quiet())
-    if not waits_for_end(pipeline_options(options.beam_options, plan.size_bytes)):
-        where = convert_module.submit(plan, options)
+    run = running(context)
+    if not waits_for_end(pipeline_options(run["beam_options"], plan.size_bytes)):
+        del run["warn"]
+        where = convert_module.submit(plan, RunOptions(output, **run))
         line = f"submitted: {where}. The dataset is complete when there is a {output}/{MANIFEST}."
         answer(form, {"submitted": where, "dataset": output}, [line])
         return
-    dataset = api.convert(
-        plan,
-        output,
-        overwrite=overwrite,
-        resume=resume,
-        beam_options=options.beam_options,
-        quiet=is_quiet(),
-        warn=None if is_quiet() else warn,
-    )
+    dataset = api.convert(plan, output, **run)
     if left := output_folder.left_behind(output):
         say(f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True)
     print_summary(read_manifest(dataset.folder), dataset.folder, form=form)
@@ -265,8 +238,7 @@ def convert(
 )
 @recipe_options
 @take_options
-@date_option
-@input_root_option
+@input_options
 @policy_options
 @output_options
 @click.pass_context
@@ -275,8 +247,6 @@ def describe(
     recipe_or_data: str,
     output: str | None,
     form: str,
-    date: datetime.date | None,
-    input_root: tuple[str, ...],
 ) -> None:
     """Print statistics of a recipe's data, a file or a dataset.
 
@@ -285,7 +255,7 @@ def describe(
     from beam_pipelines.analysis.statistics.datasets import is_stored
 
     if is_stored(recipe_or_data):
-        if output is not None or date is not None or has_chosen(context):
+        if output is not None or has_chosen(context):
             raise click.UsageError(
                 f"found an option of recipes and data with {recipe_or_data}, which has its "
                 "statistics, expected none."
@@ -294,18 +264,10 @@ def describe(
 
         print_statistics(recipe_or_data, form)
         return
-    output = output and fill_date_of_output(output, date)
+    output = output_of_day(context, output)
     from beam_pipelines.pipeline import api
-    from beam_pipelines.pipeline.planning.plan_recipe import plan as make_plan
 
-    plan = make_plan(
-        recipe_or_data,
-        settings=chosen_settings(context),
-        date=date,
-        input_roots=input_root,
-        policy=chosen_policy(context),
-    )
-    plan = taken(context, plan)
+    plan = chosen_plan(context, recipe_or_data)
     from beam_pipelines.cli.summary import description_json, print_description
     from beam_pipelines.pipeline import convert as convert_module
     from beam_pipelines.pipeline.run_options import RunOptions
@@ -343,10 +305,8 @@ def describe(
     help="Split as the dataset's recipe does, and measure drift from the dataset.",
 )
 @set_option
-@date_option
-@input_root_option
-@click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
-@resume_option
+@input_options
+@run_options
 @policy_options
 @output_options
 @click.pass_context
@@ -358,10 +318,6 @@ def transform(
     sources: tuple[str, ...],
     split: str,
     grow: bool,
-    date: datetime.date | None,
-    input_root: tuple[str, ...],
-    overwrite: bool,
-    resume: bool,
     form: str,
 ) -> None:
     """Convert new data by the fitted encodings of a DATASET.
@@ -374,16 +330,11 @@ def transform(
             raise click.UsageError(
                 f"found --source {source}, expected NAME=PATH, for example planes=new/planes.csv."
             )
-    if not new_data and date is None:
-        raise click.UsageError(
-            "found no NEW_DATA, expected new files, or the --date of others in the recipe's paths."
-        )
     if grow and context.get_parameter_source("split") is click.core.ParameterSource.COMMANDLINE:
         raise click.UsageError(
             "found --grow with --split, expected one of them: a dataset that grows has the splits "
             "of its recipe."
         )
-    output = fill_date_of_output(output, date)
     from beam_pipelines.cli.summary import print_summary
     from beam_pipelines.dataset.manifest import read_manifest
     from beam_pipelines.pipeline import api
@@ -395,15 +346,8 @@ def transform(
         sources=dict(source.split("=", 1) for source in sources),
         split=split,
         grow=grow,
-        date=date,
-        input_roots=input_root,
-        policy=chosen_policy(context),
-        settings=chosen_settings(context),
-        overwrite=overwrite,
-        resume=resume,
-        beam_options=context.meta[BEAM_OPTIONS],
-        quiet=is_quiet(),
-        warn=None if is_quiet() else warn,
+        **planning(context),
+        **running(context),
     )
     print_summary(read_manifest(made.folder), made.folder, form=form)
 

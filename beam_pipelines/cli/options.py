@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 from collections.abc import Iterator
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
@@ -20,7 +19,6 @@ from beam_pipelines.cli.errors import hint_without_recipe
 from beam_pipelines.cli.output import answer, output_unless_quiet
 from beam_pipelines.core.arrow import memory
 from beam_pipelines.core.errors import PipelineError, nearest
-from beam_pipelines.recipe import path_dates
 from beam_pipelines.runners import fork_server
 from beam_pipelines.runners.beam_patches import (
     cache_option_views,
@@ -29,7 +27,6 @@ from beam_pipelines.runners.beam_patches import (
     names_runner,
     patch_command_process,
 )
-from beam_pipelines.storage.input_roots import check_root
 
 # Beam's option classes for opening files.
 STORAGE_OPTIONS = ("S3Options", "GoogleCloudOptions", "HadoopFileSystemOptions", "AzureOptions")
@@ -175,71 +172,6 @@ _TAKES_ALL = (
     "--direct_num_workers or --temp_location; see docs/cli.md."
 )
 BEAM_OPTIONS = "beam_pipelines.beam_options"
-
-Command = TypeVar("Command", bound=Any)
-
-
-def resume_option(command: Command) -> Command:
-    """Adds the option ``--resume``."""
-    option = click.option(
-        "--resume",
-        is_flag=True,
-        help="Keep the shards that a run which broke off has finished, if they fit.",
-    )
-    return option(command)
-
-
-def date_option(command: Command) -> Command:
-    """Adds the option ``--date``: the date for ``{date}`` in paths, or ``None``."""
-    text = "The day that {date} in the sources' paths and in --output stands for, as 2026-11-21."
-    option = click.option("--date", metavar="DAY", callback=_parse_date, help=text)
-    return option(command)
-
-
-def _parse_date(
-    _context: click.Context, _parameter: click.Parameter, value: str | None
-) -> datetime.date | None:
-    try:
-        return None if value is None else path_dates.parse_date(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-
-
-def fill_date_of_output(output: str, date: datetime.date | None) -> str:
-    """Returns ``--output`` with the date for its placeholders.
-
-    Raises:
-      click.UsageError: it has a placeholder, and there is no date; or a placeholder is malformed.
-    """
-    try:
-        return path_dates.output_of_day(output, date)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
-
-
-def input_root_option(command: Command) -> Command:
-    """Adds the option ``--input_root``, a tuple of folders and URLs.
-
-    The tuple may be empty.
-    """
-    text = (
-        "Folder or URL that contains all files that the recipe reads; may be given several times."
-    )
-    option = click.option(
-        "--input_root", metavar="DIR", multiple=True, callback=_check_roots, help=text
-    )
-    return option(command)
-
-
-def _check_roots(
-    _context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]
-) -> tuple[str, ...]:
-    for root in value:
-        try:
-            check_root(root)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from error
-    return value
 
 
 class Flag(NamedTuple):

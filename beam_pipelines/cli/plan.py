@@ -1,30 +1,31 @@
-"""``beam-pipelines plan``: estimates a conversion and its limits.
-
-The conversion has its real size or another.
-"""
+"""The commands ``plan`` and ``preview``: what a conversion would do."""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from beam_pipelines.cli.options import (
-    StorageCommand,
-    date_option,
-    input_root_option,
-)
+from beam_pipelines.cli.options import StorageCommand
 from beam_pipelines.cli.output import answer, output_options
-from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
+from beam_pipelines.cli.recipe_options import (
+    chosen_plan,
+    encode_option,
+    input_options,
+    recipe_options,
+)
+from beam_pipelines.core.arrow import memory
 from beam_pipelines.recipe.unions import unused_sources
 from beam_pipelines.recipe.values import parse_bytes
 
 if TYPE_CHECKING:
     from beam_pipelines.pipeline.planning.plan import Plan
     from beam_pipelines.pipeline.previews.estimate import Preview, Scale
+    from beam_pipelines.pipeline.previews.first_rows import FirstRows, ShownRow
+
+_WIDTH = 40  # of a value, in characters
 
 
 def _bytes(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -48,26 +49,20 @@ def _bytes(context: click.Context, parameter: click.Parameter, text: str | None)
     help="Plan as if the base source had this size, such as 100TB; other sources keep theirs.",
 )
 @recipe_options
-@date_option
-@input_root_option
+@input_options
 @output_options
 @click.pass_context
 def plan(
     context: click.Context,
     recipe_or_data: str,
     assume_bytes: int | None,
-    date: datetime.date | None,
-    input_root: tuple[str, ...],
     form: str,
 ) -> None:
     """Estimate a conversion: shards, memory, CPU hours, limits."""
-    from beam_pipelines.pipeline.planning.plan_recipe import plan as make_plan
     from beam_pipelines.pipeline.planning.private import values_hidden
     from beam_pipelines.pipeline.previews.estimate import make_preview, make_scale
 
-    planned = make_plan(
-        recipe_or_data, settings=chosen_settings(context), date=date, input_roots=input_root
-    )
+    planned = chosen_plan(context, recipe_or_data)
     with values_hidden(planned.recipe):
         preview = make_preview(planned)
     scale = make_scale(planned, preview, assume_bytes)
@@ -172,3 +167,97 @@ def show_hours(secs: float) -> str:
     if secs >= 3600:
         return f"{secs / 3600:,.0f} h" if secs >= 36_000 else f"{secs / 3600:.1f} h"
     return f"{secs / 60:.0f} min" if secs >= 60 else f"{secs:.1f} s"
+
+
+@click.command(cls=StorageCommand, epilog="preview recipe.yaml -n 20")
+@click.argument("recipe_or_data")
+@click.option(
+    "-n",
+    "number",
+    type=click.IntRange(1, 10_000),
+    default=5,
+    show_default=True,
+    help="How many rows to show.",
+)
+@recipe_options
+@encode_option
+@input_options
+@output_options
+@click.pass_context
+def preview(
+    context: click.Context,
+    recipe_or_data: str,
+    number: int,
+    form: str,
+) -> None:
+    """Show the first rows before and after their encoding.
+
+    Writes nothing.
+    """
+    # The imports are most of the time.
+    memory.pause_garbage_collection()
+    from beam_pipelines.pipeline.planning import plan_recipe  # noqa: F401 - for chosen_plan
+    from beam_pipelines.pipeline.planning.private import values_hidden
+    from beam_pipelines.pipeline.previews.first_rows import first_rows
+
+    memory.resume_garbage_collection()
+    plan = chosen_plan(context, recipe_or_data)
+    with values_hidden(plan.recipe):
+        found = first_rows(plan, number)
+    if form == "json":
+        answer(form, _document(found), ())
+        return
+    answer(form, None, _row_lines(found))
+
+
+def _document(found: FirstRows) -> dict[str, Any]:
+    return {
+        "rows": [dataclasses.asdict(row) for row in found.rows],
+        "inputs": {name: list(columns) for name, columns in found.inputs.items()},
+        "rows_read": found.read,
+        "notes": list(found.notes),
+    }
+
+
+def _row_lines(found: FirstRows) -> Iterator[str]:
+    for number, row in enumerate(found.rows, 1):
+        yield f"row {number}, {row.split}"
+        cells = list(_cells(found, row))
+        widths = [max((len(cell[index]) for cell in cells), default=0) for index in range(3)]
+        for name, raw, feature, value in cells:
+            line = f"  {name:<{widths[0]}}  {raw:<{widths[1]}}  {feature:<{widths[2]}}  {value}"
+            yield line.rstrip()
+        yield ""
+    for note in found.notes:
+        yield f"note: {note}."
+
+
+def _cells(found: FirstRows, row: ShownRow) -> Iterator[tuple[str, str, str, str]]:
+    """Yields column, raw value, feature and encoded value.
+
+    Columns of several features come once, with the first of them.
+    """
+    shown: set[str] = set()
+    for feature, columns in found.inputs.items():
+        first, *others = columns
+        value = _with_label(row.encoded.get(feature), found.labels.get(feature, ()))
+        for column, name, text in ((first, feature, value), *((other, "", "") for other in others)):
+            raw = _shown(row.raw[column]) if column in row.raw else ""
+            place = ("", "") if column in shown else (column, raw)
+            yield *place, name and f"→ {name}", text
+            shown.add(column)
+    for column in row.raw:
+        if column not in shown:
+            yield column, _shown(row.raw[column]), "→ not written", ""
+
+
+def _with_label(value: Any, labels: tuple[str, ...]) -> str:
+    from beam_pipelines.encodings.labels import labels_behind
+
+    return _shown(value) + labels_behind(value if isinstance(value, list) else [value], labels)
+
+
+def _shown(value: Any) -> str:
+    from beam_pipelines.core.formatting import show_cell
+
+    return show_cell(value, _WIDTH, is_quoted=True)

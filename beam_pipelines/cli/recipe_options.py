@@ -1,129 +1,252 @@
-"""The options that change a recipe's keys: ``--set``, ``--label``, ``--split``."""
+"""Options that several commands share, of recipes, their data, and runs.
+
+Their values are no arguments of the commands: ``chosen`` and ``planning`` read them.
+"""
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from beam_pipelines.cli.errors import warn
+from beam_pipelines.cli.options import BEAM_OPTIONS
+from beam_pipelines.cli.output import is_quiet
+from beam_pipelines.recipe import path_dates
+from beam_pipelines.storage.input_roots import check_root
+
 if TYPE_CHECKING:
     from beam_pipelines.pipeline.planning.plan import Plan
+    from beam_pipelines.pipeline.planning.policy import PolicyOptions
     from beam_pipelines.recipe.settings import Setting
 
 Command = TypeVar("Command", bound=Any)
-_CHOSEN = f"{__name__}.settings"
+_POLICY = (
+    "environment",
+    "baseline",
+    "allow_anomalies",
+    "previous_version",
+    "validation_config",
+)
 
 
-def set_option(command: Command) -> Command:
-    """Adds ``--set`` to a command; ``chosen_settings`` reads it."""
-    text = "Value of a key of the recipe, such as output.num_shards=4; may be given several times."
-    return click.option(
-        "--set",
-        metavar="KEY=VALUE",
-        multiple=True,
-        expose_value=False,
-        callback=_remember,
-        help=text,
-    )(command)
+def _option(
+    name: str, text: str, read: Callable[[Any], Any] = lambda value: value, **kind: Any
+) -> Callable[[Command], Command]:
+    """Returns what adds an option to a command; ``read`` may raise ``ValueError``."""
+
+    def remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        try:
+            found = value if value is None else read(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), context, parameter) from error
+        context.meta[f"{__name__}.{parameter.name}"] = found
+
+    return click.option(name, help=text, expose_value=False, callback=remember, **kind)
 
 
-def recipe_options(command: Command) -> Command:
-    """Adds the options to a command; ``chosen_settings`` reads them."""
-    for option in (
-        click.option(
-            "--split",
-            metavar="NAME=SHARE,…",
-            expose_value=False,
-            callback=_remember,
-            help="Splits in place of the recipe's, such as train=0.8,eval=0.2.",
-        ),
-        click.option(
-            "--label",
-            metavar="COLUMN",
-            expose_value=False,
-            callback=_remember,
-            help="Label in place of the recipe's.",
-        ),
-        set_option,
-    ):
-        command = option(command)
-    return command
+def _all(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Returns what adds several options to a command, the last one first."""
+
+    def add(command: Command) -> Command:
+        for option in options:
+            command = option(command)
+        return command
+
+    return add
 
 
-def encode_option(command: Command) -> Command:
-    """Adds the flag ``--encode``, the argument ``encode``."""
-    text = "Encode the columns of a data file without a recipe, as init would propose it."
-    return click.option("--encode", is_flag=True, help=text)(command)
-
-
-def take_options(command: Command) -> Command:
-    """Adds ``--limit`` and ``--sample``; ``taken`` applies them to a plan."""
-    for option in (
-        click.option(
-            "--sample",
-            metavar="SHARE",
-            expose_value=False,
-            callback=_remember_share,
-            help="Take a share of the base source's rows, such as 1% or 0.01.",
-        ),
-        click.option(
-            "--limit",
-            metavar="N",
-            type=click.IntRange(1),
-            expose_value=False,
-            callback=_remember,
-            help="Take the first N rows of the base source only.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def _remember_share(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+def _read_share(text: str) -> float | None:
     from beam_pipelines.core.errors import Problem
     from beam_pipelines.recipe.text.yaml import Scalar
     from beam_pipelines.recipe.values import Value, read_share
 
     problems: list[Problem] = []
     read = read_share("a share above 0 and below 1, as 1% or 0.01", lambda share: 0 < share < 1)
-    share = None if value is None else read(Value(Scalar(value, value), (), problems))
+    share = read(Value(Scalar(text, text), (), problems))
     if problems:
-        raise click.BadParameter(problems[0].message, context, parameter)
-    _remember(context, parameter, share)
+        raise ValueError(problems[0].message)
+    return share
+
+
+def _check_roots(roots: tuple[str, ...]) -> tuple[str, ...]:
+    for root in roots:
+        check_root(root)
+    return roots
+
+
+set_option = _option(
+    "--set",
+    "Value of a key of the recipe, such as output.num_shards=4; may be given several times.",
+    metavar="KEY=VALUE",
+    multiple=True,
+)
+encode_option = _option(
+    "--encode",
+    "Encode the columns of a data file without a recipe, as init would propose it.",
+    is_flag=True,
+)
+# A day, and where inputs may be.
+input_options = _all(
+    _option(
+        "--input_root",
+        "Folder or URL that contains all files that the recipe reads; may be given several times.",
+        _check_roots,
+        metavar="DIR",
+        multiple=True,
+    ),
+    _option(
+        "--date",
+        "The day that {date} in the sources' paths and in --output stands for, as 2026-11-21.",
+        path_dates.parse_date,
+        metavar="DAY",
+    ),
+)
+recipe_options = _all(
+    _option(
+        "--split",
+        "Splits in place of the recipe's, such as train=0.8,eval=0.2.",
+        metavar="NAME=SHARE,…",
+    ),
+    _option("--label", "Label in place of the recipe's.", metavar="COLUMN"),
+    set_option,
+)
+take_options = _all(
+    _option(
+        "--sample",
+        "Take a share of the base source's rows, such as 1% or 0.01.",
+        _read_share,
+        metavar="SHARE",
+    ),
+    _option(
+        "--limit",
+        "Take the first N rows of the base source only.",
+        metavar="N",
+        type=click.IntRange(1),
+    ),
+)
+run_options = _all(
+    _option(
+        "--resume",
+        "Keep the shards that a run which broke off has finished, if they fit.",
+        is_flag=True,
+    ),
+    _option("--overwrite", "Replace the dataset that is there.", is_flag=True),
+)
+policy_options = _all(
+    _option(
+        "--allow_anomalies",
+        "Accept anomalies: TYPE or FEATURE:TYPE, separated by commas. They are recorded as "
+        "warnings.",
+        metavar="NAMES",
+        multiple=True,
+    ),
+    _option(
+        "--baseline",
+        "Earlier dataset (or its statistics), from which the data may drift as far as the schema "
+        "allows.",
+        metavar="DATASET",
+    ),
+    _option(
+        "--previous_version",
+        "Earlier version of the same data (or its statistics), with whose number of rows the "
+        "schema's num_examples_version_comparator compares.",
+        metavar="DATASET",
+    ),
+    _option(
+        "--environment",
+        "Environment of the schema whose features are expected; default: all features.",
+        metavar="NAME",
+    ),
+    _option(
+        "--validation_config",
+        "TFDV's ValidationConfig and CustomValidationConfig as text: severities of anomalies, and "
+        "conditions in SQL.",
+        metavar="FILE",
+    ),
+)
+
+
+def chosen(context: click.Context, name: str) -> Any:
+    """Returns the value of an option of this module, or ``None``."""
+    return context.meta.get(f"{__name__}.{name}")
 
 
 def has_chosen(context: click.Context) -> bool:
     """Whether any option of this module was given."""
-    return any(value for name, value in context.meta.items() if name.startswith(_CHOSEN))
+    return any(value for name, value in context.meta.items() if name.startswith(__name__))
 
 
-def taken(context: click.Context, plan: Plan) -> Plan:
-    """Returns a plan with the limits of a command with ``take_options``.
+def chosen_policy(context: click.Context) -> PolicyOptions:
+    """Returns the values of the options of a policy."""
+    from beam_pipelines.pipeline.planning.policy import PolicyOptions
 
-    Raises:
-      RecipeError, DataError: as ``plan_take``.
-    """
-    from beam_pipelines.pipeline.planning.take import plan_take
-
-    return plan_take(plan, *(context.meta[f"{_CHOSEN}.{name}"] for name in ("limit", "sample")))
-
-
-def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    context.meta[f"{_CHOSEN}.{parameter.name}"] = value
+    given = {name: value for name in _POLICY if (value := chosen(context, name))}
+    return PolicyOptions(**given)
 
 
 def chosen_settings(context: click.Context) -> list[Setting]:
-    """Returns the settings of a command with ``recipe_options``.
+    """Returns the settings of a recipe's keys.
 
     Raises:
       RecipeError: one is malformed.
     """
     from beam_pipelines.recipe.settings import label_setting, read_setting, split_setting
 
-    chosen = {name: context.meta.get(f"{_CHOSEN}.{name}") for name in ("set", "label", "split")}
-    settings = [read_setting(text) for text in chosen["set"] or ()]
-    if chosen["label"] is not None:
-        settings.append(label_setting(chosen["label"]))
-    if chosen["split"] is not None:
-        settings.append(split_setting(chosen["split"]))
+    settings = [read_setting(text) for text in chosen(context, "set") or ()]
+    if (label := chosen(context, "label")) is not None:
+        settings.append(label_setting(label))
+    if (split := chosen(context, "split")) is not None:
+        settings.append(split_setting(split))
     return settings
+
+
+def planning(context: click.Context) -> dict[str, Any]:
+    """Returns the arguments of ``bp.plan`` after its first.
+
+    Raises:
+      RecipeError: a setting is malformed.
+    """
+    return {
+        "settings": chosen_settings(context),
+        "date": chosen(context, "date"),
+        "input_roots": chosen(context, "input_root") or (),
+        "policy": chosen_policy(context),
+    }
+
+
+def chosen_plan(context: click.Context, recipe_or_data: str) -> Plan:
+    """Plans a recipe or data.
+
+    Raises:
+      RecipeError, DataError: as ``bp.plan``.
+    """
+    from beam_pipelines.pipeline.planning.plan_recipe import plan
+    from beam_pipelines.pipeline.planning.take import plan_take
+
+    encode = bool(chosen(context, "encode"))
+    made = plan(recipe_or_data, **planning(context), encode=encode)
+    return plan_take(made, chosen(context, "limit"), chosen(context, "sample"))
+
+
+def running(context: click.Context) -> dict[str, Any]:
+    """Returns how a run writes, as ``bp.convert`` takes it."""
+    return {
+        "overwrite": chosen(context, "overwrite"),
+        "resume": chosen(context, "resume"),
+        "beam_options": context.meta[BEAM_OPTIONS],
+        "quiet": is_quiet(),
+        "warn": None if is_quiet() else warn,
+    }
+
+
+def output_of_day(context: click.Context, output: str | None) -> str | None:
+    """Returns ``--output`` with the date in its places.
+
+    Raises:
+      RecipeError: as ``path_dates.output_of_day``.
+    """
+    date: datetime.date | None = chosen(context, "date")
+    return output and path_dates.output_of_day(output, date)

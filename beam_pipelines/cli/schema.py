@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import datetime
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from beam_pipelines.cli import options
-from beam_pipelines.cli.output import answer, is_quiet, output_options
-from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
-from beam_pipelines.cli.recipe_schema import recipe
-from beam_pipelines.cli.validation_options import chosen_policy, policy_options
+from beam_pipelines.cli.output import answer, is_quiet, output_options, say
+from beam_pipelines.cli.recipe_options import (
+    chosen,
+    chosen_settings,
+    input_options,
+    output_of_day,
+    planning,
+    policy_options,
+    recipe_options,
+)
 from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import anomalies_pb2
+
+# The first line of a recipe, which names the schema in its folder.
+MODELINE = f"# yaml-language-server: $schema={RECIPE_SCHEMA}"
 
 
 @click.group()
@@ -97,7 +107,32 @@ def update(path: str, statistics: tuple[str, ...], output: str | None, form: str
     answer(form, [change._asdict() for change in found], [render_diff(found)])
 
 
-schema.add_command(recipe)
+def schema_text() -> str:
+    """Returns the JSON Schema of recipes as text."""
+    from beam_pipelines.pipeline.planning.recipes import recipe_schema
+
+    return json.dumps(recipe_schema(), indent=1) + "\n"
+
+
+@schema.command(cls=options.StorageCommand, epilog="schema recipe -o recipe.schema.json")
+@click.option(
+    "-o", "--output", metavar="FILE", help="The file to write, or replace; default: print it."
+)
+@output_options
+def recipe(output: str | None, form: str) -> None:
+    """Write the JSON Schema of recipes.
+
+    With it, editors complete and check YAML.
+    """
+    from beam_pipelines.storage import files
+
+    if output is None:
+        say(schema_text().rstrip("\n"))
+        return
+    with files.replace(output) as file:
+        file.write(schema_text().encode())
+    line = f"{output} written. First line of a recipe next to it: {MODELINE}"
+    answer(form, {"path": output}, [line])
 
 
 @schema.command(cls=options.StorageCommand, epilog="schema diff old.pbtxt new.pbtxt")
@@ -129,8 +164,7 @@ def diff(before: str, after: str, form: str) -> None:
     help="Of a recipe: folder for what 'describe' writes, and the rows to blame.",
 )
 @recipe_options
-@options.date_option
-@options.input_root_option
+@input_options
 @output_options
 @click.pass_context
 def validate(
@@ -138,8 +172,6 @@ def validate(
     data: str,
     schema_path: str | None,
     output: str | None,
-    date: datetime.date | None,
-    input_root: tuple[str, ...],
     form: str,
 ) -> None:
     """Check a dataset or a recipe's data against a schema.
@@ -149,7 +181,7 @@ def validate(
     from beam_pipelines.analysis.statistics.datasets import is_stored
     from beam_pipelines.pipeline import api
 
-    if date is not None and is_stored(data):
+    if chosen(context, "date") is not None and is_stored(data):
         raise click.UsageError(f"found --date with {data}, which is a dataset of some day already.")
     settings = chosen_settings(context)
     if settings and is_stored(data):
@@ -159,15 +191,12 @@ def validate(
     found = api.validate(
         data,
         schema=schema_path,
-        policy=chosen_policy(context),
-        output=output and options.fill_date_of_output(output, date),
+        output=output_of_day(context, output),
         beam_options=context.meta[options.BEAM_OPTIONS],
         quiet=is_quiet(),
-        settings=settings,
-        date=date,
-        input_roots=input_root,
+        **planning(context),
     )
-    findings = list(_findings(found, chosen_policy(context).allow_anomalies))
+    findings = list(_findings(found, chosen(context, "allow_anomalies")))
     if not is_stored(data):
         from beam_pipelines.pipeline.planning import recipes
         from beam_pipelines.recipe.unions import unused_lines, unused_sources

@@ -19,7 +19,6 @@ from beam_pipelines.analysis.anomalies import anomalies_to_proto
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.datasets import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of, view_of
-from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.core.layout.dataset_layout import anomalies_path
 from beam_pipelines.dataset.verify import Verification, verify_dataset
 from beam_pipelines.pipeline import convert as convert_module
@@ -83,7 +82,7 @@ def convert(
       RecipeError: the recipe is wrong, or the output is no place for a dataset.
       DataError: the data are not as the recipe says, or the run failed. No dataset was written.
     """
-    output = _output(output, planning.get("date"))
+    output = path_dates.output_of_day(os.fspath(output), planning.get("date"))
     planned = _planned(recipe, planning)
     if isinstance(recipe, str | os.PathLike):
         output_folder.check_inputs(output, [os.fspath(recipe)])
@@ -97,13 +96,6 @@ def convert(
 
 def _planned(recipe: RecipeLike | Plan, planning: Mapping[str, Any]) -> Plan:
     return recipe if isinstance(recipe, Plan) else plan(recipe, **planning)
-
-
-def _output(output: str | os.PathLike[str], date: datetime.date | None) -> str:
-    try:
-        return path_dates.output_of_day(os.fspath(output), date)
-    except ValueError as error:
-        raise RecipeError(str(error)) from error
 
 
 def transform(
@@ -156,7 +148,7 @@ def transform(
         policy = dataclasses.replace(policy, baseline=folder)
     return convert(
         with_policy(planned, policy),
-        _output(output, date),
+        path_dates.output_of_day(os.fspath(output), date),
         overwrite=overwrite,
         resume=resume,
         beam_options=beam_options,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import re
 
+from beam_pipelines.core.errors import RecipeError
+
 # {date} is 2026-11-21; {date:%Y%m%d} is 20261121.
 _PLACEHOLDER = re.compile(r"\{date(?::([^{}]*))?\}")
 # A format has these alone: strftime's others are not parts of a date, or depend on the language.
@@ -64,14 +66,14 @@ def output_of_day(output: str, date: datetime.date | None) -> str:
     """Returns an output path with the date in its places.
 
     Raises:
-      ValueError: it has a place for the date, and there is none; or a malformed place.
+      RecipeError: it has a place for the date, and there is none; or a malformed place.
     """
     try:
         needs_date = has_date(output)
     except ValueError as error:
-        raise ValueError(f"--output: {error}") from error
+        raise RecipeError(f"--output: {error}") from error
     if needs_date and date is None:
-        raise ValueError(
+        raise RecipeError(
             f"found a date in --output {output}, expected the day, as in --date 2026-11-21."
         )
     return output if date is None else fill_date(output, date)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from beam_pipelines.cli.recipe_schema import MODELINE, schema_text
+from beam_pipelines.cli.schema import MODELINE, schema_text
 from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -77,7 +77,7 @@ def plan_transform(
       DataError: there is no dataset, or it has no encodings.
       RecipeError, RecipeProblems: the new data do not match its recipe.
     """
-    if split is None and not new_data and date is None:
+    if not new_data and date is None:
         raise RecipeError(
             "found no NEW_DATA, expected new files, or the --date of others in the recipe's paths."
         )

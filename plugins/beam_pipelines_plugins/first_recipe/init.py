@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from beam_pipelines.cli.recipe_schema import MODELINE, schema_text
+from beam_pipelines.cli.schema import MODELINE, schema_text
 from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblems
 from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
 from beam_pipelines.encodings import ENCODING_FOR_KIND
