@@ -48,6 +48,13 @@ def plain(tree: Tree) -> Any:
     return tree.value
 
 
+def tree_of(value: Any) -> Tree:
+    """Returns the tree of dicts, lists and texts."""
+    if isinstance(value, dict):
+        return {key: tree_of(item) for key, item in value.items()}
+    return [tree_of(item) for item in value] if isinstance(value, list) else Scalar(value, value)
+
+
 def parse_yaml(text: str, origin: str) -> tuple[Tree, Lines, list[Problem]]:
     """Parses YAML.
 

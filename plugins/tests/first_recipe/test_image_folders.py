@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
+from beam_pipelines.core.process import plugins
 from beam_pipelines.pipeline import api
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.pipeline.planning.plan import Plan
@@ -104,6 +105,22 @@ def test_tables_that_do_not_tell(tmp_path: Path) -> None:
         (pics / name).write_text("file,y\na.png,2\n")
     with pytest.raises(RecipeError, match=r"several tables .*test.csv \(file\) and .*train.csv"):
         recipes.load(str(pics))
+
+
+def test_tables_without_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table needs the plugins; classes next to a README do not."""
+    monkeypatch.setattr(plugins, "_points", dict)
+    plugins.load.cache_clear()
+    pics = tmp_path / "pics"
+    write_images(pics, ["pug/a.png", "lab/b.png"])
+    (pics / "README.txt").write_text("by hand\n")
+    assert make_plan(recipes.load(str(pics))).recipe.label == "image/class/label"
+    (pics / "labels.csv").write_text("file,y\npug/a.png,2\n")
+    with pytest.raises(
+        RecipeError, match=r"labels.csv.*pip install ./plugins; or .*png'"
+    ) as caught:
+        recipes.load(str(pics))
+    assert len(make_plan(recipes.load(str(caught.value).split("'")[-2])).base.files) == 2
 
 
 LAYOUTS: dict[str, tuple[list[str], str, dict[str, str], tuple[str, ...]]] = {
