@@ -10,9 +10,10 @@ import dataclasses
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from beam_pipelines.core.errors import DataError, Problem, RecipeError
+from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.keys import Formats, keys_of, read_keys
 from beam_pipelines.recipe.model import Join, Recipe, Source
@@ -75,23 +76,6 @@ def parse_recipe(
     return dataclasses.replace(recipe, lines=lines)
 
 
-def bare_recipe(path: str, formats: Formats) -> Recipe:
-    """Returns the recipe that converts one file or pattern as it is.
-
-    It has all columns, one split ``train`` and the default output; feature lists of its records
-    stay feature lists. The dataset and its source are
-    named after the file, without the number of a shard; of ``data/*.csv`` and ``data/{date}.csv``
-    after the folder; of ``postgresql://host/shop#users`` after the table.
-    """
-    name = bare_name(path)
-    problems: list[Problem] = []
-    source = _source(name, Value(Scalar(path, path), (), problems), formats)
-    if problems:
-        raise RecipeError(f"{path}: {problems[0].message}")
-    source = source.with_planning(keeps_steps=True)
-    return Recipe(name=name, sources={name: source}, base=name, lines=bare_lines(name, path))
-
-
 def bare_lines(name: str, path: str, options: Mapping[Path, str] | None = None) -> Lines:
     """Returns the lines of a bare recipe; errors name the path alone.
 
@@ -116,23 +100,28 @@ def bare_name(path: str) -> str:
     return next((word for word in words if NAME.fullmatch(word)), "dataset")
 
 
-def set_bare_recipe(
+def bare_recipe(
     path: str,
-    settings: Sequence[Setting],
     formats: Formats,
-    encodings: Mapping[str, Any],
+    encodings: Mapping[str, Any] = MappingProxyType({}),
+    settings: Sequence[Setting] = (),
     found: Tree | None = None,
 ) -> Recipe:
-    """Returns the recipe of data with settings.
+    """Returns the recipe that converts one file or pattern as it is.
+
+    It has all columns, one split ``train`` and the default output; feature lists of its records
+    stay feature lists. The dataset and its source are named after the file, without the number of a
+    shard; of ``data/*.csv`` and ``data/{date}.csv`` after the folder; of
+    ``postgresql://host/shop#users`` after the table.
 
     Args:
       path: of the data.
+      formats, encodings: as in ``parse_recipe``; encodings only for settings of them.
       settings: values for the recipe's keys.
-      formats, encodings: as in ``parse_recipe``.
       found: the recipe that the data show; ``None``: that of one file.
 
     Raises:
-      RecipeError: lists every problem of the settings.
+      RecipeError: lists every problem.
     """
     name, text = bare_name(path), Scalar(path, path)
     tree: Tree = found or {"name": Scalar(name, name), "sources": {name: text}}

@@ -1,4 +1,4 @@
-"""Recipes for folders of images with classes; a plugin knows those of a table."""
+"""Recipes for folders of images: with classes, or a plugin's table."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def image_folder(path: str, table: str = "") -> Tree | None:
 def _of_table(
     path: str, images: Sequence[str], tables: Sequence[str], folder: str
 ) -> dict[str, Any] | None:
-    """Returns the recipe of images and a table; ``None`` if texts are no tables."""
+    """Returns the recipe of images with a table; ``None`` without one."""
     try:
         find = plugins.load(plugins.FUNCTIONS, "image_table")
     except DataError as error:

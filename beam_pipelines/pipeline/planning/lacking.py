@@ -11,13 +11,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.core.layout.dataset_layout import RAW_SCHEMA
+from beam_pipelines.core.layout.schema_features import features_of
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.wrapping.partitions import WithNulls
 from beam_pipelines.sql.conjuncts import conjunction, conjuncts_of
 from beam_pipelines.sql.expressions import parse_expression
+from beam_pipelines.storage import files
 
 _Column = tuple[str, str]  # of a source
 
@@ -141,3 +145,35 @@ def without_lacking(recipe: Recipe, lacking: Lacking, columns: Iterable[str]) ->
         if weight in lacking.selected
         else recipe.statistics,
     )
+
+
+def check_all(dataset: str, lacking: Lacking) -> None:
+    """Checks that new data have all columns of a dataset."""
+    if lacking.selected or lacking.steps:
+        names = ", ".join(sorted(lacking.selected)) or "those of the filter"
+        raise RecipeError(
+            f"found new data without columns that {dataset} was made from ({names}), expected all, "
+            "as the two are read as one. Leave --grow out to convert without them."
+        )
+
+
+def contract_of(dataset: str, is_curated: bool, lacking: Collection[str]) -> bytes:
+    """Returns the dataset's schema as the new data's contract.
+
+    A curated schema holds as it is. An inferred string domain has only the strings of the training
+    data, and encodings handle others; so it is left out. Columns that the
+    new data lack may be null.
+    """
+    schema = read_schema(files.within(dataset, RAW_SCHEMA))
+    for feature in features_of(schema):
+        if feature.name in lacking:
+            feature.ClearField("presence")
+            feature.ClearField("shape")
+            feature.ClearField("value_count")
+    if not is_curated:
+        for feature in features_of(schema):
+            if feature.HasField("domain"):
+                feature.ClearField("domain")
+        del schema.string_domain[:]
+    data: bytes = schema.SerializeToString()
+    return data

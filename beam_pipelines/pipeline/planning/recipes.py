@@ -37,10 +37,7 @@ def load(path: str, settings: Sequence[Setting] = ()) -> Recipe:
       RecipeError: the file is not there or not a recipe; lists every problem.
     """
     if not is_recipe(path):
-        found = of_images(path)
-        if settings or found:
-            return reader.set_bare_recipe(path, settings, FORMATS, ENCODING_FOR_KIND, found)
-        return reader.bare_recipe(path, FORMATS)
+        return reader.bare_recipe(path, FORMATS, ENCODING_FOR_KIND, settings, of_images(path))
     # Imports Beam, which reading a recipe from text does not need.
     from beam_pipelines.storage import files
 

@@ -5,27 +5,26 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import HIDDEN, DataError, RecipeError, RecipeProblems, nearest
 from beam_pipelines.core.layout.dataset_layout import (
     MANIFEST,
-    RAW_SCHEMA,
     RAW_SCHEMA_FOLDER,
     TRANSFORM_GRAPH,
 )
 from beam_pipelines.core.layout.manifest import Manifest, ManifestSource
-from beam_pipelines.core.layout.schema_features import features_of
 from beam_pipelines.core.process.plugins import KNOWN, PLANNERS
 from beam_pipelines.dataset.manifest import check_files, read_manifest
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline.planning.lacking import (
     Lacking,
+    check_all,
     check_features,
+    contract_of,
     find_lacking,
     without_lacking,
 )
@@ -36,7 +35,7 @@ from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.normal_form import from_normalised
 from beam_pipelines.recipe.places import place_in
-from beam_pipelines.recipe.reader import bare_recipe, set_bare_recipe
+from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources import FORMATS
@@ -135,8 +134,8 @@ def plan_transform(
     if split is not None:
         plan = _without(plan, changed_recipe, lacking, input_roots, planned)
     else:
-        _check_all(dataset, lacking)
-    contract = _contract(
+        check_all(dataset, lacking)
+    contract = contract_of(
         dataset, recipe.schema is not None, lacking.selected | _label(recipe, plan)
     )
     validation = plan.validation._replace(contract=contract)
@@ -168,16 +167,6 @@ def _check_sources(dataset: str, recipe: Recipe, sources: Mapping[str, str]) -> 
         raise RecipeError(
             f"{dataset}: found a dataset of the union '{recipe.base}', whose new data would come "
             "from several sources, expected one source. Convert with the recipe."
-        )
-
-
-def _check_all(dataset: str, lacking: Lacking) -> None:
-    """Checks that new data have all columns of a dataset."""
-    if lacking.selected or lacking.steps:
-        names = ", ".join(sorted(lacking.selected)) or "those of the filter"
-        raise RecipeError(
-            f"found new data without columns that {dataset} was made from ({names}), expected all, "
-            "as the two are read as one. Leave --grow out to convert without them."
         )
 
 
@@ -278,7 +267,7 @@ def _with_settings(recipe: Recipe, settings: Sequence[Setting]) -> Recipe:
                 "features, convert with another recipe."
             )
     # A bare recipe reads the values, and has the defaults of all other keys.
-    bare = set_bare_recipe(recipe.base, settings, FORMATS, ENCODING_FOR_KIND)
+    bare = bare_recipe(recipe.base, FORMATS, ENCODING_FOR_KIND, settings)
     for setting in settings:
         section, name = (str(step) for step in setting.path[:2])
         read = getattr(bare, section)
@@ -397,25 +386,3 @@ def check_columns(dataset: str, before: Mapping[str, str], columns: pa.Schema) -
     ]
     if wrong:
         raise RecipeError("\n".join(wrong))
-
-
-def _contract(dataset: str, is_curated: bool, lacking: Collection[str]) -> bytes:
-    """Returns the dataset's schema as the new data's contract.
-
-    A curated schema holds as it is. An inferred string domain has only the strings of the training
-    data, and encodings handle others; so it is left out. Columns that the
-    new data lack may be null.
-    """
-    schema = read_schema(files.within(dataset, RAW_SCHEMA))
-    for feature in features_of(schema):
-        if feature.name in lacking:
-            feature.ClearField("presence")
-            feature.ClearField("shape")
-            feature.ClearField("value_count")
-    if not is_curated:
-        for feature in features_of(schema):
-            if feature.HasField("domain"):
-                feature.ClearField("domain")
-        del schema.string_domain[:]
-    data: bytes = schema.SerializeToString()
-    return data

@@ -1,4 +1,4 @@
-"""Finds the table that names the images of a folder, and their labels."""
+"""Finds the table that names images, and their labels."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def _image_recipe(data: Sequence[str]) -> tuple[Recipe | None, str]:
         return None, str(error)
     if found is None:
         return None, ""
-    return reader.set_bare_recipe(folders[0], (), FORMATS, ENCODING_FOR_KIND, found), ""
+    return reader.bare_recipe(folders[0], FORMATS, found=found), ""
 
 
 def _folders(data: Sequence[str]) -> list[str]:
@@ -326,7 +326,7 @@ def _with_settings(source: Source, settings: Sequence[Setting]) -> Source:
     tree |= {"path": _tree(list(source.path))} if source.path else {}
     found: Tree = {"name": _tree(source.name), "sources": {source.name: tree}}
     place = _place(source)
-    recipe = reader.set_bare_recipe(place, own, FORMATS, ENCODING_FOR_KIND, found)
+    recipe = reader.bare_recipe(place, FORMATS, ENCODING_FOR_KIND, own, found)
     return dataclasses.replace(recipe.sources[source.name], planning=source.planning)
 
 
