@@ -41,7 +41,6 @@ LONG_MODULES = {
 LONG_SIGNATURES = {
     "beam_pipelines/dataset/loader.py:load": 14,
     "beam_pipelines/pipeline/api.py:transform": 15,
-    "beam_pipelines/pipeline/first_pass_result.py:make_result": 9,
 }
 LARGE_CLASSES = {
     "beam_pipelines/analysis/report/features.py:FeatureRow": 13,

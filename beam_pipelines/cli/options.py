@@ -258,15 +258,9 @@ def _check_effect(
 
 def _check_values(options: argparse.Namespace) -> None:
     """Checks values that Beam accepts, and fails over later."""
-    from apache_beam.options.pipeline_options import StandardOptions
+    from beam_pipelines.runners.options import check_runner
 
-    known = StandardOptions.KNOWN_RUNNER_NAMES
-    names = {name.lower().removesuffix("runner") for name in known}
-    runner = getattr(options, "runner", None)
-    if runner and "." not in runner and runner.lower().removesuffix("runner") not in names:
-        raise click.UsageError(
-            f"found --runner {runner}, expected one of {', '.join(known)}.{nearest(runner, known)}"
-        )
+    check_runner(getattr(options, "runner", None))
     if (getattr(options, "direct_num_workers", 0) or 0) < 0:
         raise click.UsageError(
             f"found --direct_num_workers {options.direct_num_workers}, expected a number from 0 "

@@ -15,10 +15,16 @@ from beam_pipelines.core.layout import dataset_layout
 from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline.artifacts import write_files, write_indexes
-from beam_pipelines.pipeline.checks import check_findings, write_listed
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, check_joins_of
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.validate import OFFENDERS, anomalies_error, has_errors, write_offenders
+from beam_pipelines.pipeline.validate import (
+    OFFENDERS,
+    anomalies_error,
+    check_findings,
+    has_errors,
+    write_listed,
+    write_offenders,
+)
 from beam_pipelines.sources import format_of
 from beam_pipelines.storage import file_changes, file_checksums, files
 from beam_pipelines.transforms.row_counts import RowCounts

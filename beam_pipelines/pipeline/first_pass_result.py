@@ -25,11 +25,16 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_count
 from beam_pipelines.core.layout.tensor_representations import add_representations
 from beam_pipelines.encodings.schema import encoded_schema
-from beam_pipelines.pipeline.checks import Findings, judge_checks, stop_on_findings
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.private import without_private
 from beam_pipelines.pipeline.sampled_rows import LabelColumn, describe_sample
-from beam_pipelines.pipeline.validate import check_run, with_baseline
+from beam_pipelines.pipeline.validate import (
+    Findings,
+    check_run,
+    judge_checks,
+    stop_on_findings,
+    with_baseline,
+)
 from beam_pipelines.sinks import is_columnar
 from beam_pipelines.sinks.parquet.sink import columns_of
 from beam_pipelines.sql.database import not_null_line
@@ -83,15 +88,17 @@ class FirstPassResult:
 
 
 class FittedFolders(NamedTuple):
-    """The folders of fitted encodings.
+    """Where fitted encodings are, and the rows of classes.
 
     Attributes:
       fitted: fitted encodings; empty: nothing is fitted.
       analyzed: tensorflow-transform's analysis of the ``preprocessing_fn``; empty: there is none.
+      shares: file of the rows of classes; empty: they are not divided.
     """
 
-    fitted: str
-    analyzed: str
+    fitted: str = ""
+    analyzed: str = ""
+    shares: str = ""
 
 
 def make_result(
@@ -103,7 +110,6 @@ def make_result(
     rights: Mapping[str, Sequence[ChunkCounts]],
     fitting: FittedFolders,
     found: Iterable[Met] = (),
-    shares: str = "",
 ) -> FirstPassResult:
     """Computes the result of the first pass.
 
@@ -114,9 +120,8 @@ def make_result(
       samples: sampled rows before encoding, in any order.
       encoded: sampled rows after encoding, in any order.
       rights: right source -> row counts of its chunks, in order.
-      fitting: folders of the fitted encodings.
+      fitting: what was fitted.
       found: rows that met.
-      shares: file of the rows of classes; empty: they are not divided.
 
     Raises:
       DataError: rows were lost, or too many were rejected, or an encoding does not take the data's
@@ -174,7 +179,7 @@ def make_result(
         ),
         sampled=dataclasses.replace(sampled, images=_images(samples, plan)),
         findings=judge_checks(plan, chunk_counts, found, facts),
-        shares=load_shares(plan.split, shares) if shares else None,
+        shares=load_shares(plan.split, fitting.shares) if fitting.shares else None,
         sampled_classes=_describe_sampled(plan, row_counts),
     )
 

@@ -37,9 +37,9 @@ from beam_pipelines.core.layout.shard_formats import PARQUET_COMPRESSION, TFRECO
 from beam_pipelines.core.version import __version__
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import with_fitted
-from beam_pipelines.pipeline.checks import entries_of
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.pipeline.validate import entries_of
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
 from beam_pipelines.recipe.path_dates import span_of

@@ -27,20 +27,6 @@ from beam_pipelines.storage import files
 from beam_pipelines.transforms.encode import load_fitted
 
 
-def graph_job(
-    plan: Plan, raw: schema_pb2.Schema, encoded: schema_pb2.Schema, fitted: str, analyzed: str
-) -> GraphJob:
-    """Returns the input of the process that builds the serving graph.
-
-    Args:
-      plan: of the conversion.
-      raw, encoded: schemas of the columns and of the features.
-      fitted, analyzed: as in ``FittedFolders``.
-    """
-    encode = load_fitted(plan.encode, fitted)
-    return job_of(encode, raw, encoded, plan.recipe.label, analyzed)
-
-
 def job_of(
     encode: EncodePlan,
     raw: schema_pb2.Schema,
@@ -48,7 +34,14 @@ def job_of(
     label: str | None,
     analyzed: str = "",
 ) -> GraphJob:
-    """Returns ``graph_job`` of encodings that are fitted."""
+    """Returns the input of the process that builds the serving graph.
+
+    Args:
+      encode: fitted encodings.
+      raw, encoded: schemas of the columns and of the features.
+      label: name of the label, or ``None``.
+      analyzed: as in ``FittedFolders``.
+    """
     # The graph takes feature lists as flat values, as a tf.Example has them. It leaves out those
     # with lists as steps, whose values would lose their steps.
     encode, left_out = without_lists_of_lists(encode)
@@ -78,7 +71,9 @@ def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
     if result.encoded is None:
         return
     if not plan.transform_graph:
-        job = graph_job(plan, result.schema, result.encoded, result.fitted, result.analyzed)
+        encode = load_fitted(plan.encode, result.fitted)
+        label = plan.recipe.label
+        job = job_of(encode, result.schema, result.encoded, label, result.analyzed)
         if builds_graph(plan):
             build_in_subprocess(job, folder)
             return

@@ -74,7 +74,7 @@ def check_options(options: PipelineOptions, paths: Mapping[str, str]) -> None:
     Raises:
       RecipeError: there is no such runner, or options are wrong; one problem a line.
     """
-    _check_runner(options)
+    check_runner(options.view_as(StandardOptions).runner)
     problems: list[str] = []
     if runner_of(options) == "dataflow":
         problems = [
@@ -116,8 +116,8 @@ def find_workers(options: PipelineOptions) -> Workers:
     return Workers(kind, engine, host, config)
 
 
-def _check_runner(options: PipelineOptions) -> None:
-    name = options.view_as(StandardOptions).runner
+def check_runner(name: str | None) -> None:
+    """Raises ``RecipeError`` if Beam knows no runner of a name."""
     known = StandardOptions.KNOWN_RUNNER_NAMES
     if (
         not name

@@ -242,9 +242,7 @@ def _make_result(
     ]
     numbered = _with_ranges(plan, len(chunk_counts))
     pictures, rows = ([spill.load_chunk(kept) for kept in some] for some in (samples, encoded))
-    result = make_result(
-        numbered, computed, chunk_counts, pictures, rows, {}, FittedFolders("", "")
-    )
+    result = make_result(numbered, computed, chunk_counts, pictures, rows, {}, FittedFolders())
     splits = {
         name: dataclasses.replace(
             split,
