@@ -14,21 +14,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 53_680,
-    PLUGINS: 10_404,
-    "tests": 56_400,
+    "beam_pipelines": 53_076,
+    PLUGINS: 10_495,
+    "tests": 56_399,
 }
 MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 20, 400, 8, 12
 # These are above a bound today. A number may only fall; at the bound, its line goes.
 LONG_MODULES = {
-    "beam_pipelines/cli/main.py": 425,
-    "beam_pipelines/cli/options.py": 416,
     "beam_pipelines/core/layout/manifest.py": 422,
-    "beam_pipelines/encodings/apply.py": 430,
+    "beam_pipelines/encodings/apply.py": 426,
     "beam_pipelines/encodings/plan.py": 486,
-    "beam_pipelines/pipeline/planning/transform.py": 421,
-    "beam_pipelines/recipe/model.py": 416,
-    "beam_pipelines/recipe/values.py": 476,
     "beam_pipelines/runners/beam_patches.py": 426,
     "beam_pipelines/sources/images/idx.py": 435,
     "beam_pipelines/sql/aggregates.py": 413,

@@ -19,7 +19,7 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
-from beam_pipelines.sources.batch_files import tail_rows
+from beam_pipelines.sources.batch_files import SAMPLE_ROWS, tail_rows
 from beam_pipelines.sources.faults.bad_values import ColumnError
 from beam_pipelines.sources.format import (
     Contents,
@@ -34,7 +34,6 @@ from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.nesting.sparse_structs import read_as_sparse
 from beam_pipelines.sources.parquet.footers import Piece, pieces_of
 from beam_pipelines.sources.parquet.format import (
-    SAMPLE_ROWS,
     Parquet,
     batches_of,
     opened,
