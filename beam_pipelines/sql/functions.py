@@ -10,10 +10,10 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.sql.database import arguments_of, connection, constant_of
+from beam_pipelines.sql.database import arguments_of, connection, constant_of, walk
 
 _ALLOWED = """
 raw
@@ -27,8 +27,8 @@ log10 log2 nextafter pi pow power radians round round_even roundbankers sign sig
 tan tanh trunc
 
 ascii bar base64 bin bit_length bit_position bitstring char_length character_length chr concat
-concat_ws contains damerau_levenshtein decode editdist3 encode ends_with format format_bytes
-formatreadabledecimalsize formatreadablesize from_base64 from_binary from_hex get_bit hamming hex
+concat_ws contains decode editdist3 encode ends_with format format_bytes formatreadabledecimalsize
+formatreadablesize from_base64 from_binary from_hex get_bit hamming hex
 instr jaccard jaro_similarity jaro_winkler_similarity lcase left left_grapheme len length
 length_grapheme levenshtein lower lpad ltrim md5 md5_number md5_number_lower md5_number_upper
 mismatches nfc_normalize octet_length ord overlay parse_dirname parse_dirpath parse_filename
@@ -77,19 +77,19 @@ list_string_agg list_sum list_transform list_unique list_value list_var_pop list
 list_where list_zip map map_concat map_contains map_contains_entry map_contains_value map_entries
 map_extract map_extract_value map_from_entries map_keys map_values range reduce unpivot_list
 
-from_json from_json_strict json json_array json_array_length json_contains json_deep_merge
-json_exists json_extract json_extract_path json_extract_path_text json_extract_string json_insert
-json_keys json_merge_patch json_merge_patch_diff json_normalize json_object json_pretty json_quote
-json_remove json_replace json_set json_strip_nulls json_structure json_transform
-json_transform_strict json_type json_valid json_value row_to_json to_json variant_array_length
-variant_contains variant_exists variant_extract variant_extract_string variant_keys
-variant_normalize variant_type variant_typeof
+from_json from_json_strict json json_array json_array_length json_deep_merge json_exists
+json_extract json_extract_path json_extract_path_text json_extract_string json_insert json_keys
+json_merge_patch json_merge_patch_diff json_normalize json_object json_quote json_remove
+json_replace json_set json_strip_nulls json_transform json_transform_strict json_type json_valid
+json_value row_to_json to_json
+
 
 st_asbinary st_asgeojson st_astext st_aswkb st_aswkt st_crs st_geomfromgeojson st_geomfromwkb
 st_intersects_extent st_setcrs
 """
 _CLOCK = "whose value is another one in every run"
 _ONE_BATCH = "which would see one batch only"
+_NESTING = "whose memory or stack grows with how deep a text of JSON nests"
 # Reason -> the names.
 _REFUSED = {
     _CLOCK: """
@@ -101,9 +101,10 @@ localtime localtimestamp nextval now random session_user setseed setval sleep_ms
 transaction_timestamp txid_current user uuid uuidv4 uuidv7 write_log""",
     "whose value changes with DuckDB's releases": """
 hash list_approx_count_distinct version""",
+    "whose memory grows with the product of two texts": "damerau_levenshtein",
     _ONE_BATCH: """
 combine count_if finalize geomean geometric_mean invoke json_group_array json_group_object
-json_group_structure stats to_aggregate_state variant_group_array vector_type wavg weighted_avg""",
+json_group_structure stats to_aggregate_state vector_type wavg weighted_avg""",
     "which makes several rows of one": """
 generate_subscripts regexp_split_to_table unlist unnest""",
     "which is about whole statements": """
@@ -113,13 +114,14 @@ parse_duckdb_log_message""",
 bitstring_byte_comparable col_description create_sort_key format_pg_type format_type get_block_size
 get_type icu_sort_key index_key json_copy_strftime_if_date json_copy_strftime_if_timestamp
 make_type map_to_pg_oid map_type_id_to_pg_oid obj_description replace_type shobj_description
-variant_bytes_to_variant variant_comparator variant_to_parquet_variant vertex_extract""",
+vertex_extract""",
 }
 # Names of the rest, and why they are refused.
 _FAMILIES = (
     (re.compile("(icu_)?collate_.*|is( not)? distinct from"), None),
     (re.compile("__internal_.*"), "which is about DuckDB's own data"),
     (re.compile("(pg|has|inet)_.*"), _CLOCK),
+    (re.compile("json_(contains|pretty|structure)|variant_.*"), _NESTING),
 )
 _SCHEMAS = ("main", "pg_catalog", "system")
 # Functions that call the aggregate which their second argument names.
@@ -141,6 +143,7 @@ _ZONED_TIME = (
     "TIMESTAMP"
 )
 _REMEDIES = {
+    "damerau_levenshtein": "; levenshtein(x, y) needs less",
     "hash": "; md5_number_lower(x) is the same everywhere",
     "current_date": "; write the date, such as DATE '2026-01-31'",
 }
@@ -212,30 +215,23 @@ def refused_call(node: Mapping[str, Any]) -> str | None:
         return f"whose name has a point before it; expected {name}(…)"
     if name == "age" and len(arguments) != 2:
         return f"{_CLOCK} if it has one argument; expected age(later, earlier)"
-    if name in _AGGREGATING or name in _TYPED:
-        kind, text = ("", "") if len(arguments) < 2 else constant_of(arguments[1])
-        return _refused_names(name, text if kind == "STRING" else None)
-    return None
+    return _refused_names(name, arguments) if name in _AGGREGATING | _TYPED else None
 
 
-def _refused_names(name: str, named: str | None) -> str | None:
-    """Returns why an aggregate of a list, or a structure of JSON.
-
-    Is refused.
-    """
-    if named is None:
+def _refused_names(name: str, arguments: Sequence[Any]) -> str | None:
+    """Returns why an aggregate of a list, or a structure of JSON, is refused."""
+    kind, text = ("", "") if len(arguments) < 2 else constant_of(arguments[1])
+    if kind != "STRING":
         return "whose second argument has to be a text in 'quotes'"
-    if name in _AGGREGATING and named.lower() not in _LIST_AGGREGATES.split():
-        return f"with the aggregate '{named}', expected one such as 'sum' or 'median'"
-    return f"with {_ZONED_TIME}" if name in _TYPED and _is_zoned_time(named) else None
+    if name in _TYPED:
+        return f"with {_ZONED_TIME}" if _TIME_ZONE.search(text) else None
+    words = f"with the aggregate '{text}', expected one such as 'sum' or 'median'"
+    return None if text.lower() in _LIST_AGGREGATES.split() else words
 
 
 def refused_cast(node: Mapping[str, Any]) -> str | None:
     """Returns why a cast in a parse tree is refused, or ``None``."""
     target = node["type_expr"] if "type_expr" in node else node["cast_type"]
-    return _ZONED_TIME if _is_zoned_time(json.dumps(target)) else None
-
-
-def _is_zoned_time(text: str) -> bool:
-    """Whether a text names the type of times with a zone."""
-    return _TIME_ZONE.search(text) is not None
+    if any("VARIANT" in (part.get("type_name"), part.get("id")) for part in walk(target)):
+        return f"a value of type VARIANT, {_NESTING}; expected JSON or a type of a column"
+    return _ZONED_TIME if _TIME_ZONE.search(json.dumps(target)) else None

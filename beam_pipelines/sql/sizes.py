@@ -41,14 +41,9 @@ _MAPS = frozenset({"apply", "array_apply", "array_transform", "list_apply", "lis
 _FILTERS = frozenset({"array_filter", "filter", "list_filter"})
 _REDUCES = frozenset({"array_reduce", "list_reduce", "reduce"})
 # The value may have each argument once for each part of another.
-_CROSSING = """
-aggregate array_aggr array_aggregate array_select array_to_string damerau_levenshtein list_aggr
-list_aggregate list_select list_string_agg
-"""
-_PATHS = """
-->> json_extract json_extract_path json_extract_path_text json_extract_string json_value
-variant_extract variant_extract_string
-"""
+_CROSSING = """aggregate array_aggr array_aggregate array_select array_to_string list_aggr
+list_aggregate list_select list_string_agg"""
+_PATHS = "->> json_extract json_extract_path json_extract_path_text json_extract_string json_value"
 # The value is one of the arguments, or a number.
 _CHOOSING = "- * / // % ** ^ greatest least if nullif"
 _REPLACING = ("regexp_replace", "replace")
@@ -100,8 +95,9 @@ class _Sizes:
         size = self._size(node, known)
         if size > MOST:
             name = str(node.get("function_name", node["type"]))
+            shown = f"{size:,}" if size < _FAR else "more than 10^18"
             raise ExpressionError(
-                f"found a part ('{name}') that may become {_shown(size)} times as large as a value "
+                f"found a part ('{name}') that may become {shown} times as large as a value "
                 f"of a column, expected at most {MOST:,}; use smaller numbers, or shorten a text "
                 "by left(x, 100) before"
             )
@@ -152,14 +148,10 @@ class _Sizes:
 
     def _path(self, arguments: Sequence[Any], known: Parameters) -> int:
         """Returns the size of a value's parts at given paths."""
+        _check_paths(arguments[1:])
         known = _largest(known)
-        sizes = [self.of(each, known) for each in arguments]
-        computed = [
-            size
-            for each, size in zip(arguments[1:], sizes[1:], strict=True)
-            if each["class"] != "CONSTANT"
-        ]
-        return math.prod([*sizes[:1], *computed])
+        computed = [each for each in arguments[1:] if each["class"] != "CONSTANT"]
+        return math.prod(self.of(each, known) for each in (*arguments[:1], *computed))
 
     def _reduce(self, arguments: Sequence[Any], known: Parameters) -> int:
         """Returns the size of the value that a reduction ends with."""
@@ -183,6 +175,19 @@ class _Sizes:
         size = start + elements * grown
         body(size)
         return size
+
+
+def _check_paths(paths: Sequence[Any]) -> None:
+    """Refuses a path that finds a part of JSON once for each level above it."""
+    nodes = list(walk(paths))
+    if any(node.get("class") == "COLUMN_REF" for node in nodes):
+        return  # DuckDB refuses wildcards in paths of a row
+    texts = [constant_of(node)[1] for node in nodes if node.get("class") == "CONSTANT"]
+    # ``a->'b'->>'c'`` is parsed from the right.
+    calls = {node["function_name"] for node in nodes if "function_name" in node}
+    if calls - {"list_value", "-", "->>"} or any(".." in text or "\\" in text for text in texts):
+        message = "found a path of JSON that is computed or has '..', expected one such as '$.a.b'"
+        raise ExpressionError(message)
 
 
 def _parts(node: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -322,7 +327,3 @@ _RULES: dict[str, Callable[[str, Sequence[Any], Sequence[int]], int]] = {
     **dict.fromkeys(_CROSSING.split(), lambda _, __, sizes: math.prod(sizes)),
     **dict.fromkeys(_CHOOSING.split(), lambda _, __, sizes: max(sizes, default=1)),
 }
-
-
-def _shown(size: int) -> str:
-    return f"{size:,}" if size < _FAR else "more than 10^18"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,83 +50,66 @@ SAMPLES = {
     "MAP(K, V)": "MAP {'day': 1}",
     "K": "'day'",
 }
-OF_THE_RUN = (
-    "now()",
-    "NOW()",
-    '"now"()',
-    "main.now()",
-    "pg_catalog.now()",
-    "a + (now() - now())",
-    "list_transform([1], x -> now())",
-    "[now() for x in [1]]",
-    "{'a': now()}.a",
-    "MAP {'a': now()}['a']",
-    "CASE WHEN now() > t THEN 1 END",
-    "t BETWEEN now() AND now()",
-    "t IN (now())",
-    "COALESCE(NULL, now())",
-    "TRY(now())",
-    "TRY_CAST(now() AS DATE)",
-    "now() AT TIME ZONE 'UTC'",
-    "EXTRACT(year FROM now())",
-    "current_date",
-    "CURRENT_DATE",
-    "current_date()",
-    "today()",
-    "current_time",
-    "current_timestamp",
-    "localtime",
-    "localtimestamp",
-    "get_current_timestamp()",
-    "transaction_timestamp()",
-    "age(t)",
-    "AGE(t::DATE)",
-    "main.age(t)",
-    "t.age()",
-    "ago(INTERVAL 1 DAY)",
-    "'now'::DATE",
-    "'today'::TIMESTAMP",
-    "'tomorrow'::TIMESTAMPTZ",
-    "DATE 'now'",
-    "'10:00+01'::TIMETZ AT TIME ZONE 'Europe/Berlin'",
-    "TIMETZ '10:00+01' AT TIME ZONE 'Europe/Berlin'",
-    "CAST('10:00' AS TIME WITH  TIME ZONE)::VARCHAR",
-    "TRY_CAST(b AS TIMETZ)::VARCHAR",
-    "([b]::TIMETZ[])[1]::VARCHAR",
-    "({'a': b}::STRUCT(a TIMETZ)).a::VARCHAR",
-    """from_json('"10:00+01"', '"TIMETZ"')::VARCHAR""",
-    """json_transform('"10:00+01"', '"TIME' || 'TZ"')::VARCHAR""",
-    "random()",
-    "uuid()",
-    "uuidv7()",
-    "gen_random_uuid()",
-    "setseed(0.5)",
-    "list_sort([1], random()::VARCHAR)",
-    "list_aggregate([1, 2], 'reservoir_quantile', 0.5)",
-    "list_aggr([1, 2], 'reservoir' || '_quantile', 0.5)",
-    "[1, 2].list_aggregate('reservoir_quantile', 0.5)",
-    "nextval('a')",
-    "current_user",
-    "user",
-    "session_user",
-    "current_role",
-    "current_setting('TimeZone')",
-    "current_schema()",
-    "getvariable('a')",
-    "getenv('USER')",
-    "version()",
-    "hash(b)",
-    "txid_current()",
-    "current_query()",
-    "rowid",
-    "pg_postmaster_start_time()",
-    "pg_typeof(now())",
-    "typeof(random())",
-)
+OF_THE_RUN = r"""
+now(); NOW(); "now"(); main.now(); pg_catalog.now(); a + (now() - now())
+list_transform([1], x -> now()); [now() for x in [1]]; {'a': now()}.a; MAP {'a': now()}['a']
+CASE WHEN now() > t THEN 1 END; t BETWEEN now() AND now(); t IN (now())
+COALESCE(NULL, now()); TRY(now()); TRY_CAST(now() AS DATE); now() AT TIME ZONE 'UTC'
+EXTRACT(year FROM now()); current_date; CURRENT_DATE; current_date(); today(); current_time
+current_timestamp; localtime; localtimestamp; get_current_timestamp()
+transaction_timestamp(); age(t); AGE(t::DATE); main.age(t); t.age(); ago(INTERVAL 1 DAY)
+'now'::DATE; 'today'::TIMESTAMP; 'tomorrow'::TIMESTAMPTZ; DATE 'now'
+'10:00+01'::TIMETZ AT TIME ZONE 'Europe/Berlin'
+TIMETZ '10:00+01' AT TIME ZONE 'Europe/Berlin'
+CAST('10:00' AS TIME WITH  TIME ZONE)::VARCHAR; TRY_CAST(b AS TIMETZ)::VARCHAR
+([b]::TIMETZ[])[1]::VARCHAR; ({'a': b}::STRUCT(a TIMETZ)).a::VARCHAR
+from_json('"10:00+01"', '"TIMETZ"')::VARCHAR
+json_transform('"10:00+01"', '"TIME' || 'TZ"')::VARCHAR; random(); uuid(); uuidv7()
+gen_random_uuid(); setseed(0.5); list_sort([1], random()::VARCHAR)
+list_aggregate([1, 2], 'reservoir_quantile', 0.5)
+list_aggr([1, 2], 'reservoir' || '_quantile', 0.5)
+[1, 2].list_aggregate('reservoir_quantile', 0.5); nextval('a'); current_user; user
+session_user; current_role; current_setting('TimeZone'); current_schema(); getvariable('a')
+getenv('USER'); version(); hash(b); txid_current(); current_query(); rowid
+pg_postmaster_start_time(); pg_typeof(now()); typeof(random())
+"""
 BATCH = pa.record_batch({"a": [1], "b": ["x"], "t": pa.array([0], pa.timestamp("us"))})
 
+OF_NESTING = """json_pretty(b); json_contains(b, '1'); json_structure(b::JSON); b->'$..*'
+b::JSON::VARIANT::VARCHAR; TRY_CAST([b] AS VARIANT[])::VARCHAR; b::STRUCT(c VARIANT)::VARCHAR
+variant_typeof(b); damerau_levenshtein(b, b); b->>'$..*'; b->>['$.a', '$..*']
+json_extract(b, '$.' || '.*'); json_value(b, lower('$..A')); b->>'"\\u002e"'"""
 
-@pytest.mark.parametrize("sql", OF_THE_RUN)
+
+@pytest.mark.parametrize("sql", re.split(r"; |\n", OF_NESTING))
+def test_what_grows_with_nesting_is_refused(sql: str) -> None:
+    """Texts that nest deep neither fill memory nor end the process."""
+    with pytest.raises(ExpressionError, match=r"grows with|found a path of JSON"):
+        parse_expression("x", sql, BATCH.schema.names)
+
+
+def test_deep_texts_end_no_process() -> None:
+    """No allowed function of JSON recurses into a text; else this process ends."""
+    shapes = (
+        "{}(b)",
+        "{}(b, b)",
+        "{}(b, '$')",
+        "{}(b, '$', '1')",
+        "{}(b::JSON)",
+        "{}(b, '\"JSON\"')",
+    )
+    names = [name for name, why in functions._decided().items() if "json" in name and not why]
+    called = 0
+    for cell in ("[" * 500_000 + "]" * 500_000, '{"a":' * 500_000 + "1" + "}" * 500_000):
+        for name, shape in itertools.product(names, shapes):
+            with contextlib.suppress(ExpressionError):
+                sql = f"length({shape.format(name)}::VARCHAR)"
+                evaluate(pa.record_batch({"b": [cell]}), parse_expression("x", sql, ["b"]))
+                called += 1
+    assert called > 80
+
+
+@pytest.mark.parametrize("sql", re.split(r"; |\n", OF_THE_RUN.strip()))
 def test_what_depends_on_the_run_is_refused(sql: str) -> None:
     """Neither clock, chance, user nor settings enter a value."""
     with pytest.raises(ExpressionError):

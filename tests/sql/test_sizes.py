@@ -79,7 +79,6 @@ TOO_LARGE = (
     "array_to_string(range(10000)::VARCHAR[], repeat('-', 10000))",
     "list_aggregate(range(10000)::VARCHAR[], 'string_agg', repeat('-', 10000))",
     "list_select([repeat(a, 10000)], list_transform(range(10000), lambda i: 1))[1]",
-    "damerau_levenshtein(repeat(a, 10000), repeat(a, 10000))",
     "json_extract(repeat(j, 10000), list_transform(range(10000), lambda i: '$'))[1]",
     "bin(bin(bin(bin(bin(bin(bin(a)))))))",
     f"{'hex(' * 21}a{')' * 21}",
