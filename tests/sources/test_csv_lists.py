@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -37,6 +38,17 @@ def test_lists_have_a_finding(tmp_path, cells, words, sql, value):
     assert reader in finding
     batch = pa.record_batch({"a": cells})
     assert evaluate(batch, parse_expression("b", sql, ["a"]))[0].as_py() == value
+
+
+@pytest.mark.parametrize(
+    "part", ["1", "0", ".1", "1e", "[ ", "{ ", '" ', "1,", "a|", "-", " \u00a0"]
+)
+def test_a_long_text_takes_no_square_of_time(tmp_path, part):
+    """A megabyte in one cell is planned as fast as many cells."""
+    path = put(tmp_path, [part * (1_000_000 // len(part)) + "x", "y"])
+    begin = time.process_time()
+    plan_of(path)
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.parametrize("cells", [["a [1]", "b"], ["x", "y|z", "q", "r", "s"], ["[1, x]", "[2]"]])
