@@ -299,22 +299,31 @@ def test_signs_of_western_text(tmp_path: Path, cell: str, encoding: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("cell", "encoding"),
+    ("cell", "encoding", "proposed"),
     [
-        ("台北", "big5"),
-        ("Москва", "cp1251"),
-        ("Łódź", "cp1250"),
-        ("서울", "euc_kr"),
-        ("ｱｲ", "shift_jis"),
+        ("台北", "big5", "big5"),
+        ("名字城市年龄", "gb18030", "gb18030"),
+        ("東京", "cp932", "cp932"),
+        ("カメラ", "euc_jp", "euc_jp"),
+        ("Москва", "cp1251", "cp1251"),
+        ("Łódź", "cp1250", ""),
+        ("서울", "euc_kr", "cp949"),
+        ("ｱｲ", "shift_jis", ""),
     ],
 )
-def test_text_of_other_languages(tmp_path: Path, cell: str, encoding: str) -> None:
+def test_text_of_other_languages(tmp_path: Path, cell: str, encoding: str, proposed: str) -> None:
     """Other text is asked about, and the right encoding settles it."""
     lines = "".join(f"{n},{cell}\n" for n in range(50))
     path = write(tmp_path / "a.csv", f"id,a\n{lines}".encode(encoding))
-    with pytest.raises(DataError, match="Set 'encoding: "):
+    with pytest.raises(DataError, match=f"Set 'encoding: {proposed}"):
         plan_of(path)
     assert read_rows(path, encoding=encoding)[7] == {"id": 7, "a": cell}
+    if proposed:
+        lines = f'{{"a": "{cell}"}}\n' * 9
+        path = write(tmp_path / "a.jsonl", lines.encode(encoding))
+        with pytest.raises(DataError, match=f"Set 'encoding: {proposed}' of the source"):
+            plan_of(path)
+        assert read_rows(path, encoding=proposed)[7] == {"a": cell}
 
 
 @pytest.mark.parametrize(

@@ -249,8 +249,8 @@ def _object_of(line: bytes) -> dict[str, Any]:
             object_pairs_hook=_object,
         )
     except UnicodeDecodeError:
-        message = "found bytes that are not UTF-8, expected a JSON object in UTF-8. Convert the "
-        raise _LineError("", f"{message}file to UTF-8.") from None
+        message = "found bytes that are not UTF-8, expected a JSON object in UTF-8. Set 'encoding'"
+        raise _LineError("", f"{message} of the source, such as cp1252.") from None
     except ValueError as wrong:
         message = f"found text that is not JSON ({wrong}), expected one object a line. {_MEND}"
         raise _LineError("", message) from None

@@ -27,6 +27,7 @@ from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text.encodings import UTF_8, find_encoding
 from beam_pipelines.sources.text.format import digits_type
 
 # Finding a run of lines that agree costs about a millisecond; so many runs mean lines of several
@@ -312,12 +313,11 @@ def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataErr
             high, error = middle - 1, earlier
     line = blocks.LineNumbers(source, file, body).line(int(starts[low]))
     found = body.data[starts[low] : ends[low]].decode("utf-8", errors="backslashreplace")
-    is_other = not low and found.strip()[:1] not in ("{", "[")
-    cure = (
-        "Set 'format: csv' if it is the header of a table."
-        if is_other
-        else parser.cure_of_kinds(error)
-    )
+    cure = parser.cure_of_kinds(error)
+    if not low and found.strip()[:1] not in ("{", "["):
+        cure = "Set 'format: csv' if it is the header of a table."
+    elif (encoding := find_encoding(body.data).name) != UTF_8:
+        cure = f"Set 'encoding: {encoding}' of the source, or another one."
     return DataError(
         f"{file.path}, line {line}: found {shorten(found.strip(), 200)}, expected a JSON object "
         f"{'like those before' if low else 'whose fields have one kind of value'}: "

@@ -28,8 +28,19 @@ _WIDE_MARKS = {
     **dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32"),
     **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16"),
 }
+# Encodings of two bytes, and the first ones of their usual characters. Of two that fit alike, the
+# one with fewer comes first.
+_USUAL = {
+    "cp949": rb"[\xb0-\xc8].",
+    "euc_jp": rb"[\xa4\xa5\xb0-\xcf].",
+    "cp932": rb"[\x82\x83\x88-\x98].",
+    "gb18030": rb"[\xb0-\xd7].",
+    "big5": rb"[\xa4-\xc6].",
+}
+_LEAST_USUAL = 0.75
+_CYRILLIC = re.compile(rb"[\xc0-\xff]{3,}")
 # Encodings of one or two bytes that a message proposes.
-COMMON = ("cp1252", "latin-1", "cp1250", "cp1251", "shift_jis", "gb18030")
+COMMON = ("cp1252", "latin-1", "cp1250", "cp1251", *_USUAL)
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _LETTER = re.compile(rb"[A-Za-z]")
 # A character of UTF-8 of several bytes.
@@ -152,8 +163,26 @@ def _western(head: bytes) -> TextEncoding:
         and in_runs <= _MOST_IN_RUNS * max(found, 10)
         and not _ODD_NEIGHBOURS.search(text)
     )
+    if not is_certain:
+        shares = {one: _usual(head, one) for one in _USUAL}
+        shares["cp1251"] = sum(map(len, _CYRILLIC.findall(head))) / found
+        name = next(
+            (one for one in shares if shares[one] == max(_LEAST_USUAL, *shares.values())), name
+        )
+        text = head.decode(name, errors="replace")
     word = _WORD.search(text)
     return TextEncoding(name, shorten(word[0], 40) if word else "", is_certain)
+
+
+def _usual(head: bytes, name: str) -> float:
+    """Returns the share of usual characters beyond ASCII in an encoding."""
+    try:
+        text = codecs.getincrementaldecoder(name)().decode(head)
+    except UnicodeDecodeError:
+        return 0.0
+    usual = re.compile(_USUAL[name], re.DOTALL)
+    foreign = re.sub("[\x00-\x7f]", "", text)
+    return sum(usual.fullmatch(c.encode(name)) is not None for c in foreign) / max(len(foreign), 1)
 
 
 def transcoded(blocks: Iterable[bytes], path: str, encoding: str) -> Iterator[bytes]:
@@ -236,8 +265,9 @@ def check_is_text(source: Source, path: str, head: bytes) -> None:
     """
     if _XML.match(head):
         raise is_xml(path)
-    for beginning, (found, cure) in _BEGINNINGS.items():
+    for beginning, (found, reader) in _BEGINNINGS.items():
         if re.match(beginning, head):
+            cure = f"Set 'format: {reader}' of the source." if reader.islower() else reader
             raise DataError(f"{path}: found {found}, expected text. {cure}")
     if compression := name_of_start(head):
         if compression not in CODEC_FOR_COMPRESSION:
