@@ -330,3 +330,23 @@ def test_files_of_no_format_can_be_packed(tmp_path: Path, monkeypatch: pytest.Mo
     subprocess.run(command.split(), check=True)
     rows = read_rows("files.tar", format="webdataset")
     assert sorted(row["wav"] for row in rows) == [b"RIFF a", b"RIFF b"]
+
+
+def test_a_folder_of_texts_is_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command of the error makes rows of texts."""
+    monkeypatch.chdir(tmp_path)
+    texts = {
+        ("pos", "a"): "I like it, really.\nYes.",
+        ("pos", "b"): "Well done.",
+        ("neg", "c"): "No!",
+    }
+    for (label, name), text in texts.items():
+        path = tmp_path / "d" / label / f"{name}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, text)
+    with pytest.raises(DataError, match="If each file is a text") as caught:
+        plan_of("d")
+    command = re.findall("'(tar .*?)'", str(caught.value))[0]
+    subprocess.run(command, shell=True, check=True)  # noqa: S602 - the remedy
+    rows = {row["__key__"]: row["txt"] for row in read_rows("texts.tar")}
+    assert rows == {f"./{'/'.join(key)}": text for key, text in texts.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -19,10 +20,13 @@ from beam_pipelines.sources.format import MUST_AGREE, problem
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
+from beam_pipelines.storage.path_patterns import has_wildcard
 
 # Rows that are compared with the one below the header, and kinds of values.
 _LOOKED_AT, _LEAST_ROWS = 20, 4
 _VALUES = ({"number"}, {"date"})
+# Lines below the names: questions and their ids, units and statistics.
+_MOST_HEADERS = 3
 # The name of a first column without one: pandas writes its index so.
 INDEX = "index"
 
@@ -101,9 +105,9 @@ def cut_header(
 def check_one_header(
     head: bytes, names: tuple[str, ...], dialect: quotes.Dialect, path: str, source: Source
 ) -> None:
-    """Checks that no line of units or descriptions is below the header.
+    """Checks that no lines of units or descriptions are below the header.
 
-    In such a line no cell is a number or date, and words are above nothing but these.
+    In such lines no cell is a number or date, and words are above nothing but these.
 
     Raises:
       RecipeProblems: there is one, and the recipe declares no type of its columns.
@@ -113,21 +117,26 @@ def check_one_header(
     rows = split_text(text, chr(dialect.delimiter), quote)[1 : _LOOKED_AT + 1]
     if len(rows) < _LEAST_ROWS or any(len(row) != len(names) for row in rows):
         return
-    first, *others = ([("" if c in source.nulls else kind(c)) for c in row] for row in rows)
-    kinds = [{row[place] for row in others} - {""} for place in range(len(names))]
-    places = [p for p, own in enumerate(kinds) if first[p] == "text" and own in _VALUES]
-    is_header = len(places) > 1 and set(first) <= {"", "text"}
-    if not is_header or any(names[place] in source.types for place in places):
+    kinds = [["" if cell in source.nulls else kind(cell) for cell in row] for row in rows]
+    for below in range(1, min(_MOST_HEADERS, len(rows) - 1) + 1):
+        own = [{row[place] for row in kinds[below:]} - {""} for place in range(len(names))]
+        above = {one for row in kinds[:below] for one in row}
+        places = [p for p, one in enumerate(own) if one in _VALUES and kinds[0][p] == "text"]
+        if len(places) > 1 and above <= {"", "text"}:
+            break
+    else:
         return
-    skipped = (source.options_of(CsvOptions).skip_lines or 0) + 2
+    if any(names[place] in source.types for place in places):
+        return
+    first = (source.options_of(CsvOptions).skip_lines or 0) + 2
     found = " and ".join(repr(shorten(rows[0][place], 40)) for place in places[:2])
-    below = next(
-        row[places[0]] for row, own in zip(rows[1:], others, strict=True) if own[places[0]]
-    )
+    value = next(row[places[0]] for row in rows[below:] if row[places[0]] not in source.nulls)
+    skipped = first + below - 2 + sum(cell.count("\n") for row in rows[:below] for cell in row)
     message = (
-        f"{path}, line {skipped}: found {found} above "
-        f"{'numbers' if kinds[places[0]] == {'number'} else 'dates'} such as "
-        f"{below!r}, expected one line of names. Set {named(names, skipped - 1)} if it belongs to "
+        f"{path}, line {first}: found {found} above "
+        f"{'numbers' if own[places[0]] == {'number'} else 'dates'} such as "
+        f"{value!r}, expected one line of names. Set {named(names, skipped)} if "
+        f"{'it belongs' if below == 1 else f'{below} lines belong'} to "
         f"the header, or 'types: {{{yaml_text(names[places[0]])}: text}}' if it is a row."
     )
     raise RecipeProblems([problem(source, "header", message)])
@@ -162,8 +171,14 @@ def equal_lines(data: bytes, record: bytes) -> list[int]:
     return starts
 
 
+def begins_text(path: str, names: Sequence[str]) -> bool:
+    """Whether the first line of a file is a sentence, no header."""
+    is_sentence = len(names[0].split()) > 2 or names[0].endswith((".", "?", "!"))
+    return path.lower().endswith(".txt") and is_sentence
+
+
 def check_same_columns(
-    first: str, names: tuple[str, ...], path: str, header: tuple[str, ...]
+    source: Source, first: str, names: tuple[str, ...], path: str, header: tuple[str, ...]
 ) -> None:
     """Checks that a file has the columns of the source's first one.
 
@@ -180,6 +195,14 @@ def check_same_columns(
     cure = MUST_AGREE
     if [name.casefold() for name in header] == [name.casefold() for name in names]:
         cure = f"Write the names alike, or set {named(names)}, if no line is above them."
+    elif begins_text(first, names) and begins_text(path, header):
+        folder = source.path[0] if len(source.path) == 1 else ""
+        folder = os.path.dirname(path) if not folder or has_wildcard(folder) else folder
+        cure = (
+            f"If each file is a text, pack them: 'tar cf texts.tar -C {folder} .'. Then texts.tar "
+            "has a row a file, its text in 'txt', and the name of its folder is \"split_part("
+            "__key__, '/', -2)\" in 'derive'."
+        )
     raise DataError(f"{path}: {difference} as in {first}. {cure}")
 
 

@@ -161,7 +161,7 @@ def _bodies(
         records = records._replace(data=data)
         if has_header and body.begins_file:
             records, own = cut_header(records, dialect, file.path, source)
-            check_same_columns(first.path, names, file.path, own)
+            check_same_columns(source, first.path, names, file.path, own)
         blocks.check_lines(
             source, file, records, toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
         )

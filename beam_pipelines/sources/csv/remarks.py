@@ -35,8 +35,11 @@ from beam_pipelines.sources.options import TextsOptions
 
 # Cells that make a finding, and the share of them that it must fit.
 _LEAST, _LEAST_ALIKE = 10, 0.95
-# Times of day and months that may be something else.
-_PATTERNS = ("%H:%M", "%H:%M:%S", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Hh%M")
+# Times of day, months and days that may be something else, or that no mark divides.
+_PATTERNS = (
+    *("%H:%M", "%H:%M:%S", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Hh%M"),
+    *("%Y年%m月%d日", "%Y年%m月", "%Y년 %m월 %d일"),
+)
 # A unit of one letter has a blank before it: 5A is a code, 5th an ordinal.
 _MEASURED = re.compile(
     rf"(?P<before>[$€£¥₹₽₩₺]?)[{BLANKS}]*(?P<number>[+-]?[0-9](?:[0-9.,'\u2019{BLANKS}]*[0-9])?)"
@@ -53,6 +56,32 @@ _DATED = re.compile(
 # Kinds of texts: their words, the pattern of each, and the functions that read them.
 _KINDS = (
     ("durations", re.compile("[0-9]+:[0-5][0-9](?::[0-5][0-9])?"), "split_part"),
+    (
+        "durations",
+        re.compile(
+            r"[0-9]+ days?,? (?:[0-9]+:){2}[0-9.]+|PT?(?:[0-9.]+[DHMST]{1,2})+"
+            r"|[0-9]+ ?(?:d(?:ays?)?|h(?:ours?|rs?)?|m(?:in(?:ute)?s?)?)(?:,? ?[0-9]+ ?[a-z]+)+"
+        ),
+        "regexp_extract or a CAST to INTERVAL",
+    ),
+    (
+        "quarters or weeks",
+        re.compile("[0-9]{4}[-/ ]?Q[1-4]|Q[1-4][-/ ]?[0-9]{4}|[0-9]{4}-?W[0-9]{2}(?:-?[1-7])?"),
+        "make_date or strptime",
+    ),
+    (
+        "dates in words",
+        re.compile(
+            r"[0-9]{1,2}(?:er|\.)? (?:de )?[^\W\d_]{3,10}\.?(?: de)? [0-9]{4}"
+            "|.{0,2}[0-9元]+[年년] ?[0-9]+[月월] ?[0-9]+[日일]"
+        ),
+        "replace and strptime",
+    ),
+    (
+        "numbers with signs",
+        re.compile(r"[$€£]?\([$€£]?[0-9][0-9.,]*\)|[<>≤≥~≈]=? ?[0-9.]+|[0-9.,]+[-KMB]"),
+        "regexp_replace",
+    ),
     ("dates or times that no one format reads", _DATED, "strptime or a CAST to TIMESTAMPTZ"),
     ("texts with the marks of a spreadsheet", re.compile('="[^"]*"|\'[^\']+'), "regexp_replace"),
 )
@@ -202,8 +231,11 @@ def _kinds(name: str, cells: list[str], decimal: str) -> Iterator[tuple[str, lis
     named = Counter(pattern for cell in cells if (pattern := named_pattern(cell)))
     months = [pattern for pattern, _ in named.most_common(1) if "%d" not in pattern]
     for format_ in map(DateFormat, (*_PATTERNS, *months)):
-        likeness = "months" if format_.has_day else "perhaps times of day"
-        read = "reads the first day of each" if format_.has_day else "reads them"
+        likeness, read = "perhaps times of day", "reads them"
+        if "%d" in str(format_):
+            likeness = "days"
+        elif format_.has_day:
+            likeness, read = "months", "reads the first day of each"
         fits = to_plain(texts, format_).is_valid().to_pylist()
         yield likeness, fits, f"{_formats(name, [str(format_)])} {read}"
     for likeness, form, functions in _KINDS:

@@ -71,6 +71,8 @@ STEM = "image/stem"
 SUFFIXES = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp")
 # Suffixes of other pictures: left out, and not in silence.
 _UNREAD = (".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".jxl")
+# Folders of what belongs together, rather than of a class.
+_PARTS = re.compile("(?i:(?:jpeg|png)?(?:image|img|photo)s?|masks?|labels?|annotations?)")
 _WILDCARD = re.compile(r"[*?[]")
 # Images that planning looks at, spread over the list.
 _LOOKED_AT = 32
@@ -122,7 +124,7 @@ class Images(Format):
             labels=labels,
             files=images,
             root=root,
-            decisions=(*_left_out(folders), *_changes(source, images)),
+            decisions=(*_left_out(folders), *_no_classes(classes), *_changes(source, images)),
         )
 
     def read(
@@ -177,6 +179,13 @@ class Images(Format):
         read = [file.path for file in plan.files[slice(*byte_range.members)]]
         good = [path for path in read if path not in bad]
         return [Position(good[row], "", "") for row in rows]
+
+
+def _no_classes(classes: Sequence[str]) -> Iterator[str]:
+    """Yields the finding of folders that may be parts of a row."""
+    if odd := [name for name in classes if _PARTS.fullmatch(name)]:
+        reads = "'columns: [image/encoded, image/filename]' reads pictures alone"
+        yield f"classes: {yaml_list(classes)}  # are {' and '.join(odd)} classes? If not, {reads}"
 
 
 def _read(file: FileInfo, limits: Limits) -> bytes:

@@ -222,26 +222,20 @@ def start_of_text(head: bytes, source: Source) -> bytes:
     return decoder.decode(head).encode()
 
 
-# How such a file begins -> what it is, and what to do.
+# How such a file begins -> what it is, and the format that reads it, or what to do.
 _BEGINNINGS = {
-    rb"PK\x03\x04(?s:.{26,60000}?)(?:xl/|docProps/|\[Content_Types\]|vnd\.oasis)": (
-        "an Excel workbook",
-        "Set 'format: excel' of the source.",
-    ),
+    rb"PK\x03\x04(?s:.{26,60000}?)(?:xl/|docProps/|\[Content_Types\]|vnd\.oasis)"
+    rb"|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": ("an Excel workbook", "excel"),
     rb"PK\x03\x04": ("a zip archive", "Give it a name that ends in .zip, or unpack it."),
-    rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": (
-        "an Excel workbook",
-        "Set 'format: excel' of the source.",
-    ),
-    rb"PAR1": ("Parquet data", "Set 'format: parquet' of the source."),
-    rb"ARROW1": ("Arrow data", "Set 'format: arrow' of the source."),
-    rb"ORC[\x00-\x1f]": ("ORC data", "Set 'format: orc' of the source."),
-    rb"Obj\x01": ("Avro data", "Set 'format: avro' of the source."),
-    rb"\x89HDF\r\n": ("HDF5 data", "Set 'format: hdf5' of the source."),
-    rb"\x93NUMPY": ("a NumPy array", "Set 'format: numpy' of the source."),
+    rb"PAR1": ("Parquet data", "parquet"),
+    rb"ARROW1": ("Arrow data", "arrow"),
+    rb"ORC[\x00-\x1f]": ("ORC data", "orc"),
+    rb"Obj\x01": ("Avro data", "avro"),
+    rb"\x89HDF\r\n": ("HDF5 data", "hdf5"),
+    rb"\x93NUMPY": ("a NumPy array", "numpy"),
     rb"SQLite format 3\x00": ("an SQLite database", "Give it a name that ends in .sqlite."),
     rb"%PDF-": ("a PDF document", "Export its table as CSV."),
-    rb"\x89PNG|\xff\xd8\xff|GIF8": ("a picture", "Set 'format: images' of the source."),
+    rb"\x89PNG|\xff\xd8\xff|GIF8": ("a picture", "images"),
     rb"(?i:(?:\xef\xbb\xbf)?\s*<(?:!doctype|html)[\s>])": (
         "an HTML page",
         "Servers answer so where a login is needed or an address is wrong. Get the file again.",

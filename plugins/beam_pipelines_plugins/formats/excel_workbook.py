@@ -217,11 +217,11 @@ def _check_merged(where: str, sheet: Any, top: int) -> None:
     for (row, column), (last_row, last_column) in sheet.merged_cell_ranges or ():
         if last_row >= top:
             area = f"{column_letters(column)}{row + 1}:{column_letters(last_column)}{last_row + 1}"
+            is_title = row == last_row
+            title = f"; if they are a title, leave it out: 'skip_lines: {last_row + 1}'"
             raise DataError(
                 f"{where}!{area}: found merged cells, and only the first of them has a "
-                "value. Unmerge them and fill in the values; if they are a title, leave its rows "
-                "out: "
-                f"'skip_lines: {last_row + 1}'."
+                f"value. Unmerge them and fill in the values{title * is_title}."
             )
 
 
