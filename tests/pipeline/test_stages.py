@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import STAGES, PlanDraft, make_plan
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.reader import bare_recipe
+from beam_pipelines.recipe.splits import Split
+from beam_pipelines.sources import FORMATS
 
 SECTIONS = {
     "name": "name: rows",
@@ -123,3 +127,18 @@ def test_a_prefix_names_the_columns_of_images(folder: Path) -> None:
     )
     assert plan.sources["right"].images == ("blob",)
     assert plan.base.images == ()
+
+
+def test_files_named_after_splits_are_pointed_out(tmp_path: Path) -> None:
+    """The finding's split divides the files."""
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.csv").write_text(f"a\n{len(name)}\n")
+    recipe = bare_recipe(str(tmp_path), FORMATS)
+    *_, finding = make_plan(recipe).base.decisions
+    assert finding.startswith("split: {train: 1}  # 2 files are named after splits; split: ")
+    found = yaml.safe_load(finding.partition("; ")[2].removesuffix(" divides them"))["split"]
+    files = {split: one["files"] for split, one in found.items()}
+    divided = dataclasses.replace(recipe, split=Split(fractions={}, files=files))
+    plan = make_plan(divided)
+    assert plan.split.names == ("train", "test")
+    assert "named after splits" not in " ".join(plan.base.decisions)

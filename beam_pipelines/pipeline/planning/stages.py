@@ -23,9 +23,11 @@ from beam_pipelines.pipeline.planning.policy import read_contract, read_policy
 from beam_pipelines.pipeline.planning.private import private_problems, values_hidden
 from beam_pipelines.pipeline.planning.sources import check_date, plan_sources
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.splits import Split
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.exact_cast import rounded_columns
+from beam_pipelines.sources.files.split_names import split_patterns
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage.input_roots import only_below
 from beam_pipelines.transforms import group
@@ -220,9 +222,15 @@ def _lists_of_contract(draft: PlanDraft) -> None:
 
 
 def _files(draft: PlanDraft) -> None:
-    base = draft.base
-    check_files(draft.split, [file.path for file in base.files])
-    draft.sources[draft.recipe.base] = by_file(draft.split, base)
+    paths = [file.path for file in draft.base.files]
+    check_files(draft.split, paths)
+    base = by_file(draft.split, draft.base)
+    if draft.recipe.split == Split() and (patterns := split_patterns(paths)):
+        parts = ", ".join(f"{name}: {{files: {yaml_text(one)}}}" for name, one in patterns)
+        words = f"{len(paths)} files are named after splits; split: {{{parts}}} divides them"
+        note = f"split: {{train: 1}}  # {words}"
+        base = dataclasses.replace(base, decisions=(*base.decisions, note))
+    draft.sources[draft.recipe.base] = base
 
 
 def _statistics(draft: PlanDraft) -> None:

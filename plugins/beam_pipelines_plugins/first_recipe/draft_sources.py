@@ -17,12 +17,11 @@ from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.sources import FORMATS, format_of, format_of_path
 from beam_pipelines.sources.files.listing import is_document
-from beam_pipelines.sources.images.folder import common_folder
+from beam_pipelines.sources.files.split_names import split_patterns, splits_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.wrapping.unions import plan_union
 from beam_pipelines.storage import files, path_patterns
 from beam_pipelines_plugins.first_recipe import Candidate, Side
-from beam_pipelines_plugins.first_recipe.splits import splits_of
 
 _MOST_FILES = 2_000
 _MONTH = (
@@ -222,7 +221,7 @@ def united(plans: Sequence[SourcePlan]) -> tuple[list[SourcePlan], list[LeftOut]
         same = [one for one in alike if not _in_other_letters(first, one)]
         words = re.findall("[a-z_]*[a-z]", os.path.basename(series_of(alike[0].files[0].path)))
         name = words[0] if len(words) > 1 else "rows"
-        while any(plan.source.name == name for plan in plans):
+        while any(plan.source.name == name for plan in (*plans, *found)):
             name = f"all_{name}"
         reason = f"its columns are those of {first.source.name} in other letters"
         try:
@@ -288,7 +287,12 @@ def choose_base(
                 )
             )
     if len(chosen) == 1:
-        return FoundTables(tuple(chosen), label, _splits(chosen[0], split_of), tuple(left_out))
+        return FoundTables(
+            tuple(chosen),
+            label,
+            split_patterns([file.path for file in chosen[0].files]),
+            tuple(left_out),
+        )
     sides = [sample(plan) for plan in chosen]
     scores = []
     for number, (plan, side) in enumerate(zip(chosen, sides, strict=True)):
@@ -319,7 +323,7 @@ def choose_base(
     if label is not None and label.name not in base.schema.names:
         label = None
     other_base = "" if other is None else chosen[other].source.name
-    splits = _splits(base, split_of)
+    splits = split_patterns([file.path for file in base.files])
     return FoundTables((base, *rest), label, splits, tuple(left_out), note, other_base)
 
 
@@ -364,18 +368,3 @@ def _lacking(train: SourcePlan, test: SourcePlan, forms: Sequence[SourcePlan]) -
     also = " and the submission has" if asked else ""
     place = os.path.basename(test.files[0].path)
     return Candidate(found[0], f"the column that {place} lacks{also}", is_certain=True)
-
-
-def _splits(plan: SourcePlan, split_of: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Returns split -> pattern, if a source's files are splits."""
-    found: dict[str, list[str]] = {"train": []}
-    for file in plan.files:
-        found.setdefault(split_of[file.path], []).append(file.path)
-    if "" in found or len(found) < 2 or not found["train"]:
-        return ()
-    shared = {split: common_folder([*map(os.path.dirname, own)]) for split, own in found.items()}
-    patterns = {split: f"*{os.path.normpath(folder)}/*" for split, folder in shared.items()}
-    if all(len(own) == 1 for own in found.values()):
-        names = {split: f"*{os.path.basename(path)}" for split, [path] in found.items()}
-        patterns = names if len({*names.values()}) == len(names) else patterns
-    return tuple(patterns.items()) if len({*patterns.values()}) == len(found) else ()

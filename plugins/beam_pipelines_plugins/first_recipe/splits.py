@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from beam_pipelines.core.arrow.python_values import python_value
-from beam_pipelines.sources.images.folder import common_folder
 from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile, Role, id_like
 
 _TRAIN = 0.8
@@ -33,33 +31,6 @@ _OF_CATALOGUES = re.compile(
 _NOT_OF_THE_ROW = re.compile(
     r"birth|born|dob|expir|valid|due|founded|until|sign_?up|registered|joined", re.IGNORECASE
 )
-
-_SPLITS = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("valid", "validation", "val", "dev", "eval"), "eval"),
-    **dict.fromkeys(("test", "testing", "holdout", "unlabeled", "scoring"), "test"),
-    **dict.fromkeys(("submission", "submissions"), "submission"),
-}
-
-
-def split_of_name(path: str) -> str:
-    """Returns the split that a file's name says: ``train_data.csv``; or ``""``."""
-    name = os.path.basename(path).split(".")[0].lower().replace("t10k", "test")  # MNIST
-    found = [_SPLITS[word] for word in re.findall("[a-z]+", name) if word in _SPLITS]
-    return "submission" if "submission" in found else found[0] if found else ""
-
-
-def splits_of(paths: Sequence[str]) -> dict[str, str]:
-    """Returns the split that each file's path names, or ``""``.
-
-    All files are in the folder that they have in common, so that its name says nothing.
-    """
-    top = len(common_folder([os.path.dirname(path) for path in paths]).split("/"))
-    found = {}
-    for path in paths:
-        names = [_SPLITS.get(name.lower(), "") for name in path.split("/")[top:-1]]
-        found[path] = split_of_name(path) or next(filter(None, reversed(names)), "")
-    return found
 
 
 class SplitProposal(NamedTuple):

@@ -16,6 +16,7 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.recipe.text.yaml import parse_yaml
+from beam_pipelines.sources.files.split_names import split_of_name, splits_of
 from beam_pipelines_plugins.first_recipe import Proposal
 from beam_pipelines_plugins.first_recipe.draft_sources import (
     best_of,
@@ -23,7 +24,6 @@ from beam_pipelines_plugins.first_recipe.draft_sources import (
     series_of,
 )
 from beam_pipelines_plugins.first_recipe.recipe_text import with_encodings
-from beam_pipelines_plugins.first_recipe.splits import split_of_name, splits_of
 
 
 def table(columns: str, first: int, count: int) -> str:
