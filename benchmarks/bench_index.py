@@ -26,7 +26,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import byte_lengths, data_of
 from beam_pipelines.core.layout.dataset_layout import file_index_path
 from beam_pipelines.sinks.tfrecord.sink import DeflateStream, compress_parts
-from beam_pipelines.tfrecord.framing import inflate_part
+from beam_pipelines.tfrecord.framing import framed_records, inflate_part
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
     PartColumns,
@@ -35,7 +35,6 @@ from beam_pipelines.tfrecord.part_index import (
     read_index,
     write_index,
 )
-from beam_pipelines.tfrecord.record_block import framed_records
 
 PART_BYTES = 256 << 10
 LOOKUPS = 200

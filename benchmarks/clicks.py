@@ -21,7 +21,7 @@ from beam_pipelines.recipe.output import Output
 from beam_pipelines.sources import planner
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.text.quotes import fold
-from beam_pipelines.tfrecord.record_block import framed_records
+from beam_pipelines.tfrecord.framing import framed_records
 from beam_pipelines.transforms import read, shuffle
 from beam_pipelines.transforms.exchange import Message
 from beam_pipelines.transforms.shards import ShardPlan, SplitShards

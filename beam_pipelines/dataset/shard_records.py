@@ -19,8 +19,7 @@ from beam_pipelines.core.layout.schema_features import feature_lists_of
 from beam_pipelines.core.layout.shard_formats import PARQUET_COMPRESSION
 from beam_pipelines.reader.row_groups import batch_of
 from beam_pipelines.storage import files
-from beam_pipelines.tfrecord.framing import read_record_blocks
-from beam_pipelines.tfrecord.record_block import RecordBlock, framed_records
+from beam_pipelines.tfrecord.framing import RecordBlock, framed_records, read_record_blocks
 
 _PARQUET_MAGIC = b"PAR1"
 _GZIP_MAGIC = b"\x1f\x8b"

@@ -39,7 +39,7 @@ from beam_pipelines.sinks import is_columnar
 from beam_pipelines.sinks.parquet.sink import columns_of
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.storage import files
-from beam_pipelines.tfrecord.record_block import missing_records
+from beam_pipelines.tfrecord.framing import missing_records
 from beam_pipelines.transforms.encode import load_fitted
 from beam_pipelines.transforms.equal_rows import Met
 from beam_pipelines.transforms.row_counts import (

@@ -170,7 +170,7 @@ class Block(NamedTuple):
         if not self.is_columnar:
             return self.frames
         from beam_pipelines.reader.row_groups import batch_of
-        from beam_pipelines.tfrecord.record_block import framed_records
+        from beam_pipelines.tfrecord.framing import framed_records
 
         groups = self.split.find(self.parts[0])[0].row_groups
         lists = () if groups is None else groups.lists

@@ -17,9 +17,9 @@ from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, tables
-from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.faults import damaged
 from beam_pipelines.sources.faults.bad_rows import as_bytes
+from beam_pipelines.sources.files.archives import open_whole
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,

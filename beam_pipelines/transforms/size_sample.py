@@ -19,7 +19,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.sinks.tfrecord.sink import compress_parts
-from beam_pipelines.tfrecord.record_block import framed_records
+from beam_pipelines.tfrecord.framing import framed_records
 from beam_pipelines.transforms.shuffle import permutation
 
 # Bytes on disk that are sampled of the base source. The compression ratio of 4 MiB of shuffled rows

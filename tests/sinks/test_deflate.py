@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core.arrow.binary_arrays import data_of
 from beam_pipelines.core.layout.shard_formats import Compression
 from beam_pipelines.sinks.tfrecord.sink import PARTS, DeflateStream, compress_parts
-from beam_pipelines.tfrecord.record_block import part_edges
+from beam_pipelines.tfrecord.framing import part_edges
 
 BITS = {"gzip": 31, "zlib": 15}
 

@@ -17,7 +17,7 @@ from beam_pipelines.core import limits
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.archives import archives
+from beam_pipelines.sources.files import archives
 from beam_pipelines.sources.images import cifar
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows

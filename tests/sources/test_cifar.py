@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.sources.archives import tar
+from beam_pipelines.sources.files import archives
 from beam_pipelines.sources.images import cifar
 from beam_pipelines.sources.images.pixel_rows import encode_pngs
 from beam_pipelines.transforms import read
@@ -354,7 +354,7 @@ def test_archives_that_are_cut_off(tmp_path: Path, end: int, compressed: bool) -
 
 def test_headers_of_an_archive_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A header that claims too many bytes is refused unread."""
-    monkeypatch.setattr(tar, "MAX_HEADER_BYTES", 1000)
+    monkeypatch.setattr(archives, "MAX_HEADER_BYTES", 1000)
     path = tmp_path / "a.tar"
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as opened:
         opened.addfile(

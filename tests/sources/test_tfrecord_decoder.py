@@ -17,7 +17,7 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from beam_pipelines.core import _native
 from beam_pipelines.sources.tfrecord.decoder import decode_records
-from beam_pipelines.tfrecord.record_block import RecordBlock
+from beam_pipelines.tfrecord.framing import RecordBlock
 
 SCHEMA = (
     'feature { name: "i" type: INT } feature { name: "b" type: BYTES } feature { name: "f" '

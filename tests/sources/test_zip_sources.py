@@ -254,7 +254,7 @@ def test_encrypted_and_damaged_archives(tmp_path: Path) -> None:
 
 def test_a_table_too_large_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Parquet file in an archive has a limit."""
-    monkeypatch.setattr("beam_pipelines.sources.archives.whole.MOST_BYTES", 100)
+    monkeypatch.setattr("beam_pipelines.sources.files.archives.MOST_BYTES", 100)
     path = zipped(tmp_path / "d.zip", {"a.parquet": parquet_of(rows_of(0, 100))})
     with pytest.raises(DataError, match=r"found more than 100 bytes .*Unpack the archive"):
         plan_of(path)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
-from beam_pipelines.tfrecord.record_block import RecordBlock
+from beam_pipelines.tfrecord.framing import RecordBlock
 
 
 def block_of(records: list[bytes]) -> RecordBlock:

@@ -24,8 +24,8 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import byte_lengths, data_of, offsets_of
 from beam_pipelines.core.layout.shard_formats import Compression
 from beam_pipelines.sinks import Settings, Written
+from beam_pipelines.tfrecord.framing import framed_records, part_edges
 from beam_pipelines.tfrecord.part_index import PartColumns
-from beam_pipelines.tfrecord.record_block import framed_records, part_edges
 
 # Neighbouring parts of a stream: records, their size before compression, checksums of it (Adler-32
 # for zlib only), and the compressed bytes.

@@ -13,8 +13,7 @@ from beam_pipelines.core.errors import DataError, Problem, nearest
 from beam_pipelines.core.layout.dataset_layout import MANIFEST, RAW_SCHEMA
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import planner_of
-from beam_pipelines.sources.archives import zip as zip_module
-from beam_pipelines.sources.archives.archives import is_archive
+from beam_pipelines.sources.files.archives import is_archive, list_zip
 from beam_pipelines.sources.files.compression import check_readable
 from beam_pipelines.sources.format import Format, problem
 from beam_pipelines.sources.plan import FileInfo
@@ -271,7 +270,7 @@ class _Lister:
 
     def _files_in(self, archive: files.Listed) -> Iterator[tuple[files.Listed, str]]:
         """Yields files of an archive by path, and their names."""
-        infos = zip_module.list_zip(archive.path, self._source.limits)
+        infos = list_zip(archive.path, self._source.limits)
         for info in sorted(infos, key=lambda info: info.filename):
             path = f"{archive.path}/{info.filename}"
             if is_archive(info.filename):

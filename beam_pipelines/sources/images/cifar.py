@@ -19,7 +19,7 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.archives.archives import is_archive, read_member, read_members
+from beam_pipelines.sources.files.archives import is_archive, read_member, read_members
 from beam_pipelines.sources.files.compression import (
     CODEC_FOR_COMPRESSION,
     START_BYTES,

@@ -13,9 +13,9 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
-from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.batch_files import SAMPLE_ROWS, BatchFiles, OpenedFile, tail_rows
 from beam_pipelines.sources.faults import damaged
+from beam_pipelines.sources.files.archives import open_whole
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,

@@ -12,8 +12,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.layout.schema_features import SEQUENCE, feature_lists_of, features_of
+from beam_pipelines.tfrecord.framing import RecordBlock
 from beam_pipelines.tfrecord.protobuf_parser import Layout, find_layout, parse_sequences
-from beam_pipelines.tfrecord.record_block import RecordBlock
 
 _FIELD_1, _FIELD_2 = 0x0A, 0x12
 _TYPES = {

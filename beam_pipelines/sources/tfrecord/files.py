@@ -43,8 +43,13 @@ from beam_pipelines.sources.format import Rows, combine, cut_rows, empty_batch, 
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files, input_files
 from beam_pipelines.tfrecord import part_index
-from beam_pipelines.tfrecord.framing import inflate_part, is_header, is_zlib, read_record_blocks
-from beam_pipelines.tfrecord.record_block import RecordBlock
+from beam_pipelines.tfrecord.framing import (
+    RecordBlock,
+    inflate_part,
+    is_header,
+    is_zlib,
+    read_record_blocks,
+)
 
 _SPLITS = "/" + split_folder(EXAMPLES, "")
 _KEPT = 16

@@ -25,8 +25,8 @@ from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.tfrecord.decoder import decode_lists
 from beam_pipelines.sources.tfrecord.files import read_blocks
+from beam_pipelines.tfrecord.framing import RecordBlock
 from beam_pipelines.tfrecord.protobuf_parser import Layout, find_kinds
-from beam_pipelines.tfrecord.record_block import RecordBlock
 
 # Records that Python's protobuf parses, to find the features that most records have.
 _FIRST_RECORDS = 256

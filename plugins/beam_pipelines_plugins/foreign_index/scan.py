@@ -21,9 +21,8 @@ from beam_pipelines.reader.row_groups import batch_of
 from beam_pipelines.sinks.parquet.sink import value_bytes
 from beam_pipelines.sinks.tfrecord.sink import DeflateStream
 from beam_pipelines.storage import files
-from beam_pipelines.tfrecord.framing import LAST_BLOCK, read_record_blocks, starts_of
+from beam_pipelines.tfrecord.framing import LAST_BLOCK, part_edges, read_record_blocks, starts_of
 from beam_pipelines.tfrecord.part_index import PartColumns
-from beam_pipelines.tfrecord.record_block import part_edges
 
 # Parts of uncompressed files.
 PART_BYTES = 256 << 10

@@ -18,7 +18,6 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import FREE_BYTES, Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
-from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.batch_files import (
     SAMPLE_ROWS,
     BatchFiles,
@@ -27,6 +26,7 @@ from beam_pipelines.sources.batch_files import (
     tail_rows,
 )
 from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.files.archives import open_whole
 from beam_pipelines.sources.format import QuoteStates, Rows, empty_batch
 from beam_pipelines.sources.parquet.format import top_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan

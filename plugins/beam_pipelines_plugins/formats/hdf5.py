@@ -24,8 +24,8 @@ from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_text
 from beam_pipelines.sources import tables
-from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile
+from beam_pipelines.sources.files.archives import open_whole
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,

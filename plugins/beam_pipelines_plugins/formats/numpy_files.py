@@ -20,8 +20,8 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.archives.whole import MOST_BYTES, open_whole
 from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile
+from beam_pipelines.sources.files.archives import MOST_BYTES, open_whole
 from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, check_columns
 
 # Name of the only column of a npy file.

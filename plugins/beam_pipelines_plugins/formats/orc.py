@@ -13,8 +13,8 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
-from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile, parts_of, tail_rows
+from beam_pipelines.sources.files.archives import open_whole
 from beam_pipelines.sources.format import QuoteStates, Rows
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 

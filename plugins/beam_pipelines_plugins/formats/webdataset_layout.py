@@ -15,8 +15,7 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.archives.archives import tar_compression
-from beam_pipelines.sources.archives.tar import explained, read_tar
+from beam_pipelines.sources.files.archives import explained, read_tar, tar_compression
 from beam_pipelines.sources.images.folder import SUFFIXES
 from beam_pipelines.sources.plan import SourcePlan
 

@@ -1,1 +1,0 @@
-"""Files inside tar and zip archives."""
