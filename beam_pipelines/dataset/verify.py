@@ -9,13 +9,12 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
+from beam_pipelines.core.arrow.binary_arrays import byte_lengths, is_valid
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.layout.checked_files import changed_file
 from beam_pipelines.core.layout.dataset_layout import MANIFEST, RAW_SCHEMA
@@ -235,7 +234,7 @@ def _check_block(
         if (
             size is not None
             and pa.types.is_large_list(column.type)
-            and (_lengths(column) != size).any()
+            and (byte_lengths(column)[is_valid(column)] != size).any()
         ):
             raise DataError(
                 f"{where}: feature '{feature.name}' has another number of values than its shape, "
@@ -262,12 +261,6 @@ def _values_a_step(feature: schema_pb2.Feature) -> int | None:
         return 1
     sizes = [dim.size for dim in feature.shape.dim]
     return sizes[1] if len(sizes) == 2 else None
-
-
-def _lengths(lists: pa.LargeListArray) -> npt.NDArray[np.int64]:
-    """Returns the number of values of each list that is not null."""
-    lengths: npt.NDArray[np.int64] = np.diff(lists.offsets.to_numpy())
-    return lengths[lists.is_valid().to_numpy(zero_copy_only=False)] if lists.null_count else lengths
 
 
 def _fixed_size(feature: schema_pb2.Feature, is_feature_list: bool) -> int | None:

@@ -62,23 +62,6 @@ def array_of(values: pa.Array) -> npt.NDArray[Any]:
     return np.asarray(_Memory(values.buffers()[1], dtype, values.offset, len(values)))
 
 
-def offsets_of(lists: pa.Array) -> npt.NDArray[np.int64]:
-    """Returns the offsets of large lists or texts, int64[n + 1]."""
-    if not len(lists):
-        return np.zeros(1, np.int64)
-    return np.frombuffer(lists.buffers()[1], np.int64, len(lists) + 1, lists.offset * 8)
-
-
-def validity_of(array: pa.Array) -> npt.NDArray[np.bool_]:
-    """Returns where an array has values, bool[n]."""
-    bits = array.buffers()[0]
-    if bits is None or not array.null_count:
-        return np.ones(len(array), np.bool_)
-    end = array.offset + len(array)
-    found = np.unpackbits(np.frombuffer(bits, np.uint8), count=end, bitorder="little")
-    return found[array.offset :].view(np.bool_)
-
-
 def narrowed(
     name: str,
     values: npt.NDArray[Any],

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import _native
+from beam_pipelines.core.arrow.binary_arrays import is_valid, offsets_of
 from beam_pipelines.reader import arrays
 from beam_pipelines.reader.features import ReadFeature
 
@@ -111,13 +112,13 @@ def make_column(lists: pa.Array, feature: ReadFeature, as_: str) -> FeatureValue
     is_fixed = pa.types.is_fixed_size_list(lists.type)
     size = math.prod(feature.shape or ())
     if feature.shape is None:
-        offsets = arrays.offsets_of(lists)
+        offsets = offsets_of(lists)
         if as_ == "arrow":
             return DenseColumn(arrow_lists(lists, feature, offsets))
         values = values_of(lists.values, feature, offsets)
-        return ragged_column(values, offsets, arrays.validity_of(lists), feature)
+        return ragged_column(values, offsets, is_valid(lists), feature)
     if feature.fill is not None:
-        values = _filled(lists.values, feature, size, arrays.offsets_of(lists))
+        values = _filled(lists.values, feature, size, offsets_of(lists))
     elif not is_fixed and not _has_size(lists, size):
         raise _wrong_row(feature, lists, size)
     else:
@@ -150,7 +151,7 @@ def values_of(values: pa.Array, feature: ReadFeature, offsets: Offsets | range) 
 def _has_size(lists: pa.LargeListArray, size: int) -> bool:
     """Whether all lists are there, with so many values."""
     return not lists.null_count and np.array_equal(
-        arrays.offsets_of(lists), np.arange(len(lists) + 1) * size
+        offsets_of(lists), np.arange(len(lists) + 1) * size
     )
 
 
@@ -161,21 +162,21 @@ def ragged_column(
     if feature.padding is None:
         return RaggedColumn(DenseColumn(values), offsets, is_present)
     if isinstance(values, pa.Array):
-        sizes = PaddedColumn(np.diff(arrays.offsets_of(values)), offsets, 0, feature.length)
+        sizes = PaddedColumn(np.diff(offsets_of(values)), offsets, 0, feature.length)
         return PaddedTexts(sizes, values, offsets)
     return PaddedColumn(values, offsets, feature.padding, feature.length)
 
 
 def cut_lists(lists: pa.LargeListArray, most: int) -> pa.LargeListArray:
     """Returns lists without the values behind the first ``most``."""
-    offsets = arrays.offsets_of(lists)
+    offsets = offsets_of(lists)
     lengths = np.diff(offsets)
     if lengths.max(initial=0) <= most:
         return lists
     kept = np.minimum(lengths, most)
     ends = np.cumsum(kept)
     places = np.arange(ends[-1]) + np.repeat(offsets[:-1] - ends + kept, kept)
-    mask = pa.array(~arrays.validity_of(lists)) if lists.null_count else None
+    mask = pa.array(~is_valid(lists)) if lists.null_count else None
     edges = pa.array(np.concatenate([[0], ends]))
     return pa.LargeListArray.from_arrays(edges, lists.values.take(pa.array(places)), mask=mask)
 
@@ -205,7 +206,7 @@ def _filled(values: pa.Array, feature: ReadFeature, size: int, offsets: Offsets)
 
 
 def _wrong_row(feature: ReadFeature, lists: pa.LargeListArray, size: int) -> arrays.WrongRowError:
-    row = int(np.argmin((np.diff(arrays.offsets_of(lists)) == size) & arrays.validity_of(lists)))
+    row = int(np.argmin((np.diff(offsets_of(lists)) == size) & is_valid(lists)))
     found = lists[row].as_py()
     what = "nothing" if found is None else f"{len(found):,} values"
     if feature.image is not None:
@@ -304,7 +305,7 @@ class PaddedTexts:
     def cut(self, start: int, end: int) -> pa.Array:
         """Returns neighbouring rows, as fixed-size lists."""
         sizes = self._sizes.cut(start, end)
-        edges = np.full(sizes.size + 1, arrays.offsets_of(self._texts)[self._firsts[start]])
+        edges = np.full(sizes.size + 1, offsets_of(self._texts)[self._firsts[start]])
         edges[1:] += np.cumsum(sizes)
         data = self._texts.buffers()[2] or pa.py_buffer(b"")
         buffers = [None, pa.py_buffer(edges), data]

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from beam_pipelines.core import _native
 from beam_pipelines.core._native.shared import FOOTER_BYTES, HEADER_BYTES
+from beam_pipelines.core.arrow.binary_arrays import is_valid, offsets_of
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.reader import arrays, columns
@@ -42,24 +43,24 @@ def make_steps(lists: pa.LargeListArray, feature: ReadFeature, as_: str) -> colu
       WrongRowError: a step has other than one value, or a value does not fit in the type.
     """
     steps = lists.values
-    rows, places = arrays.offsets_of(lists), arrays.offsets_of(steps)
+    rows, places = offsets_of(lists), offsets_of(steps)
     if feature.steps == "one":
         _check_steps(feature, rows, places, 1)
     values_of_rows = places[rows]
     if as_ == "arrow":
         if feature.steps == "one":
-            mask = pa.array(~arrays.validity_of(lists)) if lists.null_count else None
+            mask = pa.array(~is_valid(lists)) if lists.null_count else None
             flat = pa.LargeListArray.from_arrays(pa.array(rows), steps.values, mask=mask)
             return columns.DenseColumn(columns.arrow_lists(flat, feature, rows))
         return columns.DenseColumn(columns.arrow_lists(lists, feature, values_of_rows))
     values = columns.values_of(steps.values, feature, values_of_rows)
     if feature.steps == "one":
-        return columns.ragged_column(values, rows, arrays.validity_of(lists), feature)
+        return columns.ragged_column(values, rows, is_valid(lists), feature)
     if feature.padding is None:
-        inner = columns.RaggedColumn(columns.DenseColumn(values), places, arrays.validity_of(steps))
-        return columns.RaggedColumn(inner, rows, arrays.validity_of(lists))
+        inner = columns.RaggedColumn(columns.DenseColumn(values), places, is_valid(steps))
+        return columns.RaggedColumn(inner, rows, is_valid(lists))
     if isinstance(values, pa.Array):
-        sizes = _padded_steps(np.diff(arrays.offsets_of(values)), rows, places, feature, 0)
+        sizes = _padded_steps(np.diff(offsets_of(values)), rows, places, feature, 0)
         return columns.PaddedTexts(sizes, values, values_of_rows)
     return _padded_steps(values, rows, places, feature, feature.padding)
 

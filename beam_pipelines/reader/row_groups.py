@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from isal import isal_zlib
 
+from beam_pipelines.core.arrow.binary_arrays import is_valid
 from beam_pipelines.core.arrow.columns import only_chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.process.file_locks import Lock
-from beam_pipelines.reader.arrays import validity_of
 from beam_pipelines.reader.order import Int64s
 
 _MAGIC = b"PAR1"
@@ -186,7 +186,7 @@ def as_lists(column: pa.Array, type_: pa.DataType) -> pa.LargeListArray:
         return pa.LargeListArray.from_arrays(pa.array(offsets), values.cast(type_))
     if pa.types.is_list(column.type):
         return column.cast(pa.large_list(type_))
-    valid = validity_of(column)
+    valid = is_valid(column)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(valid)])
     values = column.drop_null() if column.null_count else column
     mask = pa.array(~valid) if column.null_count else None
@@ -201,7 +201,7 @@ def as_steps(column: pa.ListArray, type_: pa.DataType) -> pa.LargeListArray:
     Arguments are those of ``as_lists``; a step that is null has no value.
     """
     lists = column.cast(pa.large_list(column.type.value_type))
-    mask = pa.array(~validity_of(column)) if column.null_count else None
+    mask = pa.array(~is_valid(column)) if column.null_count else None
     return pa.LargeListArray.from_arrays(lists.offsets, as_lists(lists.values, type_), mask=mask)
 
 

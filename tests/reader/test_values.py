@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 
 import beam_pipelines as bp
+from beam_pipelines.core.arrow import binary_arrays
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import arrays, columns
 from beam_pipelines.reader.features import ReadFeature
@@ -266,7 +267,9 @@ def test_views_equal_arrow(rows, data):
     lists = pa.array(rows, pa.large_list(pa.int64()))
     start = data.draw(st.integers(0, len(rows)))
     lists = lists[start:]
-    assert arrays.offsets_of(lists).tolist() == (lists.offsets.to_pylist() if len(lists) else [0])
-    assert arrays.validity_of(lists).tolist() == lists.is_valid().to_pylist()
+    assert binary_arrays.offsets_of(lists).tolist() == (
+        lists.offsets.to_pylist() if len(lists) else [0]
+    )
+    assert binary_arrays.is_valid(lists).tolist() == lists.is_valid().to_pylist()
     values = lists.flatten()
     assert arrays.array_of(values).tolist() == values.to_pylist()

@@ -40,7 +40,7 @@ def offsets_of(array: pa.Array) -> npt.NDArray[np.int64]:
     offsets = np.frombuffer(
         array.buffers()[1], dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize
     )
-    wide_offsets: npt.NDArray[np.int64] = offsets.astype(np.int64)
+    wide_offsets: npt.NDArray[np.int64] = offsets.astype(np.int64, copy=False)
     return wide_offsets
 
 
@@ -68,10 +68,13 @@ def varint(value: int) -> bytes:
 
 def is_valid(array: pa.Array) -> npt.NDArray[np.bool_]:
     """Returns True where a value is not null."""
-    if not array.null_count:
-        return np.ones(len(array), np.bool_)
-    valid: npt.NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
-    return valid
+    bits = array.buffers()[0]
+    if bits is None or not array.null_count:
+        return np.full(len(array), not array.null_count)
+    # Arrow's own ``to_numpy`` imports pandas, which takes longer than a reader's first batch.
+    end = array.offset + len(array)
+    found = np.unpackbits(np.frombuffer(bits, np.uint8), count=end, bitorder="little")
+    return found[array.offset :].view(np.bool_)
 
 
 def data_of(array: pa.LargeBinaryArray) -> pa.Buffer:
