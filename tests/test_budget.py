@@ -30,7 +30,6 @@ LONG_MODULES = {
     "beam_pipelines/sql/expressions.py": 414,
     "beam_pipelines/storage/files.py": 472,
     "beam_pipelines/transforms/fit.py": 436,
-    "beam_pipelines/transforms/split/split.py": 455,
     "plugins/beam_pipelines_plugins/first_recipe/encodings.py": 411,
 }
 LONG_SIGNATURES = {

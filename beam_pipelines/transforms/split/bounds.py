@@ -1,18 +1,23 @@
-"""Parses the bounds of splits by time, and finds those that overlap."""
+"""Splits by time: plans their bounds, and assigns rows."""
 
 from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.columns import type_name
-from beam_pipelines.core.errors import Problem
-from beam_pipelines.recipe.splits import TimeSplit, iso_moment
+from beam_pipelines.core.arrow.python_values import python_value
+from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.errors import DataError, Problem, missing_column
+from beam_pipelines.recipe.splits import Split, TimeSplit, iso_moment
+from beam_pipelines.sql.database import not_null_line
 
 Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
 
@@ -25,7 +30,33 @@ _EXAMPLE_FOR_KIND = {
 }
 
 
-def parser_of_bounds(kind: pa.DataType) -> Callable[[str], Any] | None:
+def plan_bounds(split: Split, schema: pa.Schema, problems: list[Problem]) -> tuple[Bounds, ...]:
+    """Returns the bounds of splits, as values of their column; notes problems.
+
+    Args:
+      split: the recipe's, by time.
+      schema: of the rows.
+      problems: gets those of the column, and of bounds that are wrong or overlap.
+    """
+    column = split.time_column or ""
+    if column not in schema.names:
+        problems.append(Problem(("split", "column"), missing_column(column, schema.names)))
+        return ()
+    kind = schema.field(column).type
+    parse = _parser_of_bounds(kind)
+    if parse is None:
+        message = (
+            f"column '{column}' is {type_name(kind)}, expected a date, timestamp, time or number"
+        )
+        problems.append(Problem(("split", "column"), message))
+        return ()
+    bounds = tuple(_parse_interval(interval, kind, parse, problems) for interval in split.times)
+    if not problems:
+        problems.extend(_overlaps(split.times, bounds))
+    return bounds
+
+
+def _parser_of_bounds(kind: pa.DataType) -> Callable[[str], Any] | None:
     """Returns the parser of values; ``None`` if they have no order."""
     if pa.types.is_timestamp(kind):
         return iso_moment
@@ -38,7 +69,7 @@ def parser_of_bounds(kind: pa.DataType) -> Callable[[str], Any] | None:
     return float if pa.types.is_floating(kind) else None
 
 
-def parse_interval(
+def _parse_interval(
     interval: TimeSplit, kind: pa.DataType, parse: Callable[[str], Any], problems: list[Problem]
 ) -> Bounds:
     """Parses both bounds and notes their problems."""
@@ -63,7 +94,7 @@ def parse_interval(
     return start, end
 
 
-def overlaps(times: Sequence[TimeSplit], bounds: Sequence[Bounds]) -> Iterator[Problem]:
+def _overlaps(times: Sequence[TimeSplit], bounds: Sequence[Bounds]) -> Iterator[Problem]:
     """Yields a problem for each two splits that overlap."""
     for (left, left_bounds), (right, right_bounds) in itertools.combinations(
         zip(times, bounds, strict=True), 2
@@ -84,3 +115,52 @@ def _ends_before(left: Bounds, right: Bounds) -> bool:
         and right[0] is not None
         and bool(pc.less_equal(left[1], right[0]).as_py())
     )
+
+
+def assign_times(chunk: Chunk, name: str, splits: Mapping[str, Bounds]) -> npt.NDArray[np.uint8]:
+    """Returns uint8[rows]: the number of each row's split.
+
+    Args:
+      chunk: the rows.
+      name: the column that is compared.
+      splits: name -> its bounds.
+
+    Raises:
+      DataError: a row is in no split.
+    """
+    column = chunk.batch.column(name)
+    assignment = np.full(len(column), len(splits), np.uint8)
+    for index, bounds in enumerate(splits.values()):
+        assignment[_is_between(column, *bounds)] = index
+    outside = np.flatnonzero(assignment == len(splits))
+    if len(outside):
+        value = python_value(column, int(outside[0]))
+        found = "null" if value is None else f"'{value}'"
+        such = not_null_line(name) if value is None else "filter:"
+        intervals = "; ".join(
+            f"{split}:{'' if start is None else f' from {start}'}"
+            f"{'' if end is None else f' until before {end}'}"
+            for split, (start, end) in splits.items()
+        )
+        raise DataError(
+            f"{chunk.path}, column '{name}': found {found} in {len(outside)} of "
+            f"{len(column)} rows of a chunk, "
+            f"expected a value in one of the splits ({intervals}). Widen a split, or leave such "
+            f"rows out with '{such}'."
+        )
+    return assignment
+
+
+def _is_between(
+    column: pa.Array, start: pa.Scalar | None, end: pa.Scalar | None
+) -> npt.NDArray[np.bool_]:
+    """Returns bool[n]: start <= value < end; false for null and NaN."""
+    inside = column.is_valid()
+    if pa.types.is_floating(column.type):
+        inside = pc.and_not(inside, pc.is_nan(column))
+    if start is not None:
+        inside = pc.and_(inside, pc.greater_equal(column, start))
+    if end is not None:
+        inside = pc.and_(inside, pc.less(column, end))
+    result: npt.NDArray[np.bool_] = pc.fill_null(inside, False).to_numpy(zero_copy_only=False)
+    return result

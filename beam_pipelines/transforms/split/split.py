@@ -18,11 +18,9 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow import columns, hashing
-from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines.core.chunks import ASSIGNED, SPLIT_KEY, Chunk, ChunkCounts, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, missing_column
 from beam_pipelines.core.process.pickling import PickledOnce
@@ -30,16 +28,10 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import SourcePlan, gather_ranges
-from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.transforms.row_counts import store_rejected
 from beam_pipelines.transforms.select.select import schema_after_split
 from beam_pipelines.transforms.shuffle import chunk_order
-from beam_pipelines.transforms.split.bounds import (
-    Bounds,
-    overlaps,
-    parse_interval,
-    parser_of_bounds,
-)
+from beam_pipelines.transforms.split.bounds import Bounds, assign_times, plan_bounds
 from beam_pipelines.transforms.split.key import SPLIT_SEED, assign_buckets, feature_digests
 from beam_pipelines.transforms.split.sample import (
     Sampled,
@@ -121,7 +113,8 @@ def plan_split(recipe: Recipe, schema: pa.Schema, is_csv: bool = False) -> Split
         )
     plan = SplitPlan(split.names, schema_after_split(recipe, schema))
     if split.time_column is not None:
-        plan = _plan_times(split, schema, plan, problems)
+        bounds = plan_bounds(split, schema, problems)
+        plan = dataclasses.replace(plan, time_column=split.time_column, bounds=bounds)
     elif split.files:
         plan = dataclasses.replace(plan, patterns=tuple(split.files.values()))
     elif split.buckets:
@@ -209,28 +202,6 @@ def fraction_thresholds(shares: Sequence[float]) -> tuple[int, ...]:
     return tuple(int(end * 2**64 / whole) for end in itertools.accumulate(decimals[:-1]))
 
 
-def _plan_times(
-    split: Split, schema: pa.Schema, plan: SplitPlan, problems: list[Problem]
-) -> SplitPlan:
-    column = split.time_column or ""
-    if column not in schema.names:
-        problems.append(Problem(("split", "column"), missing_column(column, schema.names)))
-        return plan
-    kind = schema.field(column).type
-    parse = parser_of_bounds(kind)
-    if parse is None:
-        message = (
-            f"column '{column}' is {columns.type_name(kind)}, expected a date, timestamp, "
-            "time or number"
-        )
-        problems.append(Problem(("split", "column"), message))
-        return plan
-    bounds = tuple(parse_interval(interval, kind, parse, problems) for interval in split.times)
-    if not problems:
-        problems.extend(overlaps(split.times, bounds))
-    return dataclasses.replace(plan, time_column=column, bounds=bounds)
-
-
 def assign_split(plan: SplitPlan, chunk: Chunk) -> Assignment:
     """Assigns each row of a chunk to a split.
 
@@ -243,7 +214,9 @@ def assign_split(plan: SplitPlan, chunk: Chunk) -> Assignment:
     if plan.patterns:
         return np.full(chunk.batch.num_rows, _split_of_file(plan, chunk.path), np.uint8)
     if plan.time_column is not None:
-        return _assign_times(plan, chunk)
+        return assign_times(
+            chunk, plan.time_column, dict(zip(plan.names, plan.bounds, strict=True))
+        )
     if plan.buckets:
         (name,) = plan.by
         column = chunk.batch.column(name)
@@ -332,45 +305,6 @@ def _split_of_file(plan: SplitPlan, path: str) -> int:
         f"{path}: the file matches splits {matched}, expected only one of {patterns}. Narrow the "
         "patterns."
     )
-
-
-def _assign_times(plan: SplitPlan, chunk: Chunk) -> Assignment:
-    column = chunk.batch.column(plan.time_column)
-    assignment = np.full(len(column), MAX_SPLITS, np.uint8)
-    for index, bounds in enumerate(plan.bounds):
-        assignment[_is_between(column, *bounds)] = index
-    outside = np.flatnonzero(assignment == MAX_SPLITS)
-    if len(outside):
-        value = python_value(column, int(outside[0]))
-        found = "null" if value is None else f"'{value}'"
-        such = not_null_line(plan.time_column or "") if value is None else "filter:"
-        intervals = "; ".join(
-            f"{name}:{'' if start is None else f' from {start}'}"
-            f"{'' if end is None else f' until before {end}'}"
-            for name, (start, end) in zip(plan.names, plan.bounds, strict=True)
-        )
-        raise DataError(
-            f"{chunk.path}, column '{plan.time_column}': found {found} in {len(outside)} of "
-            f"{len(column)} rows of a chunk, "
-            f"expected a value in one of the splits ({intervals}). Widen a split, or leave such "
-            f"rows out with '{such}'."
-        )
-    return assignment
-
-
-def _is_between(
-    column: pa.Array, start: pa.Scalar | None, end: pa.Scalar | None
-) -> npt.NDArray[np.bool_]:
-    """Returns bool[n]: start <= value < end; false for null and NaN."""
-    inside = column.is_valid()
-    if pa.types.is_floating(column.type):
-        inside = pc.and_not(inside, pc.is_nan(column))
-    if start is not None:
-        inside = pc.and_(inside, pc.greater_equal(column, start))
-    if end is not None:
-        inside = pc.and_(inside, pc.less(column, end))
-    result: npt.NDArray[np.bool_] = pc.fill_null(inside, False).to_numpy(zero_copy_only=False)
-    return result
 
 
 def split_chunk(
