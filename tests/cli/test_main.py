@@ -275,27 +275,6 @@ def test_documented() -> None:
                 )
 
 
-@pytest.mark.parametrize(
-    ("long", "short"), [("--help", "-h"), ("--output", "-o"), ("--quiet", "-q")]
-)
-def test_short_options(long: str, short: str) -> None:
-    """Every command that has a long option has its short form."""
-    context = click.Context(main_module.cli, help_option_names=["-h", "--help"])
-    without = [
-        command.name
-        for command in commands(main_module.cli)
-        for parameter in command.get_params(context)
-        if long in parameter.opts and short not in parameter.opts
-    ]
-    assert without == []
-
-
-def commands(group: click.Group) -> Iterator[click.Command]:
-    """Yields the commands of a group and of its groups."""
-    for command in group.commands.values():
-        yield from commands(command) if isinstance(command, click.Group) else [command]
-
-
 @pytest.mark.parametrize("flag", ["-V", "--version"])
 def test_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     """``-V`` prints the version."""

@@ -1,15 +1,18 @@
-"""The options that all commands share, and their help."""
+"""The options that all commands share, and their help: ``-h``, ``-o``, ``-q``, ``--format``."""
 
 from __future__ import annotations
 
+import json
 import pathlib
 import shlex
 from collections.abc import Iterator
+from typing import Any
 
 import click
 import pytest
 
 from beam_pipelines.cli.main import cli, run
+from beam_pipelines.cli.output import json_text
 
 
 def commands(group: click.Group, *before: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -58,12 +61,49 @@ def test_missing_value_names_the_command(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err.endswith("See 'beam-pipelines convert --help'.\n")
 
 
+@pytest.mark.parametrize(
+    ("long", "short"), [("--help", "-h"), ("--output", "-o"), ("--quiet", "-q")]
+)
+def test_short_options(long: str, short: str) -> None:
+    """Every command that has a long option has its short form."""
+    context = click.Context(cli, help_option_names=["-h", "--help"])
+    without = [
+        words
+        for words in ALONE
+        for parameter in ALL[words].get_params(context)
+        if long in parameter.opts and short not in parameter.opts
+    ]
+    assert without == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": float("nan")}, '{"a": "nan"}'),
+        ([1.5, (float("-inf"),)], '[1.5, ["-inf"]]'),
+        ({"é": None}, '{"é": null}'),
+    ],
+)
+def test_json_has_no_nan(value: Any, text: str) -> None:
+    """NaN and infinities are texts, so that any parser reads the result."""
+    assert (
+        " ".join(json_text(value).split())
+        .replace("[ ", "[")
+        .replace(" ]", "]")
+        .replace("{ ", "{")
+        .replace(" }", "}")
+        == text
+    )
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A table, its dataset and its schema."""
-    folder = tmp_path_factory.mktemp("quiet")
-    (folder / "t.csv").write_text("n,t\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(40)))
-    assert run(["convert", str(folder / "t.csv"), "--encode", "-o", str(folder / "out"), "-q"]) == 0
+    """A table, its dataset, and the schema and statistics of that."""
+    folder = tmp_path_factory.mktemp("commands")
+    rows = "".join(f"{n},{'ab'[n % 2]},nan\n" for n in range(40))
+    (folder / "t.csv").write_text("n,t,x\n" + rows)
+    arguments = ["-o", str(folder / "out"), "--encode", "--set", "sources.t.types={x: float64}"]
+    assert run(["convert", str(folder / "t.csv"), *arguments, "-q"]) == 0
     schema = str(folder / "t.pbtxt")
     assert run(["schema", "infer", str(folder / "out"), "-o", schema, "-q"]) == 0
     return folder
@@ -71,26 +111,62 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.mark.end_to_end
 @pytest.mark.parametrize(
-    "command",
+    ("command", "keys"),
     [
-        "compare out t.csv --max_drift 1", "convert t.csv -o new", "describe t.csv", "describe out",
-        "doctor", "index out", "init t.csv", "inspect out", "passport out", "plan t.csv",
-        "preview t.csv", "schema diff t.pbtxt t.pbtxt", "schema recipe",
-        "schema update t.pbtxt out", "statistics merge out out -o merged",
-        "transform out t.csv -o transformed", "validate out", "verify out",
+        ("inspect out -n 2", None),
+        ("verify out", {"path", "shards", "rows", "bytes", "files"}),
+        ("feed out --batch 20 --step 1ms --seconds 0.1", {"rows_per_second", "bound", "advice", "waits"}),
+        ("index out", None),
+        ("plan t.csv", {"plan", "preview", "scale"}),
+        ("preview t.csv -n 2", {"rows", "inputs", "notes"}),
+        ("convert t.csv --dry_run", {"name", "sources", "splits", "features"}),
+        ("convert t.csv -o NEW-data", {"dataset", "report", "splits", "counts", "sources"}),
+        ("describe out", {"splits"}),
+        ("validate out", {"data", "splits", "findings"}),
+        ("describe t.csv", {"splits", "counts", "anomalies"}),
+        ("compare out out", {"splits", "findings"}),
+        ("transform out t.csv -o NEW-transformed", {"dataset", "splits"}),
+        ("passport out --overwrite", {"paths", "lacking"}),
+        ("doctor", None),
+        ("schema infer out -o NEW.pbtxt", {"path", "features"}),
+        ("schema update t.pbtxt out", None),
+        ("schema recipe", {"properties"}),
+        ("schema recipe -o NEW.json", {"path"}),
+        ("schema diff out/schema/schema.pbtxt t.pbtxt", None),
+        ("statistics merge out out -o NEW-merged", {"path", "splits"}),
+        ("init t.csv -o NEW.yaml", {"recipe"}),
     ],
 )  # fmt: skip
-def test_quiet_commands_print_nothing(command, folder, monkeypatch, capsys):
-    """With ``-q`` a command that succeeds prints nothing at all."""
+def test_results_are_json_or_nothing(command, keys, folder, monkeypatch, capsys):
+    """The whole output is one document, a list or with these keys; with ``-q`` nothing."""
     monkeypatch.chdir(folder)
-    assert run([*command.split(), "-q"]) == 0
+    assert run([*command.replace("NEW", "new").split(), "--format", "json"]) == 0
+
+    def no_constant(text: str) -> None:
+        raise AssertionError(text)
+
+    found = json.loads(capsys.readouterr().out, parse_constant=no_constant)
+    assert isinstance(found, list) if keys is None else found.keys() >= keys
+    assert run([*command.replace("NEW", "other").split(), "-q"]) == 0
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.end_to_end
-def test_quiet_commands_print_errors(folder, capsys):
-    """With ``-q`` errors and the exit status stay."""
-    assert run(["validate", str(folder / "out"), "--schema", str(folder / "none"), "-q"]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("error: ")
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("validate t.csv --schema out/schema/schema.pbtxt --set drop=[n]", "anomaly"),
+        ("verify nowhere", "nowhere"),
+        ("describe nowhere.csv", "nowhere.csv"),
+    ],
+)
+def test_errors_are_json(command, message, folder, monkeypatch, capsys):
+    """The output is one document; stderr has the error, too."""
+    monkeypatch.chdir(folder)
+    assert run([*command.split(), "--format", "json"]) != 0
+    found = capsys.readouterr()
+    (error,) = json.loads(found.out).values()
+    assert message in error
+    assert message in found.err
+    assert run([*command.split(), "--format", "json", "-q"]) != 0
+    assert list(json.loads(capsys.readouterr().out).values()) == [error]
