@@ -37,6 +37,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.layout.shard_formats import Compression
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.encodings.apply import encode_batch
+from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split
@@ -51,6 +52,7 @@ from clicks import OUTPUT, SHARDS, Clicks, quote_states
 from measuring import HEADER, Stages, Work, line, print_line
 
 COLUMN_OF_JOIN = "C26"
+JOIN = Join("right", ((COLUMN_OF_JOIN, COLUMN_OF_JOIN),))
 RECIPE = Recipe(
     "clicks",
     {},
@@ -175,7 +177,7 @@ def join(clicks: Clicks) -> Work:
 
     return each_chunk(
         clicks,
-        lambda chunk: hash_join.join_batch(chunk.batch, found, [COLUMN_OF_JOIN], "left"),
+        lambda chunk: hash_join.join_batch(chunk.batch, found, JOIN),
         matched,
     )
 
@@ -190,7 +192,7 @@ def right_side() -> pa.Table:
 
 def index_right(right: pa.Table) -> hash_join.JoinIndex:
     """Indexes the right side."""
-    return hash_join.build_index(right, [COLUMN_OF_JOIN], [("weight", "weight")])
+    return hash_join.build_index(right, JOIN, [("weight", "weight")])
 
 
 @stages.add(("select: a filter and a derived column",))

@@ -98,14 +98,20 @@ def check_joins(joins: Iterable[JoinMatches]) -> None:
         raise DataError("\n".join([*problems, "Nothing was written."]))
 
 
+def matches_of(how: str, matched: int, unmatched: int, dropped: int) -> tuple[int, int]:
+    """Returns the left rows with and without a match."""
+    if how == "anti":
+        return dropped, unmatched
+    return matched, unmatched + dropped
+
+
 def joins_of(manifest: Manifest) -> list[JoinMatches]:
     """Returns the joins of a dataset or a description."""
     recipe = manifest.recipe.get("join", ())
     return [
         JoinMatches(
             counts.source,
-            counts.matched,
-            counts.unmatched + counts.dropped,
+            *matches_of(counts.how, counts.matched, counts.unmatched, counts.dropped),
             counts.added,
             join.get("require_match"),
             join.get("max_fanout"),

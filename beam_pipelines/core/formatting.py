@@ -119,6 +119,14 @@ def show_spread(value: float, kind: pa.DataType) -> str:
     return f"{show_number(value / 1e6)} s"
 
 
+def show_secs(secs: float) -> str:
+    """Returns seconds in the largest unit, as ``1.5 h``."""
+    units = {"d": 86_400, "h": 3_600, "min": 60}
+    unit = next((unit for unit, own in units.items() if secs >= own), "s")
+    value = secs / units.get(unit, 1)
+    return f"{value:,.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}"
+
+
 def show_share(part: float, whole: float) -> str:
     """Returns a share in per cent; 0% and 100% are exact."""
     if not part or not whole:

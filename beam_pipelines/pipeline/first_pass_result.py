@@ -12,7 +12,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis import report
 from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
 from beam_pipelines.analysis.class_shares import ClassShares, SampledClass, sampled_entry_of
-from beam_pipelines.analysis.joins import JoinMatches, check_joins
+from beam_pipelines.analysis.joins import JoinMatches, check_joins, matches_of
 from beam_pipelines.analysis.schema import infer_schema, read_schema, with_shapes
 from beam_pipelines.analysis.schema.sparse import add_sparse_features
 from beam_pipelines.analysis.schema.update import update_schema
@@ -235,8 +235,7 @@ def check_joins_of(plan: Plan, joins: Sequence[JoinCounts]) -> None:
     check_joins(
         JoinMatches(
             join.source,
-            counts.matched,
-            counts.unmatched + counts.dropped,
+            *matches_of(join.how, counts.matched, counts.unmatched, counts.dropped),
             counts.added,
             0.0 if few and join.require_match is None else join.require_match,
             join.max_fanout,

@@ -95,15 +95,15 @@ class RowChain:
             return self._indexes[step.number]
         source = step.source_plan
         positions = RowPositions(source)
-        keys = index_keys([chunk.batch.column(name) for name in step.left_on])
+        keys = index_keys([chunk.batch.column(name) for name in step.join.left_on])
         self.read_bytes += source.size_bytes
         batches = []
         for byte_range in source.ranges:
             states = positions.quote_states(byte_range)
             for right in read.read_range(source, byte_range, states, self._reject):
-                columns = [right.batch.column(name) for name in step.right_on]
+                columns = [right.batch.column(name) for name in step.join.right_on]
                 batches.append(right.batch.filter(pa.array(find_keys(keys, columns) != NO_KEY)))
-        return build_index(pa.Table.from_batches(batches, source.schema), step.right_on, step.added)
+        return build_index(pa.Table.from_batches(batches, source.schema), step.join, step.added)
 
 
 def split_rows(plan: Plan, chunks: Iterable[Chunk], index_of: IndexOf) -> Iterator[Chunk]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from beam_pipelines.core.errors import masked_repr
 from beam_pipelines.core.limits import MOST_NESTING_DEPTH, Limits
 from beam_pipelines.recipe import keys
+from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.output import Output, check_output
 from beam_pipelines.recipe.protect import Protection, read_protect
 from beam_pipelines.recipe.sections import (
@@ -33,22 +34,15 @@ from beam_pipelines.recipe.values import (
     read_any_texts,
     read_bytes,
     read_choice,
-    read_fanout,
     read_integer,
     read_mapping,
-    read_match,
     read_name,
-    read_on,
-    read_prefix,
     read_text,
     read_texts,
     read_types,
 )
 
 T = TypeVar("T")
-
-JoinHow = Literal["left", "inner"]
-JoinStrategy = Literal["auto", "broadcast", "hash"]
 
 
 class Planning(NamedTuple):
@@ -163,43 +157,6 @@ class Source:
     def with_planning(self, **planning: Any) -> Source:
         """Returns the source as planning knows it."""
         return dataclasses.replace(self, planning=self.planning._replace(**planning))
-
-
-@dataclasses.dataclass(frozen=True)
-class Join:
-    """A join of the rows so far with another source."""
-
-    source: str = keys.needed_key(read_text, "Name of the right source.", "planes")
-    on: tuple[tuple[str, str], ...] = keys.needed_key(
-        read_on, "Key columns: pairs (left column, right column).", "tailnum"
-    )
-    how: JoinHow = keys.recipe_key(
-        read_choice(get_args(JoinHow)),
-        "left",
-        "`left`",
-        "left keeps unmatched left rows with nulls, inner drops them.",
-    )
-    prefix: str = keys.recipe_key(
-        read_prefix,
-        "",
-        "none",
-        "Put before the names of the right source's columns. Its key columns are not added.",
-    )
-    strategy: JoinStrategy = keys.recipe_key(
-        read_choice(get_args(JoinStrategy)),
-        "auto",
-        "`auto`",
-        "auto decides by the right source's size.",
-    )
-    require_match: float | None = keys.recipe_key(
-        read_match, None, "an error if none match", "Least share of left rows with a match."
-    )
-    max_fanout: float | None = keys.recipe_key(
-        read_fanout,
-        None,
-        "a warning if rows are added",
-        "Most rows that a left row with a match becomes, on average.",
-    )
 
 
 # core/ knows no recipe, so the keys of its Limits are declared here.

@@ -15,8 +15,9 @@ from typing import Any
 
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.process import plugins
+from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.keys import Formats, keys_of, read_keys
-from beam_pipelines.recipe.model import Join, Recipe, Source
+from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.path_dates import without_date
 from beam_pipelines.recipe.places import (
     PLACES,

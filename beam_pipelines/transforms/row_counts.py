@@ -22,6 +22,7 @@ from beam_pipelines.core.limits import allowed_rows, show_budget
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
+from beam_pipelines.transforms.join.timed import quantiles_of_ages
 
 # Rejected rows of a source in its row counts, and in an error.
 _KEPT_ROWS = 10
@@ -56,9 +57,11 @@ class JoinCounts:
 
     Attributes:
       matched, unmatched: left rows with and without a match, which are kept.
-      dropped: left rows without a match, which are not kept.
+      dropped: left rows that are not kept: without a match, or of an anti join with one.
       added: rows that second and further matches add.
-      null_keys: left rows without a match because a key is null.
+      null_keys: left rows without a match because a key or the time is null.
+      ages: ``median`` and ``p99`` of the seconds from the newest match to its left row, of a join
+        with times that has matches.
     """
 
     matched: int
@@ -66,6 +69,7 @@ class JoinCounts:
     dropped: int
     added: int
     null_keys: int
+    ages: Mapping[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,10 +195,11 @@ def count_base(
         rows = add_counts(rows, counted.rows)
     join_counts = tuple(
         JoinCounts(
-            *(
-                counts.get(f"{what}/{number}", 0)
+            **{
+                what: counts.get(f"{what}/{number}", 0)
                 for what in ("matched", "unmatched", "dropped", "added", "null_keys")
-            )
+            },
+            ages=quantiles_of_ages(_counts_under(f"age/{number}/", counts)),
         )
         for number in range(joins)
     )

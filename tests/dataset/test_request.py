@@ -18,7 +18,8 @@ from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.reader.encodings.request import plan_request
-from beam_pipelines.recipe.model import Join, Recipe, Source
+from beam_pipelines.recipe.joins import Join
+from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.protect import Protection
 from beam_pipelines.sql.derive import Deriver
 from beam_pipelines.sql.expressions import NoValueError

@@ -24,8 +24,9 @@ from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.core.process import plugins
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe import reader
+from beam_pipelines.recipe.joins import AsOf, Join
 from beam_pipelines.recipe.keys import keys_of
-from beam_pipelines.recipe.model import Join, Recipe, Source
+from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.sections import Fit, OnError, Sample, Sequences, Statistics
@@ -304,7 +305,7 @@ def test_all_problems_at_once() -> None:
             "'column: …' a "
             "line."
         ),
-        "recipe.yaml:9: join[0].how: found 'outer', expected left or inner.",
+        "recipe.yaml:9: join[0].how: found 'outer', expected left, inner, semi or anti.",
         "recipe.yaml:11: drop: found 'a' more than once, expected it once.",
         (
             "recipe.yaml:12: keep: found both 'drop' and 'keep', expected one of them: "
@@ -536,6 +537,7 @@ SECTIONS = {
     "under `idx`": IdxOptions,
     "## Unions": Union,
     "Join": Join,
+    "### Joins by time": AsOf,
     "Sequence": Sequences,
     "Fit": Fit,
     "Split": Split,

@@ -61,7 +61,7 @@ def test_settings_take_the_place_of_values(texts: list[str], same: str) -> None:
         ("output={level: x}", "--set output: level: found 'x', expected"),
         ("output={level: 1, level: 2}", "--set output: level: found this key on line 1 and again"),
         ("label=", "--set label: found nothing, expected a text."),
-        ("join[0].how=outer", "--set join[0].how: found 'outer', expected left or inner."),
+        ("join[0].how=outer", "--set join[0].how: found 'outer', expected left, inner, semi or anti."),
         ("join[3].how=left", "--set join[3].how: found 1 items, expected index 3 of a list in join"),
         ("name.x=1", "--set name.x: found 'a', expected a mapping with 'x' in name."),
         ("join.x=1", "--set join.x: found a list, expected a mapping with 'x' in join."),

@@ -22,7 +22,8 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline.planning import recipes
-from beam_pipelines.recipe.model import Join, Source
+from beam_pipelines.recipe.joins import Join
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.normal_form import from_normalised, normalised, recipe_hash
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.sources import plan as plan_module
@@ -268,8 +269,8 @@ def test_joins_by_computed_keys(tmp_path: Path, sql: str, data: st.DataObject) -
     join = Join("b", (("key", "key"),), how=how, prefix="b_")
     [step] = plan_join((join,), plans["a"], plans).steps
     tables = [read.read_table(plans[name], reject=False)[0] for name in "ab"]
-    index = build_index(tables[1], step.right_on, step.added)
-    joined, _ = join_batch(table_batch(tables[0]), index, step.left_on, how)
+    index = build_index(tables[1], step.join, step.added)
+    joined, _ = join_batch(table_batch(tables[0]), index, step.join)
     expected: list[tuple[int, int | None]] = []
     for place, key in enumerate(left):
         matches: list[int | None] = [

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.recipe.model import Join, Source
+from beam_pipelines.recipe.joins import Join
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
@@ -129,10 +130,10 @@ def test_join_batch_equals_nested_loop(tables, how, left_start, right_start):
     kinds, left, right = tables
     step = step_of(kinds, how)
     right_table = pa.Table.from_batches([batch_of(kinds, right).slice(right_start)])
-    index = hash_join.build_index(right_table, step.right_on, step.added)
+    index = hash_join.build_index(right_table, step.join, step.added)
     left, right = left[left_start:], right[right_start:]
     joined, counts = hash_join.join_batch(
-        batch_of(kinds, left, "left"), index, step.left_on, how, step.number
+        batch_of(kinds, left, "left"), index, step.join, step.number
     )
     expected = nested_loop(left, right, len(kinds), how)
     assert rows_of(joined) == [repr(row) for row in expected]
@@ -203,15 +204,14 @@ def test_hash_partitioned_join_gives_the_broadcast_joins_chunks(
     kinds, left, right = tables
     step = step_of(kinds, how, partitions)
     index = hash_join.build_index(
-        pa.Table.from_batches([batch_of(kinds, right)]), step.right_on, step.added
+        pa.Table.from_batches([batch_of(kinds, right)]), step.join, step.added
     )
     left_chunks = chunks_of(kinds, left, cuts, "left")
     expected = [join.join_chunk(chunk, step, index) for chunk in left_chunks]
 
-    messages = [hash_join.send_left(chunk, step.left_on, partitions) for chunk in left_chunks]
+    messages = [hash_join.send_left(chunk, step) for chunk in left_chunks]
     messages += [
-        hash_join.send_right(chunk, step.right_on, partitions)
-        for chunk in chunks_of(kinds, right, cuts, "value")
+        hash_join.send_right(chunk, step) for chunk in chunks_of(kinds, right, cuts, "value")
     ]
     shuffler.shuffle(messages)
     returned = [
@@ -248,7 +248,7 @@ def test_colliding_hashes_are_told_apart(monkeypatch, bad_seeds):
 
     monkeypatch.setattr(_native, "hash_rows", weak)
     right = pa.table({"k": list(range(50)), "v": list(range(50))})
-    index = hash_join.build_index(right, ["k"], [("v", "v")])
+    index = hash_join.build_index(right, Join("b", (("k", "k"),)), [("v", "v")])
     assert index.keys.seed == bad_seeds
     monkeypatch.setattr(
         _native, "hash_rows", lambda arrays, _: np.repeat(index.keys.hashes[:1], len(arrays[0]))
@@ -264,11 +264,11 @@ def test_empty_sides():
     """
     step = step_of([pa.int64()], "left")
     index = hash_join.build_index(
-        pa.Table.from_batches([], step.source_plan.schema), step.right_on, step.added
+        pa.Table.from_batches([], step.source_plan.schema), step.join, step.added
     )
     for rows in ([], [(1, 10), (None, 20)]):
         joined, counts = hash_join.join_batch(
-            batch_of([pa.int64()], rows, "left"), index, step.left_on, "left"
+            batch_of([pa.int64()], rows, "left"), index, step.join
         )
         assert joined.to_pylist() == [
             {"k0": key, "left": value, "right": None} for key, value in rows

@@ -9,6 +9,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,12 +18,13 @@ import yaml
 
 from beam_pipelines.core.arrow.columns import column_type
 from beam_pipelines.core.errors import RecipeProblems
-from beam_pipelines.recipe.model import Join, Source
+from beam_pipelines.recipe.joins import Join
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.sources.wrapping.derived import with_derived
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.join.hash_join import build_index, count_matches
+from beam_pipelines.transforms.join.hash_join import build_index, find_matches
 from beam_pipelines.transforms.join.plan import plan_join
 from tests.support.made_source import made_source
 
@@ -88,9 +90,9 @@ def matches_after(plans: dict[str, SourcePlan], message: str) -> tuple[int, Join
     join = Join("b", pairs, prefix=prefix[1] if prefix else "")
     [step] = plan_join((join,), plans["a"], plans).steps
     tables = [read.read_table(plans[each], reject=False)[0] for each in ("a", "b")]
-    index = build_index(tables[1], step.right_on, step.added)
+    index = build_index(tables[1], step.join, step.added)
     [batch] = tables[0].combine_chunks().to_batches()
-    return int((count_matches(batch, index, step.left_on) > 0).sum()), join
+    return int(np.count_nonzero(np.subtract(*find_matches(batch, index, step.join)[:2]))), join
 
 
 @pytest.mark.parametrize(("left", "right", "matches"), PAIRS)

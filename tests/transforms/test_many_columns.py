@@ -33,7 +33,8 @@ from beam_pipelines.pipeline.convert import Conversion
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.run_options import RunOptions, make_folders
-from beam_pipelines.recipe.model import Join, Recipe, Source
+from beam_pipelines.recipe.joins import Join
+from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.transforms.join.plan import JoinStep, plan_join
 from beam_pipelines.transforms.select.select import plan_select

@@ -10,7 +10,8 @@ import pytest
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, Rejected
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline.commit import check_written
-from beam_pipelines.recipe.model import Join, Recipe, Source
+from beam_pipelines.recipe.joins import Join
+from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.sections import OnError
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.transforms.row_counts import count_base, store_rejected

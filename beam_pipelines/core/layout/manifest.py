@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal, NewType, get_args, get_origin, get_type_hints
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.layout.shard_formats import PartCompression, ShardFormat
 
 FORMAT_VERSION = 1
@@ -150,6 +151,7 @@ class ManifestJoin:
     dropped: int
     added: int
     null_keys: int = _written(0)
+    ages: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -415,8 +417,5 @@ _CONTAINERS: Mapping[Any, Callable[[tuple[Any, ...], Any, str, str], Any]] = {
 
 
 def _wrong(where: str, value: Any, expected: str) -> FormError:
-    shown = repr(value)
-    return FormError(
-        f"found {shown if len(shown) <= 60 else shown[:60] + '…'} at '{where or 'the top'}', "
-        f"expected {expected}"
-    )
+    found = shorten(repr(value), 61)
+    return FormError(f"found {found} at '{where or 'the top'}', expected {expected}")

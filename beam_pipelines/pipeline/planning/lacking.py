@@ -65,7 +65,7 @@ def find_lacking(plan: Plan, with_null_columns: bool = False) -> Lacking:
     names, steps = of(plan.base), set()
     for number, step in enumerate(plan.joins.steps):
         own = of(step.source_plan)
-        if keys := names.keys() & {left for left, _ in step.join.on}:
+        if keys := names.keys() & set(step.join.left_keys):
             steps.add(number)
             own = {name: set().union(*(names[key] for key in keys)) for name, _ in step.added}
         names |= {result: own[name] for name, result in step.added if name in own}
@@ -140,6 +140,7 @@ def without_lacking(recipe: Recipe, lacking: Lacking, columns: Iterable[str]) ->
             if number in lacking.steps
             else join
             for number, join in enumerate(recipe.join)
+            if join.adds_columns or number not in lacking.steps
         ),
         statistics=dataclasses.replace(recipe.statistics, weight=None)
         if weight in lacking.selected

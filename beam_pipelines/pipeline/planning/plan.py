@@ -253,7 +253,7 @@ def _describe(plan: Plan) -> list[str]:
     for step in plan.joins.steps:
         join = step.join
         on = ", ".join(left if left == right else f"{left} = {right}" for left, right in join.on)
-        lines.append(f"  {join.how} join with {join.source} on {on}: {step.strategy}")
+        lines.append(f"  {join.how} join with {join.source} on {on}{join.words}: {step.strategy}")
     if plan.select.filter is not None:
         after = " after the joins" if recipe.join else ""
         lines.append(f"filter{after}\n  {plan.select.filter.sql}")

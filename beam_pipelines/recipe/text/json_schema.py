@@ -11,8 +11,9 @@ from typing import Any
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.process import plugins
+from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.keys import Formats, json_schema, keys_of
-from beam_pipelines.recipe.model import Join, Recipe, Source
+from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.splits import READ_BUCKETS, READ_PART, Split, TimeSplit
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import TEXT, read_texts

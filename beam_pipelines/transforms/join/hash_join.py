@@ -2,15 +2,16 @@
 
 Keys compare as in DuckDB's joins: a null in any key column matches nothing, not even another null;
 NaN equals NaN; -0.0 equals 0.0. The index finds candidates by a 64-bit hash, and compares their
-values.
+values. A join with times has the rows of each key in their order, and a search narrows the matches
+of a left row to those that it sees (``transforms/join/timed.py``).
 
 In partitions, rows with one key go to one of them, as Arrow IPC payloads of an exchange. Right rows
 come first and are indexed; left rows probe the index. If a partition has too many right rows,
-because many have one key, they are indexed in parts. A second exchange sends the joined rows back
-to their range, where they get the order and the chunks that they had. So the result equals that of
-one index, byte for byte. The chunks' row counts go straight into the second exchange. Memory holds
-at a time: ``RIGHT_BYTES`` of right rows, ``FLUSH_BYTES`` of joined rows, and the joined rows of one
-range.
+because many have one key, they are indexed in parts; with times, they are indexed whole. A second
+exchange sends the joined rows back to their range, where they get the order and the chunks that
+they had. So the result equals that of one index, byte for byte. The chunks' row counts go straight
+into the second exchange. Memory holds at a time: ``RIGHT_BYTES`` of right rows, ``FLUSH_BYTES`` of
+joined rows, and the joined rows of one range.
 """
 
 from __future__ import annotations
@@ -35,9 +36,16 @@ from beam_pipelines.core.arrow.key_index import (
 from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines.core.chunks import Chunk, add_counts
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.recipe.model import JoinHow
+from beam_pipelines.recipe.joins import Join, JoinHow
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.join.plan import JoinStep
+from beam_pipelines.transforms.join.timed import (
+    TimeOrder,
+    check_ties,
+    count_ages,
+    order_by_time,
+    see,
+)
 from beam_pipelines.transforms.meet import cut_by_key, send_rows
 
 # Joined rows of a partition in one message.
@@ -60,10 +68,12 @@ class JoinIndex:
     Attributes:
       keys: its key columns.
       added: the columns that the join adds, under their names in the result; n rows.
+      order: the times of its rows, of a join with times.
     """
 
     keys: KeyIndex
     added: pa.RecordBatch
+    order: TimeOrder | None = None
 
 
 def table_batch(table: pa.Table) -> pa.RecordBatch:
@@ -73,34 +83,39 @@ def table_batch(table: pa.Table) -> pa.RecordBatch:
     )
 
 
-def build_index(table: pa.Table, on: Sequence[str], added: Sequence[tuple[str, str]]) -> JoinIndex:
+def build_index(table: pa.Table, join: Join, added: Sequence[tuple[str, str]]) -> JoinIndex:
     """Indexes the right side of a join.
 
     Args:
       table: the rows; several matches of a left row are in their order.
-      on: the key columns.
+      join: of the recipe.
       added: (column of the table, its name in the result).
     """
-    batch = table_batch(table)
+    batch, timed = table_batch(table), join.timed
+    if timed is not None and batch.column(timed.right).null_count:
+        batch = batch.filter(batch.column(timed.right).is_valid())
     fields = [table.schema.field(name).with_name(result) for name, result in added]
     columns = pa.RecordBatch.from_arrays(
         [batch.column(name) for name, _ in added], schema=pa.schema(fields)
     )
-    return JoinIndex(index_keys([batch.column(name) for name in on]), columns)
+    keys = index_keys([batch.column(name) for name in join.right_on])
+    if timed is None:
+        return JoinIndex(keys, columns)
+    keys, order = order_by_time(keys, batch, timed)
+    return JoinIndex(keys, columns, order)
 
 
-def count_names(how: JoinHow, number: int) -> tuple[str, str, str, str]:
+def count_names(how: JoinHow, number: int) -> tuple[str, ...]:
     """Returns the names of the counts of join ``number``.
 
     They count left rows with a match, left rows without, added rows, and left rows whose key is
     null.
     """
-    return (
-        f"matched/{number}",
-        f"{'unmatched' if how == 'left' else 'dropped'}/{number}",
-        f"added/{number}",
-        f"null_keys/{number}",
-    )
+    matched, unmatched = {
+        "left": ("matched", "unmatched"),
+        "anti": ("dropped", "unmatched"),
+    }.get(how, ("matched", "dropped"))
+    return tuple(f"{name}/{number}" for name in (matched, unmatched, "added", "null_keys"))
 
 
 def count_null_keys(batch: pa.RecordBatch, on: Sequence[str]) -> int:
@@ -109,66 +124,76 @@ def count_null_keys(batch: pa.RecordBatch, on: Sequence[str]) -> int:
 
 
 def join_batch(
-    batch: pa.RecordBatch, index: JoinIndex, on: Sequence[str], how: JoinHow, number: int = 0
+    batch: pa.RecordBatch, index: JoinIndex, join: Join, number: int = 0
 ) -> tuple[pa.RecordBatch, dict[str, int]]:
     """Joins a batch with the indexed table.
 
     Args:
       batch: the left side.
-      on: its key columns, of the same types as the index's, in their order.
-      how: ``left`` keeps rows without match, with nulls; ``inner`` drops them.
+      index: of the join; its key columns have the types of the batch's.
+      join: of the recipe.
       number: of the join in the recipe, for the names of the counts.
 
     Returns:
       The left columns and the added ones: rows in the batch's order, several matches of a row in
         the table's order; and the counts of ``chunks.Chunk`` for this join.
+
+    Raises:
+      DataError: as ``timed.check_ties`` does.
     """
-    keys = find_keys(index.keys, [batch.column(name) for name in on])
-    matches = _matches(index.keys, keys)
-    left_rows, right_rows = _pair_rows(index.keys, keys, matches, how)
+    lows, highs, ages = find_matches(batch, index, join)
+    if join.adds_columns:
+        left_rows, places = _pair_rows(lows, highs - lows, join.how)
+    else:
+        left_rows, places = np.flatnonzero((lows < highs) == (join.how == "semi")), lows[:0]
     left = batch if left_rows is None else take_rows(batch, left_rows)
-    right = index.added.take(pa.array(right_rows, mask=right_rows < 0))
+    if index.order is not None:
+        check_ties(left, index.order, places, join)
+    right_rows = index.keys.rows[places] if len(index.keys.rows) else places
+    right = index.added.take(pa.array(right_rows, mask=places < 0))
     schema = pa.schema([*left.schema, *right.schema])
     joined = pa.RecordBatch.from_arrays(left.columns + right.columns, schema=schema)
-    counts = (*summed_matches(matches), count_null_keys(batch, on))
-    return joined, dict(zip(count_names(how, number), counts, strict=True))
+    return joined, _counts(batch, highs - lows, join, number) | count_ages(ages, number)
 
 
-def count_matches(batch: pa.RecordBatch, index: JoinIndex, on: Sequence[str]) -> Rows:
-    """Returns int64[n]: the number of right rows that each left row matches."""
-    return _matches(index.keys, find_keys(index.keys, [batch.column(name) for name in on]))
-
-
-def summed_matches(matches: Rows) -> tuple[int, int, int]:
-    """Returns the rows with a match, without one, and further matches."""
+def _counts(batch: pa.RecordBatch, matches: Matches, join: Join, number: int) -> dict[str, int]:
     matched = int(np.count_nonzero(matches))
-    return matched, len(matches) - matched, int(matches.sum()) - matched
+    added = int(matches.sum()) - matched if join.adds_columns else 0
+    counts = matched, len(matches) - matched, added, count_null_keys(batch, join.left_keys)
+    return dict(zip(count_names(join.how, number), counts, strict=True))
 
 
-def _matches(index: KeyIndex, keys: Rows) -> Rows:
-    matches: Rows = np.where(keys == NO_KEY, 0, np.diff(index.starts, append=0)[keys])
-    return matches
+def find_matches(
+    batch: pa.RecordBatch, index: JoinIndex, join: Join
+) -> tuple[Matches, Matches, Matches]:
+    """Returns the matches of each left row.
+
+    Returns:
+      int64[n]: begin and end of its matches in ``index.keys.rows``; and the ages in microseconds of
+        the newest match of rows that have one, if the join has times.
+    """
+    keys = find_keys(index.keys, [batch.column(name) for name in join.left_on])
+    starts = index.keys.starts
+    lows = np.where(keys == NO_KEY, 0, starts[keys])
+    highs = np.where(keys == NO_KEY, 0, starts[keys + 1])
+    if index.order is None:
+        return lows, highs, lows[:0]
+    return see(index.order, lows, highs, batch, join)
 
 
-def _pair_rows(
-    index: KeyIndex, keys: Rows, matches: Rows, how: JoinHow
-) -> tuple[Rows | None, Rows]:
-    """Returns the left rows, and the right row of each or -1.
+def _pair_rows(lows: Rows, matches: Rows, how: JoinHow) -> tuple[Rows | None, Rows]:
+    """Returns the left rows, and the place of each match or -1.
 
     Left rows are ``None`` if each occurs once, in order.
     """
     copies = np.maximum(matches, 1) if how == "left" else matches
-    firsts = np.where(matches > 0, index.starts[keys], 0)
-    left_rows = None
-    if np.any(copies != 1):
-        left_rows = np.repeat(np.arange(len(keys)), copies)
-        ends = np.cumsum(copies)
-        nth = np.arange(len(left_rows)) - np.repeat(ends - copies, copies)
-        firsts, matches = firsts[left_rows] + nth, matches[left_rows]
-    right_rows = np.full(len(firsts), -1, np.int64)
-    found = matches > 0
-    right_rows[found] = index.rows[firsts[found]]
-    return left_rows, right_rows
+    places = np.where(matches > 0, lows, -1)
+    if np.all(copies == 1):
+        return None, places
+    left_rows = np.repeat(np.arange(len(lows)), copies)
+    ends = np.cumsum(copies)
+    nth = np.arange(len(left_rows)) - np.repeat(ends - copies, copies)
+    return left_rows, places[left_rows] + nth
 
 
 def check_unique(
@@ -208,24 +233,27 @@ def check_unique(
     return len(counts)
 
 
-def send_right(chunk: Chunk, on: Sequence[str], partitions: int) -> Message:
+def send_right(chunk: Chunk, step: JoinStep) -> Message:
     """Sends the right rows of a chunk to their partitions.
 
     They come before the left rows. Rows with a null in the key match nothing and are not sent.
     """
-    keyed = np.flatnonzero(all_valid([chunk.batch.column(name) for name in on]))
-    batch = chunk.batch if len(keyed) == chunk.batch.num_rows else take_rows(chunk.batch, keyed)
-    return send_rows((_RIGHT, *chunk[:2]), cut_by_key(batch, on, partitions))
+    batch = chunk.batch.select(step.right_schema.names)
+    keyed = np.flatnonzero(all_valid([batch.column(name) for name in step.join.right_on]))
+    batch = batch if len(keyed) == batch.num_rows else take_rows(batch, keyed)
+    parts = cut_by_key(batch, step.join.right_on, step.partitions)
+    return send_rows((_RIGHT, *chunk[:2]), parts)
 
 
-def send_left(chunk: Chunk, on: Sequence[str], partitions: int) -> Message:
+def send_left(chunk: Chunk, step: JoinStep) -> Message:
     """Sends the left rows of a chunk, with places, to their partitions."""
     places = pa.array(np.arange(chunk.batch.num_rows))
     batch = pa.RecordBatch.from_arrays(
         [places, *chunk.batch.columns], schema=pa.schema([_PLACE, *chunk.batch.schema])
     )
     about = {"range": chunk.range_number, "part": chunk.part}
-    return send_rows((_LEFT, *chunk[:2]), cut_by_key(batch, on, partitions), about)
+    parts = cut_by_key(batch, step.join.left_on, step.partitions)
+    return send_rows((_LEFT, *chunk[:2]), parts, about)
 
 
 def join_partition(
@@ -263,31 +291,33 @@ def _joined_rows(
     received: Received, step: JoinStep, right_bytes: int
 ) -> Iterator[tuple[int, PackedBatch]]:
     """Yields the range of joined rows, and the rows."""
-    how, number = step.join.how, step.number
+    join, number = step.join, step.number
     matches: dict[tuple[int, int], Matches] = {}
     for index, is_only in _indexes(received, step, right_bytes):
         for batch, about in _rows_of(received, _LEFT):
             if is_only:
-                joined, counts = join_batch(batch, index, step.left_on, how, number)
+                joined, counts = join_batch(batch, index, join, number)
                 yield about["range"], PackedBatch(joined, {"part": about["part"], "counts": counts})
                 continue
             address = (about["range"], about["part"])
-            matches[address] = matches.get(address, 0) + count_matches(batch, index, step.left_on)
-            joined, _ = join_batch(batch, index, step.left_on, "inner")
+            lows, highs, _ = find_matches(batch, index, join)
+            matches[address] = matches.get(address, 0) + highs - lows
+            if not join.adds_columns:
+                continue
+            joined, _ = join_batch(batch, index, dataclasses.replace(join, how="inner"))
             if joined.num_rows:
                 yield about["range"], PackedBatch(joined, {"part": about["part"], "counts": {}})
     if not matches:
         return
-    # At last: rows without a match in any index, and the counts.
-    none = build_index(
-        pa.Table.from_batches([], step.source_plan.schema), step.right_on, step.added
-    )
+    # At last: the counts, and rows that no index had a match for, or of a semi join any.
+    none = build_index(pa.Table.from_batches([], step.right_schema), join, step.added)
     for batch, about in _rows_of(received, _LEFT):
         found = matches[about["range"], about["part"]]
-        summed = (*summed_matches(found), count_null_keys(batch, step.left_on))
-        counts = dict(zip(count_names(how, number), summed, strict=True))
-        joined, _ = join_batch(batch.filter(pa.array(found == 0)), none, step.left_on, how)
-        yield about["range"], PackedBatch(joined, {"part": about["part"], "counts": counts})
+        counts = _counts(batch, found, join, number)
+        rows = batch.filter(pa.array((found > 0) == (join.how == "semi")))
+        if join.how != "semi":
+            rows, _ = join_batch(rows, none, join)
+        yield about["range"], PackedBatch(rows, {"part": about["part"], "counts": counts})
 
 
 def _indexes(
@@ -302,12 +332,10 @@ def _indexes(
     size, is_only = 0, True
 
     def build() -> JoinIndex:
-        return build_index(
-            pa.Table.from_batches(right, step.source_plan.schema), step.right_on, step.added
-        )
+        return build_index(pa.Table.from_batches(right, step.right_schema), step.join, step.added)
 
     for batch, _ in _rows_of(received, _RIGHT):
-        if right and size + batch.nbytes > right_bytes:
+        if right and size + batch.nbytes > right_bytes and step.join.timed is None:
             is_only = False
             yield build(), is_only
             right, size = [], 0

@@ -41,14 +41,12 @@ def load_index(step: JoinStep, reject: bool) -> hash_join.JoinIndex:
     if source.key:
         batch = hash_join.table_batch(table.select(source.key))
         hash_join.check_unique(index_keys(batch.columns), batch, source.key, source.name)
-    return hash_join.build_index(table, step.right_on, step.added)
+    return hash_join.build_index(table, step.join, step.added)
 
 
 def join_chunk(chunk: Chunk, step: JoinStep, index: hash_join.JoinIndex) -> Chunk:
     """Joins one chunk; adds the join's counts."""
-    batch, counts = hash_join.join_batch(
-        chunk.batch, index, step.left_on, step.join.how, step.number
-    )
+    batch, counts = hash_join.join_batch(chunk.batch, index, step.join, step.number)
     return chunk._replace(batch=batch, counts=add_counts(chunk.counts, counts))
 
 
@@ -88,8 +86,8 @@ class JoinByHash(beam.PTransform):
         step = self.step
         right = chunks.pipeline | "ReadRight" >> read.ReadChunks(step.source_plan, self.reject)
         sends = (
-            partial(hash_join.send_left, on=step.left_on, partitions=step.partitions),
-            partial(hash_join.send_right, on=step.right_on, partitions=step.partitions),
+            partial(hash_join.send_left, step=step),
+            partial(hash_join.send_right, step=step),
         )
         joined = (chunks, right) | "MeetInPartitions" >> MeetByKey(
             sends,

@@ -13,10 +13,11 @@ from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import Problem, RecipeProblems, nearest_column
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.process.pickling import PickledOnce
-from beam_pipelines.recipe.model import Join
+from beam_pipelines.recipe.joins import Join
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.join.remedies import Keys, SampledKey, near_miss, type_remedy
+from beam_pipelines.transforms.join.timed import time_problems
 
 # Every worker process holds a broadcast table as Arrow data and an index: about 1.5 times its
 # plain bytes.
@@ -60,14 +61,13 @@ class JoinStep(PickledOnce):
     near_misses: tuple[str, ...] = ()
 
     @property
-    def left_on(self) -> tuple[str, ...]:
-        """The key columns on the left."""
-        return tuple(left for left, _ in self.join.on)
-
-    @property
-    def right_on(self) -> tuple[str, ...]:
-        """The key columns of the right source."""
-        return tuple(right for _, right in self.join.on)
+    def right_schema(self) -> pa.Schema:
+        """The columns of the right source that the join needs."""
+        join, schema = self.join, self.source_plan.schema
+        needed: set[str | None] = {*join.right_on, *(name for name, _ in self.added)}
+        if join.timed is not None:
+            needed |= {join.timed.right, join.timed.tie}
+        return pa.schema([field for field in schema if field.name in needed])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,11 +135,16 @@ def plan_join(
         right = sources[join.source]
         pairs = _key_pairs(join, schema, origins, {base.source.name: base, **sources})
         wrong = list(_key_problems(number, pairs, join, schema, right))
-        problems.extend(wrong)
         near = tuple(miss for pair in pairs if not wrong and (miss := near_miss(pair)))
         keys = {right_name for _, right_name in join.on}
-        added = tuple((name, join.prefix + name) for name in right.schema.names if name not in keys)
+        wrong += time_problems(("join", number, "as_of"), join, schema, right.schema)
+        added = tuple(
+            (name, join.prefix + name)
+            for name in right.schema.names
+            if name not in keys and join.adds_columns
+        )
         known = set(schema.names)
+        problems.extend(wrong)
         problems.extend(_name_problems(number, join, known, added))
         fields = [
             right.schema.field(name).with_name(result)

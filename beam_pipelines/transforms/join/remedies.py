@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.recipe.model import Join
+from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.nesting import nested

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.recipe.model import Join, Recipe
+from beam_pipelines.recipe.joins import Join
+from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.images.folder import CLASS, LABEL, SUFFIXES
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files, input_files

@@ -9,7 +9,8 @@ import pathlib
 import pytest
 
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.recipe.model import Join, Recipe, Source
+from beam_pipelines.recipe.joins import Join
+from beam_pipelines.recipe.model import Recipe, Source
 from tests.integrations.tfx.support import artifacts, need_tfx, run_script, write_clicks
 
 need_tfx()
