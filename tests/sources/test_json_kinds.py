@@ -200,3 +200,16 @@ def test_the_parts_of_an_object_are_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", '{"st": {"a": 1, "b": 2}, "s": 3}\n')
     message = problems_of(path, columns=("st",))["sources", "s", "columns"]
     assert message == "there is no column 'st' in the source. Its parts are st.a, st.b."
+
+
+def test_lines_of_python_are_written_as_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program of the error makes JSON Lines."""
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": "A1", "text": "it's ok"}, {"id": "A2", "text": None}]
+    write(tmp_path / "a.json", "".join(f"{row}\n" for row in rows))
+    with pytest.raises(DataError, match="Lines of Python are no JSON") as caught:
+        read_rows("a.json")
+    exec(str(caught.value).partition("for example: ")[2], {})  # noqa: S102 - the remedy
+    assert read_rows("new.jsonl") == rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -316,6 +317,13 @@ def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataErr
     cure = parser.cure_of_kinds(error)
     if not low and found.strip()[:1] not in ("{", "["):
         cure = "Set 'format: csv' if it is the header of a table."
+    elif found.lstrip().startswith("{'"):
+        name = os.path.basename(file.path)
+        cure = (
+            "Lines of Python are no JSON. Write them so, for example: import ast, json; "
+            f"open('new.jsonl', 'w').writelines(json.dumps(ast.literal_eval(line)) + '\\n' "
+            f"for line in open({name!r}))"
+        )
     elif (encoding := find_encoding(body.data).name) != UTF_8:
         cure = f"Set 'encoding: {encoding}' of the source, or another one."
     return DataError(
