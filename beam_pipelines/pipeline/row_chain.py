@@ -165,7 +165,7 @@ def _select_by(plan: Plan, checks: Checks, chunk: Chunk, note: Note | None) -> C
 
 def _add_nulls(chunk: Chunk, step: JoinStep) -> Chunk:
     """Adds the columns of a join to a chunk, all null."""
-    added = [step.schema.field(name) for _, name in step.added]
+    added = [step.schema.field(name) for _, name in step.made]
     batch = chunk.batch
     arrays = [*batch.columns, *(pa.nulls(batch.num_rows, field.type) for field in added)]
     schema = pa.schema([*batch.schema, *added])

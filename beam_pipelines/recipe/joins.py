@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import re
-from typing import Any, Literal, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, get_args
 
 from beam_pipelines.recipe import keys
 from beam_pipelines.recipe.text.yaml import Scalar
 from beam_pipelines.recipe.values import (
+    TEXT,
     Value,
     ValueReader,
     read_choice,
+    read_entries,
     read_fanout,
     read_flag,
     read_match,
@@ -24,6 +27,9 @@ from beam_pipelines.recipe.values import (
 
 JoinHow = Literal["left", "inner", "semi", "anti"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]
+FeatureKind = Literal[
+    "count", "count_distinct", "first", "last", "max", "mean", "min", "std", "sum"
+]
 _MICROSECONDS = {
     "us": 1,
     "ms": 1_000,
@@ -35,7 +41,46 @@ _MICROSECONDS = {
 }
 _MOST_MICROSECONDS = 1 << 60
 _DURATION = rf"[0-9]+ *(?:{'|'.join(_MICROSECONDS)})"
+_FEATURE = re.compile(
+    rf"({'|'.join(get_args(FeatureKind))}) *\( *([^(),]*?) *(?:, *([0-9]+) *)?\)"
+    rf"(?: +over +({_DURATION}))?"
+)
 _DURATIONS = "a duration, as 30s, 15min, 1h, 7d or 2w"
+
+
+class WindowFeature(NamedTuple):
+    """What a window of rows becomes.
+
+    Attributes:
+      kind: what is computed.
+      column: of the source; empty: ``count`` counts rows.
+      most: values of a list, of ``last`` alone; ``None``: one value.
+      over: microseconds of the window; ``None``: the whole past.
+    """
+
+    kind: FeatureKind
+    column: str
+    most: int | None
+    over: int | None
+
+
+def parse_feature(text: str, over: int | None = None) -> WindowFeature | None:
+    """Returns the feature of a text such as ``sum(price) over 7d``.
+
+    Args:
+      text: of the recipe.
+      over: of a text without ``over``.
+
+    Returns:
+      ``None`` if it is none.
+    """
+    found = _FEATURE.fullmatch(text.strip())
+    if found is None:
+        return None
+    kind, column, most, own = found.groups()
+    if (not column and kind != "count") or (most and (kind != "last" or not int(most))):
+        return None
+    return WindowFeature(kind, column, most and int(most), parse_duration(own) if own else over)  # type: ignore[arg-type]
 
 
 def parse_duration(text: str) -> int:
@@ -55,6 +100,24 @@ def read_duration(value: Value) -> int | None:
         value.expected(_DURATIONS)
         return None
     return found
+
+
+@reader(type="object", additionalProperties=TEXT, minProperties=1)
+def read_features(value: Value) -> dict[str, str] | None:
+    """Feature -> what its window becomes."""
+    return read_entries(value, _feature, "'feature: count()' a line")
+
+
+def _feature(value: Value) -> str | None:
+    text = value.tree.text if isinstance(value.tree, Scalar) else ""
+    if parse_feature(text) is None:
+        value.expected(
+            "count(), last(column), a list as last(column, 50), or another of "
+            f"{', '.join(get_args(FeatureKind))} of a column, each also with a window of its own, "
+            "as 'sum(price) over 7d'"
+        )
+        return None
+    return text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +144,18 @@ class AsOf(Timed):
     )
     exact: bool = keys.recipe_key(
         read_flag, True, "`true`", "Whether a row at exactly the left row's time is taken."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Window(Timed):
+    """The rows of the source in some time before a row."""
+
+    over: int | None = keys.recipe_key(
+        read_duration, None, "the whole past", "Time before the left row, its begin included."
+    )
+    exact: bool = keys.recipe_key(
+        read_flag, False, "`false`", "Whether rows at exactly the left row's time are in it."
     )
 
 
@@ -137,15 +212,37 @@ class Join:
         omitted=True,
     )
 
+    window: Window | None = keys.recipe_key(
+        _section(Window, "a mapping such as {left: time, right: time, over: 7d}"),
+        None,
+        "rows of all times",
+        "Joins what `features` makes of the source's rows before the left row's time.",
+        omitted=True,
+    )
+    features: Mapping[str, str] = keys.recipe_key(
+        read_features, {}, "none", "New column: what it is of a `window`.", omitted=True
+    )
+
     @property
-    def timed(self) -> AsOf | None:
+    def timed(self) -> AsOf | Window | None:
         """The times of the join, or ``None``."""
-        return self.as_of
+        return self.as_of or self.window
 
     @property
     def reach(self) -> int | None:
         """Microseconds before a row that it looks back; ``None``: any time."""
-        return None if self.as_of is None else self.as_of.tolerance
+        if self.as_of is not None:
+            return self.as_of.tolerance
+        own = None if self.window is None else self.window.over
+        overs = [feature.over for feature in self.parsed.values()] or [own]
+        return None if None in overs else max(filter(None, overs))
+
+    @property
+    def parsed(self) -> dict[str, WindowFeature]:
+        """Name in the result -> feature of a window."""
+        over = None if self.window is None else self.window.over
+        features = ((name, parse_feature(text, over)) for name, text in self.features.items())
+        return {self.prefix + name: feature for name, feature in features if feature is not None}
 
     @property
     def left_on(self) -> tuple[str, ...]:
@@ -176,3 +273,14 @@ class Join:
     def adds_columns(self) -> bool:
         """Whether the rows get columns of the source."""
         return self.how in ("left", "inner")
+
+
+def check_join(value: Value, join: Join) -> None:
+    """Notes keys of a join that contradict each other."""
+    if join.as_of and join.window:
+        value.wrong("found 'as_of' and 'window', expected one of them.", "window")
+    if join.window and "features" not in value.keys and join.adds_columns:
+        value.wrong("found no 'features', expected some, for example 'features: {n: count()}'.")
+    if join.features and not (join.window and join.adds_columns):
+        why = "without 'window'" if not join.window else f"in a {join.how} join"
+        value.wrong_key(f"found 'features' {why}, which have no rows to be made of. Remove them.")

@@ -15,7 +15,7 @@ from typing import Any
 
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.process import plugins
-from beam_pipelines.recipe.joins import Join
+from beam_pipelines.recipe.joins import Join, check_join
 from beam_pipelines.recipe.keys import Formats, keys_of, read_keys
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.path_dates import without_date
@@ -294,8 +294,10 @@ def _joins(
     expected = "a mapping such as {source: planes, on: tailnum}"
     joins: list[Join] = []
     for index, tree in enumerate(value.tree):
-        found = read_keys(Join, value.at(index, tree), expected, {"source": read_source_name})
+        item = value.at(index, tree)
+        found = read_keys(Join, item, expected, {"source": read_source_name})
         joins.append(Join(**{"source": "", "on": (), **found}))
+        check_join(item, joins[-1])
     seen: dict[tuple[str, str], int] = {}
     for index, join in enumerate(joins):
         first = seen.setdefault((join.source, join.prefix), index)

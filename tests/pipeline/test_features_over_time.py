@@ -18,7 +18,7 @@ from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import plan as plan_module
 from tests.support.contents import TIMED, contents
-from tests.support.read_examples import read_examples
+from tests.support.read_examples import read_examples, read_records
 
 pytestmark = pytest.mark.end_to_end
 
@@ -32,9 +32,25 @@ join:
     as_of: {left: at, right: since, tolerance: 20d, tie: price}
     prefix: p_
     strategy: STRATEGY
-keep: [number, p_price]
+  - source: prices
+    on: {shop: item}
+    window: {left: at, right: since, over: 30d}
+    features: {n: count(), total: sum(price), last: "last(price, 3) over 40d"}
+    strategy: STRATEGY
+keep: [number, p_price, n, total, last]
 output: {shuffle: false}
 """
+
+
+def read_lists(dataset: Path) -> list[dict[str, list[int]]]:
+    """Returns feature -> its values, of each example."""
+    import tensorflow as tf
+
+    examples = map(tf.train.Example.FromString, read_records(dataset))
+    return [
+        {name: list(each.int64_list.value) for name, each in example.features.feature.items()}
+        for example in examples
+    ]
 
 
 @pytest.fixture
@@ -98,14 +114,28 @@ def test_as_of_is_the_same_every_way_and_that_of_duckdb(folder: Path) -> None:
     assert [
         (row["number"], row.get("p_price")) for row in read_examples(folder / "one", "train")
     ] == expected
+    sql = f"""
+        SELECT count(price), sum(price)::BIGINT,
+            (SELECT list(price ORDER BY since, price) FROM '{folder}/prices.csv' q
+             WHERE q.item = o.shop AND q.since < o."at" AND q.since >= o."at" - INTERVAL 40 DAY)[-3:]
+        FROM '{folder}/orders.csv' o LEFT JOIN '{folder}/prices.csv' p
+            ON shop = item AND since < o."at" AND since >= o."at" - INTERVAL 30 DAY
+        GROUP BY number, shop, o."at" ORDER BY number"""  # noqa: S608
+    values = [
+        (row["n"][0], (row.get("total") or [None])[0], row.get("last") or None)
+        for row in read_lists(folder / "one")
+    ]
+    assert values == [tuple(row) for row in duckdb.sql(sql).fetchall()]
     ages = [age for _, _, age in rows if age is not None and age <= limit]
-    [join] = manifest.joins
+    join, _ = manifest.joins
     assert (join.matched, join.unmatched) == (len(ages), 600 - len(ages))
     for name, share in (("median", 0.5), ("p99", 0.99)):
         seconds = np.quantile(ages, share, method="inverted_cdf")
         assert join.ages[name] == pytest.approx(seconds, rel=0.02)
     printed = io.StringIO()
     print_summary(manifest, str(folder / "one"), printed)
-    [line] = [line for line in printed.getvalue().splitlines() if line.startswith("left prices")]
+    [line] = [line for line in printed.getvalue().splitlines() if line.startswith("left prices")][
+        :1
+    ]
     ages_shown = f"{show_secs(join.ages['median'])} {show_secs(join.ages['p99'])}"
     assert line.split()[-4:] == ages_shown.split()

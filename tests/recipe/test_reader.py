@@ -24,7 +24,7 @@ from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.core.process import plugins
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe import reader
-from beam_pipelines.recipe.joins import AsOf, Join
+from beam_pipelines.recipe.joins import AsOf, Join, Window
 from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.normal_form import recipe_hash
@@ -538,6 +538,7 @@ SECTIONS = {
     "## Unions": Union,
     "Join": Join,
     "### Joins by time": AsOf,
+    "### Windows": Window,
     "Sequence": Sequences,
     "Fit": Fit,
     "Split": Split,

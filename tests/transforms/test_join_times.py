@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import functools
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +192,7 @@ def test_semi_and_anti_joins_are_duckdbs(seed: int) -> None:
         assert found["a"].to_pylist() == [row for (row,) in expected]
 
 
-def rows(times: list[int], **more: list[Any]) -> pa.Table:
+def rows(times: Sequence[int], **more: list[Any]) -> pa.Table:
     """Returns rows of one key at some hours."""
     moments = pa.array([hour * HOURS for hour in times], pa.timestamp("us"))
     return pa.table({"k": ["x"] * len(times), "t": moments, **more})

@@ -67,8 +67,8 @@ def find_lacking(plan: Plan, with_null_columns: bool = False) -> Lacking:
         own = of(step.source_plan)
         if keys := names.keys() & set(step.join.left_keys):
             steps.add(number)
-            own = {name: set().union(*(names[key] for key in keys)) for name, _ in step.added}
-        names |= {result: own[name] for name, result in step.added if name in own}
+            own = {name: set().union(*(names[key] for key in keys)) for name, _ in step.made}
+        names |= {result: own[name] for name, result in step.made if name in own}
     names = {plan.recipe.rename.get(name, name): causes for name, causes in names.items()}
     joined = frozenset(names)
     for expression in plan.select.derive:

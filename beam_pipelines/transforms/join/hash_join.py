@@ -33,9 +33,7 @@ from beam_pipelines.core.arrow.key_index import (
     find_keys,
     index_keys,
 )
-from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines.core.chunks import Chunk, add_counts
-from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.joins import Join, JoinHow
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.join.plan import JoinStep
@@ -43,8 +41,15 @@ from beam_pipelines.transforms.join.timed import (
     TimeOrder,
     check_ties,
     count_ages,
+    microseconds,
     order_by_time,
     see,
+)
+from beam_pipelines.transforms.join.windows import (
+    Ranges,
+    WindowIndex,
+    columns_of,
+    make_features,
 )
 from beam_pipelines.transforms.meet import cut_by_key, send_rows
 
@@ -69,11 +74,13 @@ class JoinIndex:
       keys: its key columns.
       added: the columns that the join adds, under their names in the result; n rows.
       order: the times of its rows, of a join with times.
+      windows: the rows of windows, whose columns ``added`` lacks.
     """
 
     keys: KeyIndex
     added: pa.RecordBatch
     order: TimeOrder | None = None
+    windows: WindowIndex | None = None
 
 
 def table_batch(table: pa.Table) -> pa.RecordBatch:
@@ -102,7 +109,10 @@ def build_index(table: pa.Table, join: Join, added: Sequence[tuple[str, str]]) -
     if timed is None:
         return JoinIndex(keys, columns)
     keys, order = order_by_time(keys, batch, timed)
-    return JoinIndex(keys, columns, order)
+    if not join.features:
+        return JoinIndex(keys, columns, order)
+    rows = take_rows(batch.select(columns_of(join.parsed)), keys.rows)
+    return JoinIndex(keys, columns, order, WindowIndex(keys.starts, rows))
 
 
 def count_names(how: JoinHow, number: int) -> tuple[str, ...]:
@@ -142,18 +152,36 @@ def join_batch(
       DataError: as ``timed.check_ties`` does.
     """
     lows, highs, ages = find_matches(batch, index, join)
+    matches = highs - lows if join.window is None else np.minimum(highs - lows, 1)
     if join.adds_columns:
-        left_rows, places = _pair_rows(lows, highs - lows, join.how)
+        left_rows, places = _pair_rows(lows, matches, join.how)
     else:
-        left_rows, places = np.flatnonzero((lows < highs) == (join.how == "semi")), lows[:0]
+        left_rows, places = np.flatnonzero((matches > 0) == (join.how == "semi")), lows[:0]
     left = batch if left_rows is None else take_rows(batch, left_rows)
-    if index.order is not None:
-        check_ties(left, index.order, places, join)
-    right_rows = index.keys.rows[places] if len(index.keys.rows) else places
-    right = index.added.take(pa.array(right_rows, mask=places < 0))
+    if join.window is not None:
+        kept = slice(None) if left_rows is None else left_rows
+        right = _features(left, index, join, (lows[kept], highs[kept]))
+    else:
+        if index.order is not None:
+            check_ties(left, index.order, places, join)
+        right_rows = index.keys.rows[places] if len(index.keys.rows) else places
+        right = index.added.take(pa.array(right_rows, mask=places < 0))
     schema = pa.schema([*left.schema, *right.schema])
     joined = pa.RecordBatch.from_arrays(left.columns + right.columns, schema=schema)
-    return joined, _counts(batch, highs - lows, join, number) | count_ages(ages, number)
+    return joined, _counts(batch, matches, join, number) | count_ages(ages, number)
+
+
+def _features(
+    left: pa.RecordBatch, index: JoinIndex, join: Join, seen: tuple[Matches, Matches]
+) -> pa.RecordBatch:
+    """Returns the features of the left rows' windows."""
+    if index.order is None or index.windows is None:
+        return pa.RecordBatch.from_arrays([], schema=pa.schema([]))
+    keys = np.searchsorted(index.keys.starts, seen[0], side="right") - 1
+    at = microseconds(left.column(index.order.timed.left))
+    ranges = Ranges(keys, *seen)
+    arrays = make_features(index.windows, ranges, at, index.order.times, join)
+    return pa.RecordBatch.from_arrays(list(arrays), names=list(join.parsed))
 
 
 def _counts(batch: pa.RecordBatch, matches: Matches, join: Join, number: int) -> dict[str, int]:
@@ -194,43 +222,6 @@ def _pair_rows(lows: Rows, matches: Rows, how: JoinHow) -> tuple[Rows | None, Ro
     ends = np.cumsum(copies)
     nth = np.arange(len(left_rows)) - np.repeat(ends - copies, copies)
     return left_rows, places[left_rows] + nth
-
-
-def check_unique(
-    index: KeyIndex, table: Mapping[str, pa.Array] | pa.RecordBatch, key: Sequence[str], where: str
-) -> int:
-    """Checks that no key of the index has two rows.
-
-    Args:
-      index: over the columns ``key`` of ``table``.
-      table: to show a repeated key.
-      key: the columns that are declared unique.
-      where: the source, for the message.
-
-    Returns:
-      The number of keys. Rows with a null in a key column match nothing, and are not counted.
-
-    Raises:
-      DataError: shows the first repeated key in the table, and its number of rows.
-    """
-    counts = np.diff(index.starts)
-    repeated = np.flatnonzero(counts > 1)
-    if len(repeated):
-        worst = repeated[np.argmin(index.rows[index.starts[repeated]])]
-        row = int(index.rows[index.starts[worst]])
-        shown = ", ".join(f"{name}={python_value(table[name], row)!r}" for name in key)
-        others = (
-            f" (and {len(repeated) - 1} more keys occur more than once)"
-            if len(repeated) > 1
-            else ""
-        )
-        raise DataError(
-            f"{where}: found {shown} {counts[worst]} times{others}, expected once, because the "
-            "source declares "
-            f"'key: [{', '.join(key)}]'. Remove the repeated rows, or leave 'key' out if several "
-            "matches are meant."
-        )
-    return len(counts)
 
 
 def send_right(chunk: Chunk, step: JoinStep) -> Message:

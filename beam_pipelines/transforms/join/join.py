@@ -8,17 +8,20 @@ the same chunks.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 from apache_beam.utils.shared import Shared
 
 from beam_pipelines.core.arrow.ipc import unpack
-from beam_pipelines.core.arrow.key_index import index_keys
+from beam_pipelines.core.arrow.key_index import KeyIndex, index_keys
+from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, add_counts
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
@@ -28,6 +31,43 @@ from beam_pipelines.transforms.join import hash_join
 from beam_pipelines.transforms.join.plan import JoinPlan, JoinStep, count_partitions
 from beam_pipelines.transforms.meet import MeetByKey, cut_by_key, send_counts, send_rows
 from beam_pipelines.transforms.row_counts import store_rejected
+
+
+def check_unique(
+    index: KeyIndex, table: Mapping[str, pa.Array] | pa.RecordBatch, key: Sequence[str], where: str
+) -> int:
+    """Checks that no key of the index has two rows.
+
+    Args:
+      index: over the columns ``key`` of ``table``.
+      table: to show a repeated key.
+      key: the columns that are declared unique.
+      where: the source, for the message.
+
+    Returns:
+      The number of keys. Rows with a null in a key column match nothing, and are not counted.
+
+    Raises:
+      DataError: shows the first repeated key in the table, and its number of rows.
+    """
+    counts = np.diff(index.starts)
+    repeated = np.flatnonzero(counts > 1)
+    if len(repeated):
+        worst = repeated[np.argmin(index.rows[index.starts[repeated]])]
+        row = int(index.rows[index.starts[worst]])
+        shown = ", ".join(f"{name}={python_value(table[name], row)!r}" for name in key)
+        others = (
+            f" (and {len(repeated) - 1} more keys occur more than once)"
+            if len(repeated) > 1
+            else ""
+        )
+        raise DataError(
+            f"{where}: found {shown} {counts[worst]} times{others}, expected once, because the "
+            "source declares "
+            f"'key: [{', '.join(key)}]'. Remove the repeated rows, or leave 'key' out if several "
+            "matches are meant."
+        )
+    return len(counts)
 
 
 def load_index(step: JoinStep, reject: bool) -> hash_join.JoinIndex:
@@ -40,7 +80,7 @@ def load_index(step: JoinStep, reject: bool) -> hash_join.JoinIndex:
     source = step.source_plan.source
     if source.key:
         batch = hash_join.table_batch(table.select(source.key))
-        hash_join.check_unique(index_keys(batch.columns), batch, source.key, source.name)
+        check_unique(index_keys(batch.columns), batch, source.key, source.name)
     return hash_join.build_index(table, step.join, step.added)
 
 
@@ -147,7 +187,7 @@ def check_partition(received: Received, source: Source) -> Iterator[int]:
     """
     batches = [packed.batch for payload in received.payloads() for packed in unpack(payload)]
     batch = hash_join.table_batch(pa.Table.from_batches(batches))
-    yield hash_join.check_unique(index_keys(batch.columns), batch, source.key, source.name)
+    yield check_unique(index_keys(batch.columns), batch, source.key, source.name)
 
 
 def check_unique_key(plan: SourcePlan, folder: str | None) -> MeetByKey:

@@ -18,6 +18,7 @@ from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.join.remedies import Keys, SampledKey, near_miss, type_remedy
 from beam_pipelines.transforms.join.timed import time_problems
+from beam_pipelines.transforms.join.windows import feature_problems
 
 # Every worker process holds a broadcast table as Arrow data and an index: about 1.5 times its
 # plain bytes.
@@ -61,10 +62,16 @@ class JoinStep(PickledOnce):
     near_misses: tuple[str, ...] = ()
 
     @property
+    def made(self) -> tuple[tuple[str, str], ...]:
+        """(column of the right source, name in the result), also of features."""
+        features = ((each.column, name) for name, each in self.join.parsed.items())
+        return (*self.added, *features)
+
+    @property
     def right_schema(self) -> pa.Schema:
         """The columns of the right source that the join needs."""
         join, schema = self.join, self.source_plan.schema
-        needed: set[str | None] = {*join.right_on, *(name for name, _ in self.added)}
+        needed: set[str | None] = {*join.right_on, *(name for name, _ in self.made)}
         if join.timed is not None:
             needed |= {join.timed.right, join.timed.tie}
         return pa.schema([field for field in schema if field.name in needed])
@@ -137,21 +144,21 @@ def plan_join(
         wrong = list(_key_problems(number, pairs, join, schema, right))
         near = tuple(miss for pair in pairs if not wrong and (miss := near_miss(pair)))
         keys = {right_name for _, right_name in join.on}
-        wrong += time_problems(("join", number, "as_of"), join, schema, right.schema)
+        times = "as_of" if join.window is None else "window"
+        wrong += time_problems(("join", number, times), join, schema, right.schema)
+        features = list(feature_problems(("join", number, "features"), join, right.schema))
+        wrong += [problem for problem, _ in features if problem is not None]
         added = tuple(
             (name, join.prefix + name)
             for name in right.schema.names
-            if name not in keys and join.adds_columns
+            if name not in keys and join.adds_columns and join.window is None
         )
         known = set(schema.names)
         problems.extend(wrong)
-        problems.extend(_name_problems(number, join, known, added))
-        fields = [
-            right.schema.field(name).with_name(result)
-            for name, result in added
-            if result not in known
-        ]
-        schema = pa.schema([*schema, *fields])
+        fields = [right.schema.field(name).with_name(result) for name, result in added]
+        fields += [field for _, field in features if field is not None]
+        problems.extend(_name_problems(number, join, known, fields))
+        schema = pa.schema([*schema, *(field for field in fields if field.name not in known)])
         origins.update(
             {result: (join.source, name) for name, result in added if result not in origins}
         )
@@ -228,10 +235,10 @@ def _type_problems(path: tuple[str | int, ...], keys: Keys) -> Iterator[Problem]
 
 
 def _name_problems(
-    number: int, join: Join, known: Collection[str], added: tuple[tuple[str, str], ...]
+    number: int, join: Join, known: Collection[str], fields: Sequence[pa.Field]
 ) -> Iterator[Problem]:
     """Yields the names that would occur twice in the result."""
-    clashes = [result for _, result in added if result in known]
+    clashes = [field.name for field in fields if field.name in known]
     if clashes:
         listed = ", ".join(f"'{name}'" for name in clashes)
         example = f"{join.source}_" if not join.prefix else f"{join.source}_{join.prefix}"

@@ -15,7 +15,7 @@ from beam_pipelines.core.arrow.hashing import canonical_bits
 from beam_pipelines.core.arrow.key_index import KeyIndex, Rows
 from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines.core.errors import DataError, Problem, nearest_column
-from beam_pipelines.recipe.joins import AsOf, Join
+from beam_pipelines.recipe.joins import AsOf, Join, Window
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sql.database import identifier
 
@@ -37,7 +37,7 @@ class TimeOrder:
       is_tie: bool[n], whether a row has the key, time and tie of the one before it.
     """
 
-    timed: AsOf
+    timed: AsOf | Window
     rows: Rows
     given: Rows
     times: Rows
@@ -53,7 +53,7 @@ def microseconds(times: pa.Array) -> Rows:
 
 
 def order_by_time(
-    index: KeyIndex, table: pa.RecordBatch, timed: AsOf
+    index: KeyIndex, table: pa.RecordBatch, timed: AsOf | Window
 ) -> tuple[KeyIndex, TimeOrder]:
     """Orders the rows of each key by time, then by ``tie``.
 
@@ -213,7 +213,7 @@ def _type_problem(key: str, name: str, type_: pa.DataType) -> str:
     )
 
 
-def _differ(source: str, timed: AsOf, left: pa.DataType, right: pa.DataType) -> str:
+def _differ(source: str, timed: AsOf | Window, left: pa.DataType, right: pa.DataType) -> str:
     """Returns the problem of times of two types, with its remedy."""
     named = ((timed.left, left), (timed.right, right))
     is_zoned = any(getattr(type_, "tz", None) for type_ in (left, right))
