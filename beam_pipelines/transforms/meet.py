@@ -152,24 +152,26 @@ class MergeTree(beam.PTransform):
     So the result depends neither on the order of arrival nor on the number of workers.
 
     Input: ``Message`` elements with partitions ``(group, leaf number)`` and values as bytes;
-    several may have one leaf. Output: as ``SendMessages`` gives it, with at most 16 numbers for
-    each group; ``receive_all`` returns the values in order.
+    several may have one leaf. Output: as ``SendMessages`` gives it; ``receive_all`` returns the
+    values in order.
 
     Attributes:
       leaves: number of leaves; leaf numbers are below it.
       merge: merges the values of a ``Received``, in order.
       folder: as in ``SendMessages``.
+      most: numbers that may be left for each group.
     """
 
     leaves: int
     merge: Callable[[Received], bytes]
     folder: str | None
+    most: int = FAN_IN
 
     def expand(
         self, messages: beam.PCollection[Message]
     ) -> beam.PCollection[tuple[Any, list[Sent]]]:
         width, level = self.leaves, 0
-        while width > FAN_IN:
+        while width > self.most:
             folder = None if self.folder is None else files.join(self.folder, f"level{level}")
             merge = partial(_merge_node, merge=self.merge)
             messages = messages | f"Merge{level}" >> MeetByKey(_to_parents, merge, folder)

@@ -6,6 +6,7 @@ The order of chunks and the number of workers do not matter.
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -14,22 +15,20 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
-from beam_pipelines.analysis.statistics.storage import column_names, from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.arrow.memory import give_back_memory
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.transforms import exchange
 from beam_pipelines.transforms.meet import FAN_IN, MergeTree, Node, merge_in_order
 
-# Number of parts of the columns; statistics of several files are merged part by part.
+# Shares of the columns. Each is merged by itself, on any worker: all columns of 16 ranges may take
+# gigabytes in memory.
 _SHARES = 4
-# Name of the statistics in an error.
-_MERGED = "statistics of a part of the source"
 
 
 @dataclasses.dataclass
 class AccumulateStatistics(beam.PTransform):
-    """Computes statistics of parts of each split; ``merge_splits`` merges them.
+    """Computes statistics of shares of each split's columns, for ``merge_splits``.
 
     Statistics are computed per chunk, added up per range, and merged along a fixed tree over range
     numbers, 16 at a time. So the result does not depend on arrival order or the number of workers,
@@ -58,8 +57,8 @@ class AccumulateStatistics(beam.PTransform):
         return (
             chunks
             | "Accumulate"
-            >> beam.ParDo(_Accumulate(self.plan))  # Message, (split, range number) -> statistics
-            | "MergeTree" >> MergeTree(self.num_ranges, _MergeStored(self.plan), self.folder)
+            >> beam.ParDo(_Accumulate(self.plan))  # Message, ((split, share), range number)
+            | "MergeTree" >> MergeTree(self.num_ranges, _merge_stored, self.folder, most=1)
         )
 
 
@@ -133,10 +132,16 @@ class _Accumulate(beam.DoFn):
 
     def _flush(self) -> Iterator[exchange.Message]:
         for split, tree in self._trees.items():
-            order, statistics = tree.merged()
-            yield exchange.Message(
-                order, {(split, self._range_number): to_bytes(statistics, self._plan)}
-            )
+            order, table = tree.merged()
+            size = -(-len(table.columns) // _SHARES) or 1
+            shares = enumerate(range(0, len(table.columns) or 1, size))
+            payloads = {
+                ((split, share), self._range_number): _packed(
+                    len(table.columns), table.of_columns(start, size)
+                )
+                for share, start in shares
+            }
+            yield exchange.Message(order, payloads)
         self._trees = {}
 
 
@@ -167,40 +172,24 @@ class Tree:
         return rest[0]
 
 
-@dataclasses.dataclass(frozen=True)
-class _MergeStored:
-    """Merges the statistics of a delivery."""
-
-    plan: StatisticsPlan
-
-    def __call__(self, received: exchange.Received) -> bytes:
-        if len(received.contents) == 1:
-            return exchange.load_payload(received.contents[0])
-        merged = to_bytes(_merge(received.contents), self.plan)
-        give_back_memory()
-        return merged
+def _packed(columns: int, table: TableStatistics) -> bytes:
+    """Returns the statistics of some columns, with the number of all."""
+    return pickle.dumps((columns, vars(table)), pickle.HIGHEST_PROTOCOL)
 
 
-def _merge(contents: Sequence[bytes | exchange.Address]) -> TableStatistics:
-    """Returns the merged statistics.
-
-    They are computed for a share of the columns at a time. Decoded, all columns may take gigabytes.
-    """
-    if len(contents) == 1:
-        return _decode(contents[0])
-    names = column_names(exchange.load_payload(contents[0]), _MERGED)
-    shares = [names[start::_SHARES] for start in range(min(_SHARES, len(names)))]
-    parts = [
-        TableStatistics.merged([_decode(each, share) for each in contents], len(names))
-        for share in shares
-    ]
-    return TableStatistics.joined(parts, names)
+def _merge_stored(received: exchange.Received) -> bytes:
+    if len(received.contents) == 1:
+        return exchange.load_payload(received.contents[0])
+    merged = _packed(*_merge(received.contents))
+    give_back_memory()
+    return merged
 
 
-def _decode(
-    content: bytes | exchange.Address, names: Sequence[str] | None = None
-) -> TableStatistics:
-    return from_bytes(exchange.load_payload(content), _MERGED, names)[0]
+def _merge(contents: Sequence[bytes | exchange.Address]) -> tuple[int, TableStatistics]:
+    """Returns the number of all columns, and statistics of a share."""
+    loaded = [pickle.loads(exchange.load_payload(content)) for content in contents]  # noqa: S301 - of a step of the job, which is code
+    columns, tables = loaded[0][0], [TableStatistics(**fields) for _, fields in loaded]
+    return columns, TableStatistics.merged(tables, columns)
 
 
 def merge_splits(
@@ -218,15 +207,11 @@ def merge_splits(
       schema, plan: of the statistics of a split without rows.
       folder: see ``AccumulateStatistics``.
     """
-    of_split: dict[str, list[tuple[tuple[int, ...], bytes | exchange.Address]]] = {
-        split: [] for split in splits
-    }
-    for (split, _), contents, orders in exchange.receive_all(sent, folder):
-        of_split[split].extend(zip(orders, contents, strict=True))
+    shares: dict[str, list[TableStatistics]] = {split: [] for split in splits}
+    for ((split, _), _), contents, _ in exchange.receive_all(sent, folder):
+        shares[split].append(_merge(contents)[1])
     give_back_memory()
     return {
-        split: _merge([content for _, content in sorted(own, key=lambda each: each[0])])
-        if own
-        else TableStatistics.empty(schema, plan)
-        for split, own in of_split.items()
+        split: TableStatistics.joined(own) if own else TableStatistics.empty(schema, plan)
+        for split, own in shares.items()
     }

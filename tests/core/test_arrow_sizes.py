@@ -17,7 +17,6 @@ from beam_pipelines.tfrecord import part_index
 READERS: dict[str, Callable[[bytes], object]] = {
     "index": lambda data: part_index.parse_index(pa.py_buffer(data), "x.arrow", "gzip"),
     "accumulators": lambda data: storage.from_bytes(data, "x.arrow"),
-    "names of accumulators": lambda data: storage.column_names(data, "x.arrow"),
 }
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from beam_pipelines.analysis.statistics.limits import SMALL_BYTES, ColumnLimits, pack, unpack
+from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.core.arrow.weighted_values import Numbers, add_equal, sum_runs
 
 
@@ -51,9 +50,12 @@ class Distribution:
         return _bounded(cls(*add_equal(values, weights), sum(part.error for part in parts)), limits)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.values.nbytes < SMALL_BYTES:
-            return Distribution, (self.values, self.weights, self.error)
-        return _unpickle, (pack(pa.array(self.values), self.weights), self.error)
+        is_small = self.weights.dtype == np.int64 and self.weights.max(initial=0) < 1 << 8
+        weights = self.weights.astype(np.uint8) if is_small else self.weights
+        arrays = [
+            part for one in (self.values, weights) for part in (one.dtype.char, one.tobytes())
+        ]
+        return _unpickle, (*arrays, self.error)
 
     @property
     def exact(self) -> bool:
@@ -120,9 +122,11 @@ def _bounded(distribution: Distribution, limits: ColumnLimits) -> Distribution:
     )
 
 
-def _unpickle(packed: bytes, error: float) -> Distribution:
-    values, weights = unpack(packed)
-    return Distribution(values.to_numpy(), weights, error)
+def _unpickle(
+    dtype: str, values: bytes, of_weights: str, weights: bytes, error: float
+) -> Distribution:
+    numbers = np.frombuffer(weights, of_weights).astype("d" if of_weights == "d" else np.int64)
+    return Distribution(np.frombuffer(values, dtype), numbers, error)
 
 
 # Every float64, and every sum of them, is a whole multiple of 2**-1074, the smallest one.
@@ -155,7 +159,7 @@ class ExactMoments:
         """Returns the moments of finite values that occur ``counts`` times.
 
         Args:
-          values: int64[n] or float64[n]; no NaN, no infinities.
+          values: int64[n] or float64[n], ascending; no NaN, no infinities.
           counts: int64[n], positive, fewer than 2**31 in all.
         """
         count = int(counts.sum())
@@ -163,15 +167,15 @@ class ExactMoments:
             return cls()
         if values.dtype == np.int64:
             return cls._of_integers(values, counts, count)
-        exponent = int(np.frexp(np.abs(values).max())[1])
+        exponent = math.frexp(max(-values[0], values[-1]))[1]
         shift = exponent if abs(exponent) > _SAFE_EXPONENT else 0
         scaled = np.ldexp(values, -shift) if shift else values
-        center = float((scaled * counts).sum() / count)
-        deviations: npt.NDArray[np.float64] = scaled - center
-        deviation = float((deviations * counts).sum())
-        total = count * fixed(center, SCALE) + fixed(deviation, SCALE)
-        squares = _squares(count, fixed(center, SCALE), fixed(deviation, SCALE), deviations, counts)
-        return cls(count, shifted(total, shift), shifted(squares, 2 * shift))
+        times: Any = 1.0 if count == len(counts) else counts
+        middle = float((scaled * times).sum() / count)
+        deviations: npt.NDArray[np.float64] = scaled - middle
+        center, deviation = fixed(middle, SCALE), fixed(float((deviations * times).sum()), SCALE)
+        squares = _squares(count, center, deviation, deviations, times)
+        return cls(count, shifted(count * center + deviation, shift), shifted(squares, 2 * shift))
 
     @classmethod
     def _of_integers(
@@ -221,7 +225,7 @@ def _squares(
     center: int,
     deviation: int,
     deviations: npt.NDArray[np.float64],
-    counts: npt.NDArray[np.int64],
+    counts: Any,
 ) -> int:
     """Returns the sum of (center + deviation)² over all values, multiplied out."""
     square_deviations = float((deviations * deviations * counts).sum())

@@ -1,4 +1,4 @@
-"""Sizes of accumulators: where they turn into sketches, and their pickles."""
+"""Sizes of accumulators: where they turn into sketches, and their bytes."""
 
 from __future__ import annotations
 
@@ -62,11 +62,6 @@ class ColumnLimits(NamedTuple):
             kept_bytes=min(1 << 20, share // 2),
             hashes=min(1 << 12, share // 24),
         )
-
-
-# Smaller values are pickled uncompressed: a stream takes 40 µs, and Beam pickles also to estimate
-# sizes.
-SMALL_BYTES = 1 << 14
 
 
 def pack(values: pa.Array, counts: Numbers) -> bytes:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import google_crc32c
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_pipelines.analysis.statistics.column import (
     ColumnStatistics,
@@ -87,15 +86,12 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
     return bytes(sink.getvalue())
 
 
-def from_bytes(
-    data: bytes, path: str, names: Collection[str] | None = None
-) -> tuple[TableStatistics, StatisticsPlan]:
+def from_bytes(data: bytes, path: str) -> tuple[TableStatistics, StatisticsPlan]:
     """Returns a split's statistics and their plan from a file's content.
 
     Args:
       data: the content.
       path: of the file, for errors.
-      names: of the columns to read; by default all.
 
     Raises:
       DataError: the file is damaged, or of an unknown version.
@@ -113,26 +109,8 @@ def from_bytes(
             )
         rows = reader.read_all()
         rows.validate(full=True)
-        if names is not None:
-            rows = rows.filter(pc.is_in(rows.column("column"), pa.array(names, pa.string())))
         plan = _plan(json.loads(metadata[_PLAN]))
         return _table(json.loads(metadata[_TABLES]), rows.to_pylist(), path), plan
-
-
-def column_names(data: bytes, path: str) -> list[str]:
-    """Returns the column names of a table of statistics, in order.
-
-    Args:
-      data: the content of a file.
-      path: of the file, for errors.
-
-    Raises:
-      DataError: the file is damaged.
-    """
-    with _explained(path):
-        arrow_sizes.check_growth(data)
-        rows = pa.ipc.open_file(pa.BufferReader(data)).read_all().select(["table", "column"])
-        return list(rows.filter(pc.equal(rows.column("table"), 0)).column("column").to_pylist())
 
 
 @contextlib.contextmanager

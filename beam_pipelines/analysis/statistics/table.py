@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -200,18 +201,17 @@ class TableStatistics(PickledOnce):
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[TableStatistics], names: Sequence[str]) -> TableStatistics:
-        """Returns a table's statistics from parts with some of its columns each.
-
-        All parts are of the same rows; ``names`` gives the order of the columns.
-        """
+    def joined(cls, parts: Sequence[TableStatistics]) -> TableStatistics:
+        """Returns a table's statistics from those that ``of_columns`` has cut."""
         columns = {name: column for part in parts for name, column in part.columns.items()}
-        slices = {
-            key: cls.joined([part.slices[key] for part in parts], names) for key in parts[0].slices
-        }
-        return dataclasses.replace(
-            parts[0], columns={name: columns[name] for name in names}, slices=slices
-        )
+        slices = {key: cls.joined([part.slices[key] for part in parts]) for key in parts[0].slices}
+        return dataclasses.replace(parts[0], columns=columns, slices=slices)
+
+    def of_columns(self, start: int, number: int) -> TableStatistics:
+        """Returns the statistics of consecutive columns, and of their slices."""
+        columns = dict(itertools.islice(self.columns.items(), start, start + number))
+        slices = {key: part.of_columns(start, number) for key, part in self.slices.items()}
+        return dataclasses.replace(self, columns=columns, slices=slices)
 
     def of_composites(self, chosen: Sequence[Composite]) -> TableStatistics:
         """Returns the statistics with some of the composites, in order."""
@@ -219,10 +219,6 @@ class TableStatistics(PickledOnce):
         known = {counts.composite: counts for counts in self.composites}
         composites = tuple(known[composite] for composite in chosen)
         return dataclasses.replace(self, slices=slices, composites=composites)
-
-    def merge(self, other: TableStatistics) -> TableStatistics:
-        """Returns the statistics of both tables' rows."""
-        return TableStatistics.merged([self, other])
 
 
 def _weights(column: str, array: pa.Array) -> Weights:

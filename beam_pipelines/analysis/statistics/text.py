@@ -15,10 +15,7 @@ from tfx_bsl.sketches import KmvSketch
 from beam_pipelines.analysis.statistics.limits import (
     BYTES_PER_TEXT,
     MAX_TEXT_BYTES,
-    SMALL_BYTES,
     ColumnLimits,
-    pack,
-    unpack,
 )
 from beam_pipelines.core.arrow.weighted_values import Numbers
 
@@ -73,9 +70,8 @@ class ValueCounts:
         return _merge(waiting, limits)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.values.nbytes < SMALL_BYTES and not self.values.offset:
-            return ValueCounts, (self.values, self.counts, self.undercount, self.sketch)
-        return _unpickle, (pack(self.values, self.counts), self.undercount, self.sketch)
+        own = pa.concat_arrays([self.values])  # without the texts around a slice
+        return ValueCounts, (own, self.counts, self.undercount, self.sketch)
 
     @property
     def exact(self) -> bool:
@@ -213,11 +209,6 @@ def _merged_sketch(parts: Sequence[ValueCounts], limits: ColumnLimits) -> bytes 
 def _size_bytes(values: pa.Array) -> int:
     """Returns the size of values and counts, independent of slices and buffers."""
     return int(pc.sum(pc.binary_length(values)).as_py() or 0) + BYTES_PER_TEXT * len(values)
-
-
-def _unpickle(packed: bytes, undercount: float, sketch: bytes | None) -> ValueCounts:
-    values, counts = unpack(packed)
-    return ValueCounts(values, counts, undercount, sketch)
 
 
 def sum_distinct(

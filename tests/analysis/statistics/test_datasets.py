@@ -89,7 +89,10 @@ def test_sketched_statistics_come_back() -> None:
     found, _ = from_bytes(to_bytes(table, StatisticsPlan()), "there")
     assert not found.columns["x"].values.exact
     assert not found.columns["t"].values.exact
-    assert found.merge(table).columns["t"].values.distinct == table.columns["t"].values.distinct
+    assert (
+        TableStatistics.merged([found, table]).columns["t"].values.distinct
+        == table.columns["t"].values.distinct
+    )
     assert (
         found.columns["x"].values.distribution.error == table.columns["x"].values.distribution.error
     )

@@ -27,14 +27,13 @@ def test_more_columns_hold_less_each() -> None:
     """A table of many columns makes sketches earlier and keeps its share."""
     generator = np.random.default_rng(1)
     limits = ColumnLimits.of_columns(2000)
-    table = None
+    tables: list[TableStatistics] = []
     for _ in range(6):
         numbers = generator.integers(0, 1 << 62, 3000)
         columns = {f"t{i}": pa.array([""] * 3000) for i in range(1998)}
         batch = pa.record_batch({"f": numbers / 7, "t": numbers.astype(str), **columns})
-        table = (
-            TableStatistics.of(batch) if table is None else table.merge(TableStatistics.of(batch))
-        )
+        table = TableStatistics.merged([*tables, TableStatistics.of(batch)])
+        tables = [table]
     texts, values = table.columns["t"].values, table.columns["f"].values
     assert not texts.exact
     assert not values.exact

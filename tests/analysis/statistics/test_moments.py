@@ -14,7 +14,7 @@ from beam_pipelines.analysis.statistics.distribution import ExactMoments
 
 
 def moments_of(values: list[float] | list[int], dtype: type = np.float64) -> ExactMoments:
-    array = np.array(values, dtype)
+    array = np.sort(np.array(values, dtype))
     return ExactMoments.of(array, np.ones(len(array), np.int64))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -20,17 +19,9 @@ NUMBERS = (pa.int64(), pa.float32(), pa.float64())
 
 def described(statistics: NumberStatistics) -> tuple[object, ...]:
     """Everything exact that can be read from the statistics."""
-    return (
-        (
-            statistics.count,
-            statistics.zeros,
-            statistics.nans,
-            statistics.minus_infinities,
-            statistics.plus_infinities,
-        ),
-        (statistics.minimum, statistics.maximum, statistics.distinct),
-        (statistics.quantiles(4), statistics.histogram(5)),
-    )
+    names = ("count", "zeros", "nans", "minus_infinities", "plus_infinities")
+    names += ("minimum", "maximum", "distinct")
+    return *(getattr(statistics, name) for name in names), statistics.quantiles(4)
 
 
 @given(arrays(NUMBERS))
@@ -117,26 +108,3 @@ def test_sketched_quantiles_keep_their_ranks(kind: str) -> None:
             np.searchsorted(ordered, quantile, "right"),
         )
         assert low / size - 0.005 <= percent / 100 <= high / size + 0.005
-
-
-@given(arrays((pa.float64(), pa.int64())), st.integers(1, 10))
-@settings(max_examples=50, deadline=None)
-def test_histogram_holds_all_finite_values(array: pa.Array, number: int) -> None:
-    """Buckets join, ascend, and sum up to the finite values.
-
-    This holds for any magnitude.
-    """
-    values = np.array(array.drop_null().to_pylist(), np.float64)
-    buckets = NumberStatistics.of(array).histogram(number)
-    assert sum(bucket.weight for bucket in buckets) == np.isfinite(values).sum()
-    for before, after in itertools.pairwise(buckets):
-        assert before.high == after.low > before.low
-
-
-def test_histogram_counts_like_numpy() -> None:
-    """On ordinary data, the buckets are numpy's."""
-    values = np.random.default_rng(1).normal(size=1000)
-    counts, edges = np.histogram(values, 10)
-    buckets = NumberStatistics.of(pa.array(values)).histogram(10)
-    assert [bucket.weight for bucket in buckets] == counts.tolist()
-    assert [bucket.low for bucket in buckets] == pytest.approx(edges[:-1].tolist())

@@ -128,7 +128,7 @@ def test_same_bytes_for_the_same_rows() -> None:
     It is serialized deterministically.
     """
     whole = to_proto({"a": TableStatistics.of(BATCH)})["a"]
-    parts = TableStatistics.of(BATCH.slice(2)).merge(TableStatistics.of(BATCH.slice(0, 2)))
+    parts = TableStatistics.merged([TableStatistics.of(BATCH[2:]), TableStatistics.of(BATCH[:2])])
     assert to_proto({"a": parts})["a"] == whole
 
 

@@ -70,7 +70,7 @@ def test_empty_is_neutral() -> None:
     """Merging with the statistics of no rows changes nothing."""
     batch = pa.record_batch({"x": pa.array([1.5, None]), "t": pa.array([["a"], []])})
     one = TableStatistics.of(batch)
-    both = TableStatistics.empty(batch.schema).merge(one)
+    both = TableStatistics.merged([TableStatistics.empty(batch.schema), one])
     assert both.rows == 2
     for name in ("x", "t"):
         for field in ("present", "missing", "min_values", "max_values", "num_values"):
