@@ -124,18 +124,17 @@ def _merged(plan: EncodePlan, raw: pa.RecordBatch, encoded: pa.RecordBatch) -> I
     A feature may be written, be part of a vector, or have been computed with float64.
     """
     chains = {chain.name: chain for chain in plan.chains}
-    features = [name for name in plan.written if name in encoded.schema.names]
-    for name in dict.fromkeys([*features, *chains]):
+    known, features = set(raw.schema.names), set(encoded.schema.names)
+    for name in dict.fromkeys([*filter(features.__contains__, plan.written), *chains]):
         chain = chains.get(name, Chain(name, (name,), ()))
         column, kinds = chain.inputs[0], {step.kind for step in chain.steps}
-        if column not in raw.schema.names or (column != name and column in chains):
+        if column not in known or (column != name and column in chains):
             continue
         before = flattened(raw.column(column))
         if before.type not in (pa.int64(), pa.float64()):
             continue
         if all(step.encoding.keeps_apart for step in chain.steps):
-            is_written = name in encoded.schema.names
-            after = encoded.column(name) if is_written else _before(plan, chain, None, raw)
+            after = encoded.column(name) if name in features else _before(plan, chain, None, raw)
             after = narrowed(flattened(after))
             is_scaled = bool(kinds - {"fill", "cast"})
         elif before.type == pa.int64() and chain.steps[0].encoding.in_float64:

@@ -65,10 +65,11 @@ def load_chunk(spilled: SpilledChunk) -> Chunk:
     data = files.read_bytes(spilled.file)
     try:
         tail = checked_tail(data[spilled.tail :], spilled.file, spilled.rows)
-        batch = pa.RecordBatch.from_pylist([], tail.schema)
         if tail.rows:
-            span = tail.span(0, tail.rows)
-            batch = stripes.unpack(tail.schema, [(data[span.begin : span.end], span)])
+            pieces = [(data[: spilled.tail], tail.span(0, tail.rows))]
+            batch = stripes.unpack(tail.schema, pieces)
+        else:
+            batch = pa.RecordBatch.from_pylist([], tail.schema)
     except (ValueError, pa.ArrowException) as error:
         raise DataError(changed(spilled.file, str(error))) from error
     return Chunk.of(spilled.range_number, batch, tail.about)
