@@ -21,10 +21,10 @@ from beam_pipelines.encodings.kinds.cast import Cast
 from beam_pipelines.encodings.kinds.column import Column
 from beam_pipelines.encodings.kinds.numbers import Clip
 from beam_pipelines.encodings.plan import Chain, EncodePlan, Step, needs_fit
-from beam_pipelines.encodings.values import check_range, flattened, narrowed
+from beam_pipelines.encodings.values import check_range, flattened, map_together, narrowed
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 
-# Characters of a value in a message.
+# Characters of a value in a message: a list may be a whole picture.
 LONGEST_SHOWN = 201
 _NOT_EXACT = "no float32 equals it, and 'output' says 'floats: exact'"
 # Another stream of random numbers than that of samples and shuffles.
@@ -79,18 +79,24 @@ class BatchEncoder:
         Raises:
           RowError: an encoding, or float32, cannot hold a value.
         """
-        features = {
-            name: apply_to(convert, (batch.column(name),), f"{where}, column '{name}'", name)
+        columns = {name: batch.column(name) for name in self._conversions}
+        features = map_together(self._conversions, columns) or {
+            name: apply_to(convert, (columns[name],), f"{where}, column '{name}'", name)
             for name, convert in self._conversions.items()
         }
         for chain in self._plan.chains:
             arrays = tuple(features[name] for name in chain.inputs)
             features[chain.name] = run_chain(chain, arrays, where, fitted_on)
-        for name in self._plan.written:
-            what = "feature" if name in self._made else "column"
-            features[name] = apply_to(narrowed, (features[name],), f"{where}, {what} '{name}'")
-        written = list(self._plan.written)
-        return pa.RecordBatch.from_arrays([features[name] for name in written], written)
+        narrow = dict.fromkeys(self._plan.written, narrowed)
+        written = map_together(narrow, features) or {
+            name: apply_to(
+                narrowed,
+                (features[name],),
+                f"{where}, {'feature' if name in self._made else 'column'} '{name}'",
+            )
+            for name in narrow
+        }
+        return pa.RecordBatch.from_arrays([written[name] for name in narrow], list(narrow))
 
 
 def encode_batch(
@@ -398,7 +404,7 @@ def _refused(
       column: of a source, which a recipe may read as text; or "".
     """
     found = ", ".join(
-        f"{_shown(value)} of type {type_name(array.type)}"
+        f"{shorten(repr(value), LONGEST_SHOWN)} of type {type_name(array.type)}"
         for value, array in zip(values, arrays, strict=True)
     )
     is_code = column and not pa.types.is_list(arrays[0].type)
@@ -407,14 +413,6 @@ def _refused(
         f"found {found}, which cannot be encoded: {error}. {cure}end the value with 'derive', "
         "leave such rows out with 'filter' or 'on_error: {reject: 1}', or change 'encode'."
     )
-
-
-def _shown(value: object) -> str:
-    """Returns a value as text for a message.
-
-    Long values are cut: a list may be a whole picture.
-    """
-    return shorten(repr(value), LONGEST_SHOWN)
 
 
 def _first_failure(convert: Callable[..., pa.Array], arrays: Sequence[pa.Array]) -> list[object]:

@@ -20,6 +20,10 @@ LARGEST = float(np.finfo(np.float32).max)
 _SMALLEST = {32: float(np.finfo(np.float32).tiny), 64: float(np.finfo(np.float64).tiny)}
 _WIDE = (pa.float64(), "float64", np.float64)
 BEYOND = "a number beyond the range of float32"
+# Columns of one of these types, of fewer rows, are converted as one array: a call costs as much as
+# some hundred values.
+_CONVERTED = (pa.float64(), pa.bool_(), pa.date32(), pa.time64("us"), pa.timestamp("us"))
+_FEW_ROWS = 2_000
 # Ids are int64. Vectors and boundaries are in memory.
 MOST_IDS, MOST_PLACES = (1 << 63) - 1, 10_000_000
 
@@ -66,6 +70,38 @@ def map_values(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.A
     return as_lists(
         convert(array.flatten()), byte_lengths(array), array.is_null() if array.null_count else None
     )
+
+
+def map_together(
+    conversions: Mapping[str, Callable[[pa.Array], pa.Array]], arrays: Mapping[str, pa.Array]
+) -> dict[str, pa.Array]:
+    """Returns converted arrays, those of one type by one call.
+
+    Args:
+      conversions: name -> conversion of values one by one.
+      arrays: name -> array; all of as many rows.
+
+    Returns:
+      Nothing if a conversion fails.
+    """
+    blocks: dict[Any, list[str]] = {}
+    for name, convert in conversions.items():
+        array = arrays[name]
+        is_few = array.type in _CONVERTED and 0 < len(array) < _FEW_ROWS
+        blocks.setdefault((convert, array.type) if is_few else name, []).append(name)
+    converted: dict[str, pa.Array] = {}
+    try:
+        for first, *more in blocks.values():
+            convert, array = conversions[first], arrays[first]
+            if not more:
+                converted[first] = convert(array)
+                continue
+            whole = convert(pa.concat_arrays([array, *(arrays[name] for name in more)]))
+            for place, name in enumerate((first, *more)):
+                converted[name] = whole.slice(place * len(array), len(array))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return {}
+    return converted
 
 
 def as_lists(

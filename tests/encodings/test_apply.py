@@ -50,12 +50,16 @@ def test_feature_of_each_column_type(column: pa.Array, feature: pa.Array) -> Non
     """Each column type becomes its documented feature; nulls and empty lists stay."""
     assert to_feature(column).equals(feature)
     assert to_feature(column.slice(1)).to_pylist() == feature.slice(1).to_pylist()
+    batch = pa.record_batch({"a": column[::-1], "b": column})
+    for rows in (batch, batch[1:], batch[:0]):
+        encoded = encode_batch(plan_encode(recipe(), batch.schema), rows, "a.csv")
+        assert encoded.columns == [to_feature(array) for array in rows.columns]
 
 
 def test_float_beyond_float32_is_an_error_that_shows_the_value() -> None:
     """A finite number never becomes infinite silently."""
-    plan = plan_encode(recipe(), pa.schema([("x", pa.float64())]))
-    batch = pa.RecordBatch.from_pydict({"x": [1.0, 2.0, 1e300, 3.0]})
+    plan = plan_encode(recipe(), pa.schema([("w", pa.float64()), ("x", pa.float64())]))
+    batch = pa.RecordBatch.from_pydict({"w": [0.0] * 4, "x": [1.0, 2.0, 1e300, 3.0]})
     with pytest.raises(DataError, match=r"a\.csv, column 'x': found 1e\+300 .*float32"):
         encode_batch(plan, batch, "a.csv")
 
