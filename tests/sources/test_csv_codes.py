@@ -8,15 +8,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.sources.csv.choice import may_be_grouped
+from beam_pipelines.sources.csv.codes import are_codes, has_long, lost_digits, plain_numbers
 from beam_pipelines.sources.csv.parser import CsvParser
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import Dialect
+from beam_pipelines.sources.whole_numbers import refused
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows, types_of, write
@@ -32,6 +36,25 @@ CODES = [
     ["+49 151 123", "+49 151 124"], ["12E10", "13e11"], ["1_000", "2_000"], ["Infinity", "Nan"],
     ["inf", "Inf"], ["0x1F", "0x2A"], ["-0x1F", "0x2A"],
 ]  # fmt: skip
+
+
+NUMBER = r"\A[+-]?[0-9]{0,9}[0-9](\.[0-9]{0,4})?(0{0,9})(e[0-9])?\Z"
+
+
+@given(st.lists(st.from_regex(NUMBER), min_size=1, max_size=4))
+def test_plain_numbers_need_no_closer_look(cells: list[str]) -> None:
+    """They are no codes, lose no digits, and have no grouping."""
+    texts = pa.chunked_array([cells])
+    if plain_numbers(pa.table({"a": texts}), [True], 500):
+        assert not are_codes("a", texts)
+        assert not lost_digits("a", texts, texts.cast(pa.float64()))
+        assert not has_long(texts)
+        assert not may_be_grouped(texts)
+        assert not pc.any(refused(texts)).as_py()
+    table = pa.table(
+        {"a": ["1.5", None], "b": ["7", "-1"], "c": ["7", "07"], "version": ["1.5"] * 2}
+    )
+    assert plain_numbers(table, [True, False, False, True], 9) == {"a", "b"}
 
 
 @pytest.mark.parametrize("cells", CODES)

@@ -7,10 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow import columns
+from beam_pipelines.core.arrow.columns import only_chunk
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.layout.id_names import is_of_ids
 from beam_pipelines.recipe.cell_formats import CellFormat, parse_format
@@ -37,6 +40,10 @@ _EXPONENT = r"^\s*[0-9]{2,}[eE][0-9]+\s*$"
 _CUT = r"^\s*[1-9]\.[0-9]{1,5}[eE]\+[0-9]{2}\s*$"
 _NO_POINT = r"^\s*[+-]?[0-9]+([eE][0-9]+)?\s*$"
 _MOST, _MOST_FLOAT = 1_000, 3.4028235e38
+# Numbers that can be nothing else: of few digits, with no zero at either end. Those of the second
+# kind have no dots between thousands.
+_PLAIN = r"^-?(?:0|[1-9][0-9]{0,14}|(?:0|[1-9][0-9]{0,6})\.(?:0|[0-9]{0,7}[1-9]))$"
+_WITH_PART = r"\.(?:[0-9]{1,2}|[0-9]{4,})$"
 # As above, for the messages; Python's syntax. Digits alone are ids, as everybody knows.
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 _SHOWN = re.compile(r"[+-]?0[0-9]|[0-9]+[eE][0-9]+$|\+[1-9][0-9]{6}")
@@ -71,6 +78,32 @@ def kind_of_lists(cells: Sequence[str]) -> str:
         if len(cells) and pc.sum(fits).as_py() >= least:
             return f"{words}, such as {shorten(cells[0], 40)!r}; {reader} in 'derive' reads them"
     return ""
+
+
+def plain_numbers(texts: pa.Table, floats: Sequence[bool], looked_at: int) -> set[str]:
+    """Returns columns of numbers that need no closer look.
+
+    They have no codes, lose no digits, and have no dots between thousands. Others may be so, too.
+    All cells are looked at together.
+
+    Args:
+      texts: columns of texts that parse as numbers, one in each; nulls are fine.
+      floats: whether each column is of fractions.
+      looked_at: rows that tell of dots.
+    """
+    cells = pa.chunked_array([only_chunk(column) for column in texts.columns])
+
+    def fit(pattern: str, nulls: bool) -> npt.NDArray[np.bool_]:
+        found = pc.match_substring_regex(cells, pattern).fill_null(nulls)
+        return np.asarray(found, np.bool_).reshape(texts.num_columns, texts.num_rows)
+
+    has_no_dots = ~np.array(floats) | fit(_WITH_PART, nulls=False)[:, :looked_at].any(1)
+    is_plain = fit(_PLAIN, nulls=True).all(1) & has_no_dots
+    return {
+        name
+        for name, plain in zip(texts.column_names, is_plain.tolist(), strict=True)
+        if plain and not _VERSIONS.search(name)
+    }
 
 
 def are_codes(name: str, texts: pa.ChunkedArray) -> bool:

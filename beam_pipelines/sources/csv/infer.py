@@ -18,8 +18,9 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.csv import choice
-from beam_pipelines.sources.csv.codes import are_codes, has_long, lost_digits
+from beam_pipelines.sources.csv.codes import are_codes, has_long, lost_digits, plain_numbers
 from beam_pipelines.sources.csv.evidence import (
+    LOOKED_AT,
     Evidence,
     codes_of,
     evidence_of,
@@ -219,7 +220,9 @@ def _add_body(
     }
     shapes, options = {name: table.column(name) for name in wanted}, source.options_of(CsvOptions)
     texts = parse(body.data, tuple(numbers), dict.fromkeys(numbers, pa.string())) if numbers else {}
-    for name in numbers:
+    floats = [types[name] == pa.float64() for name in numbers]
+    plain = plain_numbers(texts, floats, LOOKED_AT) if numbers and not options.formats else set()
+    for name in [name for name in numbers if name not in plain]:
         column = texts[name]
         if name not in options.formats:
             types[name] = _checked_number(file, name, types[name], column)
