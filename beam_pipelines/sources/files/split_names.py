@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from collections.abc import Sequence
@@ -48,7 +49,13 @@ def split_patterns(paths: Sequence[str]) -> tuple[tuple[str, str], ...]:
         return ()
     shared = {split: common_folder([*map(os.path.dirname, own)]) for split, own in found.items()}
     patterns = {split: f"*{os.path.normpath(folder)}/*" for split, folder in shared.items()}
-    if all(len(own) == 1 for own in found.values()):
-        names = {split: f"*{os.path.basename(path)}" for split, [path] in found.items()}
-        patterns = names if len({*names.values()}) == len(names) else patterns
-    return tuple(patterns.items()) if len({*patterns.values()}) == len(found) else ()
+    prefix = os.path.commonprefix
+    starts = {
+        split: prefix([*map(os.path.basename, own)]) + "*" * (len(own) > 1)
+        for split, own in found.items()
+    }
+    is_one_folder = len({*patterns.values()}) < len(found)
+    if len({*starts.values()}) == len(found) and (is_one_folder or len(paths) == len(found)):
+        patterns = {split: f"*{start}" for split, start in starts.items()}
+    fits = (sum(fnmatch.fnmatchcase(path, one) for one in patterns.values()) for path in paths)
+    return tuple(patterns.items()) if all(number == 1 for number in fits) else ()

@@ -16,7 +16,7 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.recipe.text.yaml import parse_yaml
-from beam_pipelines.sources.files.split_names import split_of_name, splits_of
+from beam_pipelines.sources.files.split_names import split_of_name, split_patterns, splits_of
 from beam_pipelines_plugins.first_recipe import Proposal
 from beam_pipelines_plugins.first_recipe.draft_sources import (
     best_of,
@@ -269,6 +269,9 @@ def test_splits_in_names() -> None:
     assert [*map(split_of_name, names)] == ["train", "test", "eval", "", "submission"]
     paths = ["test/train/a.csv", "test/Val/x/a.csv", "test/test/train_a.csv", "test/a.csv"]
     assert [*splits_of(paths).values()] == ["train", "eval", "train", ""]
+    shards = ["d/test-0.csv", "d/train-0.csv", "d/train-1.csv"]
+    assert split_patterns(shards) == (("train", "*train-*"), ("test", "*test-0.csv"))
+    assert split_patterns(["d/test/train_b.csv", "d/train_a.csv"]) == ()
 
 
 def idx(*dims: int) -> bytes:
