@@ -256,13 +256,11 @@ def test_an_array_in_fortrans_order_by_number() -> None:
     tail = b"C\x04\x00\x01\x02\x03\x94t\x94b."
     assert safe_pickle.loads(head + b"K\x01" + tail).tolist() == [[0, 2], [1, 3]]
     assert safe_pickle.loads(head + b"K\x00" + tail).tolist() == [[0, 1], [2, 3]]
-    with pytest.raises(safe_pickle.UnsafePickleError, match="order"):
+    with pytest.raises(safe_pickle.UnsafePickleError, match="a state that no"):
         safe_pickle.loads(head + b"N" + tail)
 
 
-@pytest.mark.parametrize(
-    "arguments", [b"\x89}\x87", b"\x89\x89\x87", b"\x88\x88\x87", b"\x85", b"K\x00\x88\x87"]
-)
+@pytest.mark.parametrize("arguments", [b"\x89}\x87", b"\x89\x89\x87", b"\x88\x88\x87", b"\x85"])
 def test_a_type_with_other_arguments_than_numpy_writes_is_refused(arguments: bytes) -> None:
     """A numpy type with unusual arguments is refused.
 
@@ -281,7 +279,7 @@ def test_an_array_without_values_is_damaged() -> None:
     """
     head = b"\x80\x04\x8c\x16numpy._core.multiarray\x94\x8c\x0c_reconstruct\x94\x93\x94\x8c\x05numpy\x94\x8c\x07ndarray\x93K\x00C\x01b\x87R"
     for pickled in (head + b".", b"\x80\x04}\x8c\x01a" + head[2:] + b"s."):
-        with pytest.raises(safe_pickle.UnsafePickleError, match="without values"):
+        with pytest.raises(safe_pickle.UnsafePickleError, match="a array in the place"):
             safe_pickle.loads(pickled)
 
 

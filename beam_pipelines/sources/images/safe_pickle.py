@@ -136,8 +136,8 @@ class _Unpickler(_Machine):
             case _Array(value=np.dtype()), (_, order, None, None, None, *_):
                 order = order.decode("ascii") if type(order) is bytes else order
                 made.value = made.value.newbyteorder({"<": "<", ">": ">", "|": "|"}[order])
-            case _Array(value=None), (_, shape, type_, is_fortran, raw):
-                made.value = _array(raw, type_, shape, {0: "C", 1: "F"}[is_fortran])
+            case _Array(value=None), (_, shape, type_, 0 | 1 as is_fortran, raw):
+                made.value = _array(raw, type_, shape, "F" if is_fortran else "C")
             case _:
                 raise UnsafePickleError("a state that no pickled array has")
 
