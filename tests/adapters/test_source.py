@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
 import sys
 
 import numpy as np
@@ -129,15 +128,3 @@ def test_tested_versions(repository):
     text += (repository / "constraints.txt").read_text()
     for package, version in source._TESTED.values():
         assert f"{package}=={version}" in text
-
-
-def test_loads_no_tensorflow_and_no_beam(folder):
-    """The module that adapters share imports neither TensorFlow nor Beam."""
-    code = f"""
-import sys
-from beam_pipelines.adapters.source import Portion, ReaderSource
-assert sum(len(batch["id"]) for batch in Portion(ReaderSource({folder!r}, None, {{}}), 0)) == {ROWS}
-found = {{name.partition(".")[0] for name in sys.modules}}
-assert not found & {{"tensorflow", "apache_beam", "tfx_bsl", "torch", "keras"}}, found
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)

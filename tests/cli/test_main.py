@@ -238,19 +238,6 @@ def test_failures_of_a_run(error, status, printed, monkeypatch, capsys):
         assert "Traceback" in capsys.readouterr().err
 
 
-def test_help_is_quick() -> None:
-    """--help and --version do not import Beam, Arrow or TensorFlow."""
-    code = (
-        "import sys; from beam_pipelines.cli import main\n"
-        "assert main.run(['convert', '--help']) == main.run(['--version']) == main.run(['--help']) "
-        "== 0\n"
-        "assert not {'apache_beam', 'pyarrow', 'tensorflow'} & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "beam-pipelines 0." in done.stdout
-    assert "RECIPE_OR_DATA" in done.stdout
-
-
 def test_installed_command() -> None:
     """The process ends with the status of the command line."""
     code = (

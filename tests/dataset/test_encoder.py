@@ -8,8 +8,6 @@ import math
 import pickle
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -314,24 +312,6 @@ def test_no_rows_have_no_values(encoder):
     encoded = encoder([])
     assert all(rows_of(values, 0) == [] for values in encoded.values())
     assert encoded["numbers"].shape == (0, 7)
-
-
-WITHOUT = """
-import sys
-import beam_pipelines as bp
-encoder = bp.open(sys.argv[1]).encoder(["m_normal", "t"])
-print(encoder({"m": 1, "t": "to"})["t"].values.dtype)
-print([name for name in ("tensorflow", "apache_beam", "tfx_bsl", "duckdb") if name in sys.modules])
-"""
-
-
-def test_encoding_loads_neither_tensorflow_nor_beam(folder):
-    """A serving process loads no TensorFlow, Beam, tfx-bsl and DuckDB."""
-    run = subprocess.run(
-        [sys.executable, "-c", WITHOUT, folder], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines() == ["int64", "[]"]
 
 
 def test_damaged_datasets_are_explained(folder, tmp_path):

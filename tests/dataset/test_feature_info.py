@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pyarrow as pa
 import pytest
 
@@ -128,13 +125,3 @@ def test_sequences_raw_records_and_weights(tmp_path):
     assert plain["note"].kind == "text"
     assert facts(found["steps"]["page"]) == ("ragged", "int64", None, 5, 0, 4, False, "")
     assert found["steps"]["user.id"].kind == "number"
-
-
-def test_features_load_no_beam(folder):
-    """Features import neither Beam nor TensorFlow."""
-    program = (
-        "import sys, beam_pipelines as bp\n"
-        f"assert bp.open({folder!r}).features\n"
-        "assert not {'apache_beam', 'tensorflow', 'tfx_bsl'} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)

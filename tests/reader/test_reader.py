@@ -8,8 +8,6 @@ import json
 import operator
 import queue
 import shutil
-import subprocess
-import sys
 import threading
 import zlib
 from pathlib import Path
@@ -238,25 +236,6 @@ def test_loops(folder):
         next(reader)
 
 
-def test_loads_no_tensorflow_and_no_beam(folder):
-    """Opening and reading imports neither TensorFlow nor Beam, nor what is slow."""
-    code = f"""
-import sys
-import numpy, pyarrow, tensorflow_metadata.proto.v0.schema_pb2
-own = set(sys.modules)
-import beam_pipelines as bp
-with bp.open({folder!r}).batches("train", batch_size=64) as reader:
-    assert sum(len(batch["id"]) for batch in reader) == {ROWS}
-found = {{name.partition(".")[0] for name in sys.modules}}
-assert not found & {{"tensorflow", "apache_beam", "tfx_bsl", "tensorflow_transform"}}, found
-# Each takes 5 to 100 ms of the first batch's time.
-slow = {{"numpy.ma", "pandas", "typing_extensions", "http.client", "shutil", "hashlib", "difflib"}}
-slow -= own
-assert not slow & set(sys.modules), slow & set(sys.modules)
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -483,20 +462,6 @@ def test_rows_that_contradict_the_schema(tmp_path):
         list(batches(folder, shuffle=False))
     with pytest.raises(DataError, match=r"feature 'words': found \d values, expected 1 or none"):
         list(batches(folder, columns=["words"], fill={"words": b""}))
-
-
-def test_first_batch_needs_no_pandas(folder):
-    """Opening and reading imports nothing that takes long."""
-    code = f"""
-import sys
-import beam_pipelines as bp
-with bp.open({folder!r}).batches("train", columns=["id", "odd"]) as reader:
-    next(reader)
-slow = ["pandas", "pyarrow.compute", "pyarrow.dataset", "duckdb", "torch", "numpy.testing"]
-found = [name for name in slow if name in sys.modules]
-assert not found, found
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_manifest_that_lost_a_shard(tmp_path):
