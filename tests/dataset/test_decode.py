@@ -15,7 +15,6 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from PIL import Image
-from sklearn.datasets import load_digits, load_sample_image
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset import loader
@@ -82,42 +81,6 @@ def test_images_of_one_size_are_dense_pixels(tmp_path, kind):
     assert features["image/encoded"] == tf.TensorSpec([None, 5, 7, 3], tf.uint8)
     full, _ = loader.load(folder, batch_size=3, drop_remainder=True).element_spec
     assert full["other"].shape == (3, 1)
-
-
-def test_an_animation_is_its_first_picture(tmp_path):
-    """An animation gives its first picture.
-
-    GIF has three dimensions like every other format, whatever the number of its frames.
-    """
-    frames = [Image.fromarray(random_pixels(4, 6, 1, seed)) for seed in range(3)]
-    contents = [
-        compressed(frames[0], "GIF", save_all=True, append_images=frames[1:]),
-        compressed(frames[0], "GIF"),
-    ]
-    wanted = np.asarray(frames[0].convert("RGB"))
-    np.testing.assert_array_equal(loaded(write_dataset(tmp_path, contents)), [wanted, wanted])
-
-
-def test_images_of_several_sizes_are_resized(tmp_path):
-    """Images of several sizes are resized.
-
-    Proportions and channels may differ, too. Images of the right size stay unchanged, and a
-    photograph looks like Pillow's.
-    """
-    photo, digit, noise = (
-        load_sample_image("china.jpg"),
-        load_digits().images[0].astype(np.uint8),
-        random_pixels(32, 48),
-    )
-    folder = write_dataset(tmp_path, [compressed(image) for image in (photo, digit, noise)])
-    found = loaded(folder, image_size=(32, 48), image_channels=3)
-    assert found.shape == (3, 32, 48, 3)
-    assert found.dtype == np.uint8
-    np.testing.assert_array_equal(found[2], noise)
-    wanted = np.asarray(Image.fromarray(photo).resize((48, 32), Image.Resampling.BILINEAR)).astype(
-        int
-    )
-    assert np.abs(found[0].astype(int) - wanted).max() <= 2
 
 
 @pytest.mark.parametrize(
