@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,48 +25,9 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.storage import file_checksums, files, http_files
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows
+from tests.support.web_server import served
 
 pytestmark = pytest.mark.end_to_end
-
-
-class _Plain(http.server.SimpleHTTPRequestHandler):
-    """Python's own server, which has no ranges."""
-
-    requests: list[str]
-
-    def log_message(self, *_: Any) -> None:
-        """Says nothing."""
-
-    def do_GET(self) -> None:
-        """Notes the request."""
-        self.requests.append(self.headers.get("Range") or "all")
-        super().do_GET()
-
-
-class _Ranged(_Plain):
-    """The same, with ranges and with errors that pass."""
-
-    failures: list[int]
-
-    def do_GET(self) -> None:
-        """Answers with a part of the file."""
-        if self.failures:
-            self.send_error(self.failures.pop())
-            return
-        found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range") or "")
-        path = Path(self.translate_path(self.path))
-        if not found or not path.is_file():
-            super().do_GET()
-            return
-        self.requests.append(found[0])
-        data = path.read_bytes()
-        part = data[int(found[1]) : int(found[2]) + 1]
-        self.send_response(206)
-        self.send_header("Content-Range", f"bytes {found[1]}-{found[2]}/{len(data)}")
-        self.send_header("Content-Length", str(len(part)))
-        self.send_header("Last-Modified", self.date_time_string(int(path.stat().st_mtime)))
-        self.end_headers()
-        self.wfile.write(part)
 
 
 class Server(NamedTuple):
@@ -78,21 +39,17 @@ class Server(NamedTuple):
     failures: list[int]
 
 
-@pytest.fixture(params=[_Ranged, _Plain], ids=["ranges", "whole"])
+@pytest.fixture(params=[True, False], ids=["ranges", "whole"])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     """Serves a folder on loopback."""
-    folder = tmp_path / "www"
+    folder, failures = tmp_path / "www", list[int]()
     folder.mkdir()
-    requests: list[str] = []
-    failures: list[int] = []
-    kind = type("Handler", (request.param,), {"requests": requests, "failures": failures})
-    handler = functools.partial(kind, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
-        yield Server(f"http://127.0.0.1:{running.server_port}", folder, requests, failures)
-        running.shutdown()
-        thread.join()
+
+    def failure(_path: str, _number: int) -> int | None:
+        return failures.pop() if failures else None
+
+    with served(folder, failure, has_ranges=request.param) as running:
+        yield Server(running.url, folder, running.ranges, failures)
 
 
 def csv_text(rows: int) -> bytes:

@@ -14,10 +14,11 @@ Failure = Callable[[str, int], "int | str | None"]
 
 
 class Served(NamedTuple):
-    """A running server: its URL, and the paths that were asked for."""
+    """A running server: its URL, and the paths and ranges that were asked for."""
 
     url: str
     asked: list[str]
+    ranges: list[str]
 
 
 class _Server(http.server.ThreadingHTTPServer):
@@ -32,6 +33,7 @@ class _Server(http.server.ThreadingHTTPServer):
         self.folder, self.failure = folder, failure
         self.has_ranges, self.moved = has_ranges, moved
         self.asked: list[str] = []
+        self.ranges: list[str] = []
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -58,13 +60,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         elif not path.is_file():
             self.answer(404, b"no")
         else:
-            self.send(path.read_bytes(), wrong == "cut")
+            self.send(path, wrong == "cut")
 
-    def send(self, data: bytes, is_cut: bool) -> None:
+    def send(self, path: pathlib.Path, is_cut: bool) -> None:
         """Answers with a file, or the range that is asked for."""
-        wanted = self.headers.get("Range")
+        data, wanted = path.read_bytes(), self.headers.get("Range")
+        date = {"Last-Modified": self.date_time_string(path.stat().st_mtime)}
+        self.server.ranges.append(wanted or "all")
         if wanted is None or not self.server.has_ranges:
-            self.answer(200, data, is_cut=is_cut)
+            self.answer(200, data, date, is_cut)
             return
         start, end = (int(number) for number in wanted.removeprefix("bytes=").split("-"))
         if start >= len(data):
@@ -72,7 +76,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return
         part = data[start : end + 1]
         range_ = f"bytes {start}-{start + len(part) - 1}/{len(data)}"
-        self.answer(206, part, {"Content-Range": range_}, is_cut)
+        self.answer(206, part, {"Content-Range": range_, **date}, is_cut)
 
     def answer(
         self, status: int, data: bytes, headers: dict[str, str] | None = None, is_cut: bool = False
@@ -106,7 +110,7 @@ def served(
     server = _Server(folder, failure, has_ranges, moved)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield Served(f"http://127.0.0.1:{server.server_port}", server.asked)
+        yield Served(f"http://127.0.0.1:{server.server_port}", server.asked, server.ranges)
     finally:
         server.shutdown()
         server.server_close()
