@@ -40,7 +40,7 @@ def test_times_are_read_and_kept_in_the_normal_form() -> None:
 
 
 def test_joins_without_times_keep_their_hashes() -> None:
-    """The normal form leaves keys of times out where they are not used."""
+    """The normal form leaves unused keys of times out."""
     [join] = normalised(parse_recipe(HEAD + "how: inner}", "r.yaml", ""))["join"]
     assert not {"as_of", "window", "features"} & set(join)
 
