@@ -42,7 +42,7 @@ PROGRAMS = {
         "import pathlib\n"
         "pathlib.Path('d.csv').write_text('x,t\\n1,a\\n2,b\\n')\n"
         "assert run(['preview', 'd.csv']) == 0"),
-        {f"beam_pipelines.{name}" for name in ("pipeline.convert", "pipeline.commit", "dataset", "dataset", "runners.run")},
+        {f"beam_pipelines.{name}" for name in ("pipeline.convert", "pipeline.commit", "dataset", "reader", "runners.run")},
     ),
     "every module": (
         # TFX and Keras load TensorFlow, and an adapter its package; neither runs in a worker.
