@@ -219,7 +219,7 @@ def refused_call(node: Mapping[str, Any]) -> str | None:
 
 
 def _refused_names(name: str, arguments: Sequence[Any]) -> str | None:
-    """Returns why an aggregate of a list, or a structure of JSON, is refused."""
+    """Returns why names that a text gives are refused, or ``None``."""
     kind, text = ("", "") if len(arguments) < 2 else constant_of(arguments[1])
     if kind != "STRING":
         return "whose second argument has to be a text in 'quotes'"

@@ -89,7 +89,7 @@ def test_what_grows_with_nesting_is_refused(sql: str) -> None:
 
 
 def test_deep_texts_end_no_process() -> None:
-    """No allowed function of JSON recurses into a text; else this process ends."""
+    """An allowed function that recursed into a text would end this process."""
     shapes = (
         "{}(b)",
         "{}(b, b)",
