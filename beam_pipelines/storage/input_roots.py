@@ -33,6 +33,18 @@ def only_below(roots: Sequence[str]) -> Iterator[None]:
         _roots.pop()
 
 
+@contextlib.contextmanager
+def within_store(path: str) -> Iterator[None]:
+    """Restricts this process to a path's server or bucket, or this machine.
+
+    Roots that are given hold instead.
+    """
+    scheme, _, rest = path.partition("://")
+    store = f"{scheme}://{rest.partition('/')[0]}" if _is_url(path) else "/"
+    with contextlib.nullcontext() if is_restricted() else only_below([store]):
+        yield
+
+
 def is_restricted() -> bool:
     """Whether some files may not be read."""
     return bool(_roots and _roots[-1])
@@ -55,11 +67,11 @@ def check(path: str) -> None:
     if allows(path):
         return
     # Where a link leads may tell what is outside.
-    leads = ", which leads out of it" if _is_below(_roots[-1], _named(path)) else ""
+    named = _resolved(path) if _is_url(path) else os.path.abspath(path)
+    leads = ", which leads out of it" if _is_below(_roots[-1], named) else ""
     raise OutsideRootError(
         f"found {path}{leads}, expected a path below --input_root {' or '.join(_roots[-1])}. Move "
-        "the file there, or name its folder "
-        "with another --input_root."
+        "the file there, or name its folder with another --input_root."
     )
 
 
@@ -68,18 +80,11 @@ def allows(path: str) -> bool:
 
     Links and ``..`` are resolved.
     """
-    roots = _roots[-1] if _roots else ()
-    if not roots:
-        return True
-    return _is_below(roots, _resolved(path))
+    return not is_restricted() or _is_below(_roots[-1], _resolved(path))
 
 
 def _is_below(roots: Sequence[str], path: str) -> bool:
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
-
-
-def _named(path: str) -> str:
-    return _resolved(path) if _is_url(path) else os.path.abspath(path)
 
 
 def _resolved(path: str) -> str:
@@ -91,5 +96,4 @@ def _resolved(path: str) -> str:
 
 
 def _is_url(path: str) -> bool:
-    scheme, separator, _ = path.partition("://")
-    return bool(separator) and "/" not in scheme
+    return "://" in path and "/" not in path.partition("://")[0]

@@ -29,6 +29,7 @@ from beam_pipelines_plugins.lakehouses.snapshots import (
     Positions,
     TableSnapshot,
     missing_package,
+    utc,
 )
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _version_at(table: DeltaTable, path: str, as_of: str) -> int:
     made = [(each["timestamp"], each["version"]) for each in table.history() if "timestamp" in each]
     before = [version for millis, version in made if millis <= moment]
     if not before:
-        first = f"the first is of {_utc(min(made)[0])} UTC" if made else "no version says its time"
+        first = f"the first is of {utc(min(made)[0])} UTC" if made else "no version says its time"
         raise DataError(f"{path}: found no version of {as_of} or before: {first}.")
     return int(max(before))
 
@@ -150,18 +151,14 @@ def _snapshot(table: DeltaTable, path: str) -> TableSnapshot:
     return TableSnapshot(
         f"Delta table {mask(path)}",
         str(version),
-        "" if millis is None else _utc(millis),
+        "" if millis is None else utc(millis),
         schema,
         "id" if mode == "id" else "name",
         "",
         [_data_file(row, path, deleted) for row in actions.take(order).to_pylist()],
         str(metadata.id),
+        path,
     )
-
-
-def _utc(millis: int) -> str:
-    moment = datetime.datetime.fromtimestamp(millis / 1000, datetime.timezone.utc)
-    return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _data_file(row: Mapping[str, Any], path: str, deleted: Mapping[str, Positions]) -> DataFile:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, mask
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.storage import input_roots
 from beam_pipelines_plugins.lakehouses import iceberg_deletes
 from beam_pipelines_plugins.lakehouses.options import IcebergOptions
 from beam_pipelines_plugins.lakehouses.projection import plain_schema
@@ -21,6 +22,7 @@ from beam_pipelines_plugins.lakehouses.snapshots import (
     Positions,
     TableSnapshot,
     missing_package,
+    utc,
 )
 
 if TYPE_CHECKING:
@@ -39,10 +41,9 @@ def snapshot_of(source: Source) -> TableSnapshot:
       DataError: the table cannot be read, or needs what is not supported.
     """
     table = _table(source)
-    title = _title(source)
-    with _explained(title):
-        chosen = _chosen(source, table)
-        return _snapshot(source, table, chosen)
+    place = iceberg_deletes.local_path(table.metadata_location)
+    with _explained(_title(source)), input_roots.within_store(place):
+        return _snapshot(source, table, _chosen(source, table))
 
 
 def _title(source: Source) -> str:
@@ -101,16 +102,11 @@ def _chosen(source: Source, table: Table) -> Snapshot:
         found = table.current_snapshot()
     if found is None:
         first = ", ".join(
-            f"{known.snapshot_id} ({_utc(known.timestamp_ms)})" for known in table.snapshots()[-5:]
+            f"{known.snapshot_id} ({utc(known.timestamp_ms)})" for known in table.snapshots()[-5:]
         )
         message = f"found no such snapshot of the table. The latest are {first or 'none'}."
         raise RecipeProblems([Problem(("sources", source.name, key), message)])
     return found
-
-
-def _utc(millis: int) -> str:
-    moment = datetime.datetime.fromtimestamp(millis / 1000, datetime.timezone.utc)
-    return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _snapshot(source: Source, table: Table, chosen: Snapshot) -> TableSnapshot:
@@ -125,7 +121,7 @@ def _snapshot(source: Source, table: Table, chosen: Snapshot) -> TableSnapshot:
     return TableSnapshot(
         title,
         str(chosen.snapshot_id),
-        _utc(chosen.timestamp_ms),
+        utc(chosen.timestamp_ms),
         plain_schema(schema_to_pyarrow(schema, include_field_ids=True), True),
         "id",
         "" if mapping is None else mapping.model_dump_json(),
@@ -139,6 +135,7 @@ def _snapshot(source: Source, table: Table, chosen: Snapshot) -> TableSnapshot:
             for entry in found
         ],
         str(table.metadata.table_uuid),
+        iceberg_deletes.local_path(table.metadata_location),
     )
 
 

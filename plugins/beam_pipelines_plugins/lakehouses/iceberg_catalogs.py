@@ -50,7 +50,8 @@ class TableFiles(FileIO):
     """
 
     def new_input(self, location: str) -> _TableFile:
-        """Returns a file that is not opened yet."""
+        """Returns a file that a catalog names; it is not opened yet."""
+        _check_named(location)
         return _TableFile(location)
 
     def new_output(self, location: str) -> OutputFile:
@@ -60,6 +61,14 @@ class TableFiles(FileIO):
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Raises ``DataError``: tables are read only."""
         raise DataError(f"{location}: not removed, as tables are read only.")
+
+
+def _check_named(location: str) -> None:
+    """Checks a place that a catalog names: no server, but for ``--input_root``."""
+    input_roots.check(local_path(location))
+    if location.lower().startswith("http") and not input_roots.is_restricted():
+        words = "found a server that the catalog names, expected a bucket or folder. If you trust"
+        raise DataError(f"{location}: {words} it, name it and the catalog with --input_root.")
 
 
 class _TableFile(InputFile):
@@ -123,10 +132,9 @@ def table_at(path: str) -> Table:
                 f"{hinted}: there is no such file. Expected it in the folder of an Iceberg table "
                 "without a catalog; or name one of its files .metadata.json."
             )
-        hint = files.read_document(hinted).decode().strip()
-        name = hint.removesuffix(".metadata.json")
+        name = files.read_document(hinted).decode().strip().removesuffix(".metadata.json")
         path = files.join(folder, f"{'v' if name.isnumeric() else ''}{name}.metadata.json")
-    return _own(("table", path), path, FromInputFile.table_metadata(TableFiles().new_input(path)))
+    return _own(("table", path), path, FromInputFile.table_metadata(_TableFile(path)))
 
 
 def table_of(catalog: Catalog, source: Source) -> Table:
@@ -153,7 +161,7 @@ def table_of(catalog: Catalog, source: Source) -> Table:
         hint = nearest(name, known)
         message = f"there is no table '{name}' in the catalog.{shown}{hint}"
         raise RecipeProblems([Problem((*where, "table"), message)]) from error
-    input_roots.check(local_path(table.metadata_location))
+    _check_named(table.metadata_location)
     return _own(table.name(), table.metadata_location, table.metadata)
 
 
@@ -296,5 +304,4 @@ def _read_answer(response: requests.Response, **_: Any) -> None:
 
 
 def _origin(url: str) -> str:
-    parts = urllib.parse.urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
+    return "://".join(urllib.parse.urlsplit(url)[:2])

@@ -22,8 +22,7 @@ DeleteFiles = Mapping[str, Sequence[tuple[str, str]]]
 
 def local_path(path: str) -> str:
     """Returns a path of Iceberg's metadata as this package writes it."""
-    for scheme in ("file://", "file:"):
-        path = path.removeprefix(scheme)
+    path = path.removeprefix("file://").removeprefix("file:")
     return f"s3://{path.partition('://')[2]}" if path.startswith(("s3a://", "s3n://")) else path
 
 

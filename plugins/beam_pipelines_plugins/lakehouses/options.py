@@ -92,13 +92,6 @@ def sqlite_path(uri: str) -> str:
     return rest.partition("?")[0] if is_sqlite else ""
 
 
-def with_sqlite_path(uri: str, path: str) -> str:
-    """Returns the URI of an SQLite catalog with another path."""
-    scheme, _, rest = uri.partition(":///")
-    _, mark, options = rest.partition("?")
-    return f"{scheme}:///{path}{mark}{options}"
-
-
 @reader(**TEXT)
 def read_as_of(value: Value) -> str | None:
     """A day, or a time in UTC or with its offset."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +23,6 @@ from beam_pipelines_plugins.lakehouses.options import (
     IcebergOptions,
     problems,
     sqlite_path,
-    with_sqlite_path,
 )
 from beam_pipelines_plugins.lakehouses.snapshots import (
     DataFile,
@@ -56,13 +56,14 @@ class _Lake(Planner):
           DataError: the table cannot be read, or has no rows.
         """
         source = _placed(dataclasses.replace(source, format=self.format), directory)
-        snapshot = _log(source).snapshot_of(source)
+        snapshot = (delta if self.format == DELTA else iceberg).snapshot_of(source)
         if not snapshot.files or snapshot.rows == 0:
             raise DataError(
                 f"{snapshot.title}: found no rows at {_word(source)} {snapshot.id}, expected data. "
                 f"Check source '{source.name}', or name another {_word(source)}."
             )
-        plan = _plan(source, snapshot, snapshot.files)
+        with input_roots.within_store(snapshot.place):
+            plan = _plan(source, snapshot, snapshot.files)
         contents = plan.reader.infer(source, tuple(plan.files)) if plan.reader else None
         if contents is None:
             raise TypeError(source.name)
@@ -98,14 +99,11 @@ def _placed(source: Source, directory: str) -> Source:
         input_roots.check(each)
     catalog = source.options_of(IcebergOptions).catalog
     if catalog is not None and catalog.uri and (database := sqlite_path(catalog.uri)):
-        uri = with_sqlite_path(catalog.uri, files.resolve(database, directory))
+        placed_at = files.resolve(database, directory)
+        uri = catalog.uri.replace(f":///{database}", f":///{placed_at}", 1)
         catalog = dataclasses.replace(catalog, uri=uri)
     placed = dataclasses.replace(source, path=path)
     return placed if catalog is None else placed.with_options(catalog=catalog)
-
-
-def _log(source: Source) -> Any:
-    return delta if source.format == DELTA else iceberg
 
 
 def _word(source: Source) -> str:
@@ -114,15 +112,13 @@ def _word(source: Source) -> str:
 
 def _plan(source: Source, snapshot: TableSnapshot, chosen: Sequence[DataFile]) -> SourcePlan:
     """Returns the plan of some files of a table, without their columns."""
-    known: set[str] = set()
-    for file in chosen:
-        input_roots.check(file.path)
-        if file.path in known:
+    for path, times in collections.Counter(file.path for file in chosen).items():
+        input_roots.check(path)
+        if times > 1:
             raise DataError(
-                f"{snapshot.title}: found {file.path} twice, expected each file once. Have the "
+                f"{snapshot.title}: found {path} twice, expected each file once. Have the "
                 "table's files rewritten, or restore its log."
             )
-        known.add(file.path)
     dates = file_checksums.modified_secs(file.path for file in chosen)
     constants, numbers = _constants(snapshot.schema, chosen)
     with_deletes = [file for file in chosen if len(file.deleted)]

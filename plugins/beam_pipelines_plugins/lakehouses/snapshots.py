@@ -7,6 +7,7 @@ that a worker reads those of its own file only.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -55,6 +56,7 @@ class TableSnapshot(NamedTuple):
       names: a mapping of names to ids for files without ids, as JSON; else "".
       files: in the order of their rows.
       table: id of the table, which another table at its place has not.
+      place: path of its folder or metadata, in whose store its files are.
     """
 
     title: str
@@ -65,6 +67,7 @@ class TableSnapshot(NamedTuple):
     names: str
     files: Sequence[DataFile]
     table: str
+    place: str
 
     @property
     def rows(self) -> int | None:
@@ -77,6 +80,12 @@ def rows_of(files: Sequence[DataFile]) -> int | None:
     if any(file.rows is None for file in files):
         return None
     return sum((file.rows or 0) - len(file.deleted) for file in files)
+
+
+def utc(millis: int) -> str:
+    """Returns milliseconds since 1970 as a time in UTC."""
+    moment = datetime.datetime.fromtimestamp(millis / 1000, datetime.timezone.utc)
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
 class Note(NamedTuple):

@@ -135,6 +135,26 @@ def test_manifests_and_files_outside(tmp_path: Path) -> None:
         plan_of(root / path.name)
 
 
+@pytest.mark.parametrize("place", ["http://127.0.0.1:9/a", "s3://other/a", "gs://other/a"])
+def test_tables_ask_no_other_server(tmp_path: Path, place: str) -> None:
+    """A table of this machine names files of it only."""
+    path = table_of(tmp_path)
+    metadata = json.loads(path.read_text())
+    metadata["snapshots"][-1]["manifest-list"] = place
+    path.write_text(json.dumps(metadata))
+    with pytest.raises(OutsideRootError, match=place):
+        plan_of(path)
+    with sqlite3.connect(tmp_path / "catalog.db") as database:
+        database.execute("UPDATE iceberg_tables SET metadata_location = 'http://127.0.0.1:9/a'")
+    with pytest.raises(DataError, match="found a server that the catalog names"):
+        plan_from(f"sqlite:///{tmp_path}/catalog.db")
+    delta.write(tmp_path / "delta", {"n": [1]})
+    added = {"path": f"{place}.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1}
+    delta.commit(tmp_path / "delta", [{"add": added | {"dataChange": True}}])
+    with pytest.raises(OutsideRootError, match=place):
+        plan_of(tmp_path / "delta", "delta")
+
+
 @contextlib.contextmanager
 def server(
     table: Path, config: dict[str, Any], own: dict[str, str]
