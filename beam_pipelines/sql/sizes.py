@@ -178,7 +178,7 @@ class _Sizes:
 
 
 def _check_paths(paths: Sequence[Any]) -> None:
-    """Refuses paths that find a part of JSON at each level above it."""
+    """Refuses paths that repeat parts of JSON at several levels."""
     nodes = list(walk(paths))
     if any(node.get("class") == "COLUMN_REF" for node in nodes):
         return  # DuckDB refuses wildcards in paths of a row
