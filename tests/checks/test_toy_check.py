@@ -18,13 +18,12 @@ from beam_pipelines.core.process import plugins
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.planning.recipes import parse_recipe, recipe_schema
-from beam_pipelines.pipeline.planning.stages import make_plan
+from beam_pipelines.pipeline.planning.recipes import recipe_schema
 from beam_pipelines.recipe.normal_form import recipe_hash
-from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.sql.expressions import parse_expression
 from beam_pipelines.transforms.select.errors import explained
 from tests.support.findings import found_by
+from tests.support.runs import convert_in, of_workers, plan_in, short_ranges
 
 TOY = Path(__file__).parent / "toy"
 
@@ -32,8 +31,7 @@ TOY = Path(__file__).parent / "toy"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A table in several ranges, and the package."""
-    monkeypatch.setattr(plan_module, "RANGE_BYTES", 500)
-    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (500,))
+    short_ranges(monkeypatch, 500)
     lines = [f"{row},{'' if row % 100 == 7 else row % 50}" for row in range(400)]
     (tmp_path / "d.csv").write_text("id,n\n" + "\n".join(lines) + "\n")
     monkeypatch.syspath_prepend(str(TOY))
@@ -45,25 +43,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def plan_of(folder: Path, more: str) -> Plan:
     text = f"name: d\nsources: {{d: d.csv}}\nsplit: {{a: 0.5, b: 0.5}}\n{more}"
-    return make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    return plan_in(folder, text)
 
 
 @pytest.mark.end_to_end
 def test_a_sum_of_each_chunk(folder: Path) -> None:
     """It is in manifest and summary, whatever the workers."""
-    found = []
-    for workers in (1, 2):
-        out = str(folder / f"out{workers}")
-        options = (f"--direct_num_workers={workers}",)
-        manifest = convert.convert(
-            plan_of(folder, "most_nulls: n\n"), out, beam_options=options, quiet=True
-        )
-        found.append([manifest.splits, found_by(manifest, "most_nulls")])
-    assert found[0] == found[1]
+    manifest = of_workers(folder, plan_of(folder, "most_nulls: n\n"), lambda one: one.findings)
     line = "n: 4 of 400 rows have none; the first is ['d.csv, line 9']"
-    assert found[0][1][0]["line"] == line
+    assert found_by(manifest, "most_nulls")[0]["line"] == line
     text = io.StringIO()
-    print_summary(manifest, out, text)
+    print_summary(manifest, "out", text)
     assert f"warning  most_nulls: {line}" in text.getvalue()
 
 
@@ -73,7 +63,7 @@ def test_rows_that_meet(folder: Path) -> None:
     found = r"1 finding; nothing was written:\n  one_split: n: .* split 1 found in .*\nLeave"
     plan = plan_of(folder, "one_split: n\npii: {allow: id}\n")
     with pytest.raises(FindingsError, match=found):
-        convert.convert(plan, str(folder / "out"), quiet=True)
+        convert_in(folder, plan)
 
 
 def test_the_key_is_in_the_schema_and_checked(folder: Path) -> None:

@@ -20,6 +20,7 @@ from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.model import Recipe
 from tests.support import image_sets
 from tests.support.image_files import encode
+from tests.support.runs import plan_in
 
 NAMES = ("cat", "dog", "eel")
 COLUMNS = pa.schema(
@@ -192,9 +193,7 @@ def test_two_maps_of_one_source(tmp_path: Path) -> None:
         "name: cifar\nsources: {cifar: cifar-100-python.tar.gz}\nlabel: "
         "image/class/label\nsplit: {train: 1.0}\n"
     )
-    convert.convert(
-        make_plan(parse_recipe(text, "recipe.yaml", str(tmp_path))), str(out), quiet=True
-    )
+    convert.convert(plan_in(tmp_path, text), str(out), quiet=True)
     assert (out / "labels.txt").read_text().splitlines()[1] == "1:fine_1"
     assert (out / "labels" / "image-class-coarse-label.txt").read_text().splitlines()[
         1
@@ -202,7 +201,7 @@ def test_two_maps_of_one_source(tmp_path: Path) -> None:
     assert bp.info(str(out)).labels_by_feature["image/class/coarse/label"] == image_sets.COARSE
     (tmp_path / "rows.csv").write_text("color\nred\nblue\n")
     text = "name: more\nsources: {more: rows.csv}\nlabel: color\nsplit: {train: 1.0}\n"
-    plan = make_plan(parse_recipe(text, "recipe.yaml", str(tmp_path)))
+    plan = plan_in(tmp_path, text)
     convert.convert(plan, str(out), overwrite=True, quiet=True)
     assert not (out / "labels").exists()
     assert not (out / "labels.txt").exists()

@@ -12,7 +12,7 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.pipeline.previews.first_rows import first_rows
-from beam_pipelines.sources import plan as plan_module
+from tests.support.runs import short_ranges
 
 RECIPE: dict[str, Any] = {
     "name": "t",
@@ -32,8 +32,7 @@ RECIPE: dict[str, Any] = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three tables, two of them with a bad row."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan_module, "RANGE_BYTES", 1_000)
-    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (1_000,))
+    short_ranges(monkeypatch, 1_000)
     rows = [f"2024-01-0{n % 3 + 1} 10:00:{n % 60:02},{'kK'[n % 2]}{n % 5},{n}" for n in range(200)]
     rows[150] = "never,k1,150"
     (tmp_path / "a.csv").write_text("\n".join(["time,k,n", *rows]) + "\n")

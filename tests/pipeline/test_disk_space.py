@@ -19,6 +19,7 @@ from beam_pipelines.pipeline.previews import disk_space
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.runners import run as run_module
 from beam_pipelines.storage import files
+from tests.support.runs import convert_in
 
 ROWS = 100_000
 PLAIN = "name: numbers\nsources: {numbers: {path: numbers.csv}}\noutput: {num_shards: 2}\n"
@@ -68,7 +69,7 @@ def test_the_estimate_is_what_a_run_takes(name, folder, tmp_path, monkeypatch):
         "commit",
         lambda *given: (found.append(disk_bytes(tmp_path / "out")), commit(*given)),
     )
-    convert.convert(plan, str(tmp_path / "out"), quiet=True)
+    convert_in(tmp_path, plan)
     assert estimate is not None
     assert estimate.temporary_bytes + estimate.shard_bytes == pytest.approx(found[0], rel=0.33)
 
@@ -146,4 +147,4 @@ def test_data_that_cannot_be_previewed_are_no_error_of_the_estimate(folder, tmp_
         pytest.raises(DataError, match=r"numbers\.csv"),
         disk_space.report_disk_space(plan, RunOptions(str(tmp_path / "out")), warn=pytest.fail),
     ):
-        convert.convert(plan, str(tmp_path / "out"), quiet=True)
+        convert_in(tmp_path, plan)

@@ -15,11 +15,9 @@ from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.run_options import RunOptions
-from beam_pipelines.sources import plan as plan_module
 from tests.support.findings import found_by
+from tests.support.runs import convert_in, of_workers, plan_in, short_ranges
 
 pytestmark = pytest.mark.end_to_end
 
@@ -30,8 +28,7 @@ LINES = [f'{row % 300},{row},"a{row % 300}\nb"' for row in range(400)]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table in several ranges, and one to join."""
-    monkeypatch.setattr(plan_module, "RANGE_BYTES", 1_000)
-    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (1_000,))
+    short_ranges(monkeypatch, 1_000)
     (tmp_path / "d.csv").write_text("id,n,note\n" + "\n".join(LINES) + "\n")
     (tmp_path / "e.csv").write_text("key,city\n1,x\n1,x\n2,y\n")
     return tmp_path
@@ -39,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def plan_of(folder: Path, duplicates: str, more: str = "") -> Plan:
     text = f"name: d\nsources: {{d: d.csv}}\nduplicates: {duplicates}\n{more}"
-    return make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    return plan_in(folder, text)
 
 
 def rejected(folder: Path, name: str = "d.jsonl") -> list[dict[str, Any]]:
@@ -63,34 +60,23 @@ def test_workers_leave_out_the_same_rows(folder: Path, more: str, written: int) 
     Every row is in the account.
     """
     plan = plan_of(folder, "{action: drop}", more)
-    shards = []
-    for workers in (1, 4):
-        out = folder / f"out{workers}"
-        options = (f"--direct_num_workers={workers}",)
-        manifest = convert.convert(plan, str(out), beam_options=options, quiet=True)
-        shards.append([manifest.splits, found_by(manifest, "duplicates")[0], manifest.counts])
-        assert verify_dataset(str(out)).rows == written
-    assert shards[0] == shards[1]
-    counts = manifest.counts
+    manifest = of_workers(folder, plan, lambda one: (one.findings, one.counts))
+    assert manifest.counts.written == written
+    counts, (finding,) = manifest.counts, found_by(manifest, "duplicates")
     left_out = counts.read - counts.filtered - written
-    assert (
-        counts.left_out_by["duplicates"] == left_out == found_by(manifest, "duplicates")[0]["found"]
-    )
+    assert counts.left_out_by["duplicates"] == left_out == finding["found"]
     if left_out == 100:
         rows = rejected(folder / "out4")
         assert [row["position"] for row in rows[:2]] == ["line 602", "line 604"]
         assert len(rows) == 100
         assert rows[0]["reason"] == "a duplicate: an earlier row has the same values"
-        assert found_by(manifest, "duplicates")[0]["first"][0] == [
-            "d.csv, line 2",
-            "d.csv, line 602",
-        ]
+        assert finding["first"][0] == ["d.csv, line 2", "d.csv, line 602"]
 
 
 def test_by_columns_that_are_not_written(folder: Path) -> None:
     """The first row of each id stays."""
     plan = plan_of(folder, "{by: id, action: drop}", "drop: id\noutput: {shuffle: false}\n")
-    manifest = convert.convert(plan, str(folder / "out"), quiet=True)
+    manifest = convert_in(folder, plan)
     assert manifest.counts.written == 300
     (batch,) = bp.open(str(folder / "out")).batches("train", 300, shuffle=False)
     assert batch["n"].ravel().tolist() == list(range(300))
@@ -103,7 +89,7 @@ def test_values_are_unique_in_the_rows_that_stay(folder: Path) -> None:
         "expect: [{name: ids, column: unique(id)}]\nsplit: {a: 0.5, b: 0.5, by: n}\nleaks: warn\n"
     )
     plan = plan_of(folder, "{by: note, action: drop}", more)
-    manifest = convert.convert(plan, str(folder / "out"), quiet=True)
+    manifest = convert_in(folder, plan)
     assert (
         manifest.counts.left_out_by["duplicates"],
         found_by(manifest, "expect")[0]["severity"],
@@ -111,7 +97,7 @@ def test_values_are_unique_in_the_rows_that_stay(folder: Path) -> None:
     # The last row of a chunk stays, and all others in it are left out.
     plan = plan_of(folder, "{by: [note, last], action: drop}", "derive: {last: n = 399}\n" + more)
     with pytest.raises(DataError, match=r"unique\(id\) is false; the first is d.csv, line 200"):
-        convert.convert(plan, str(folder / "last"), quiet=True)
+        convert_in(folder, plan, "last")
     rows = rejected(folder / "last", "_stopped_run.jsonl")
     assert [row["position"] for row in rows] == ["line 200", "line 800"]
 
@@ -122,8 +108,8 @@ def test_rows_that_a_join_made(folder: Path) -> None:
         "name: d\nsources: {d: d.csv, e: e.csv}\nfrom: d\njoin: [{source: e, on: {id: key}, "
         "how: inner, strategy: hash}]\nduplicates: {action: drop}\n"
     )
-    plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
-    manifest = convert.convert(plan, str(folder / "out"), quiet=True)
+    plan = plan_in(folder, text)
+    manifest = convert_in(folder, plan)
     counts = manifest.counts
     # Ids 1 and 2 occur twice, with another n; id 1 has two matches.
     assert (counts.written, counts.added, counts.left_out_by["duplicates"]) == (4, 2, 2)
@@ -142,7 +128,7 @@ def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
         r"of an earlier row; the first is d.csv, line 602, as d.csv, line 2\n"
     )
     with pytest.raises(DataError, match=found):
-        convert.convert(plan, str(folder / "out"), quiet=True)
+        convert_in(folder, plan)
     (path,) = [path for path in (folder / "out").rglob("*") if path.is_file()]
     pairs = rejected(folder / "out", path.name)
     assert len(pairs) == 10
@@ -158,12 +144,10 @@ def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
 
 def test_a_warning_changes_no_byte(folder: Path) -> None:
     """The shards are those of a recipe without the key."""
-    plain = make_plan(
-        parse_recipe("name: d\nsources: {d: d.csv}\ndrop: n\n", "r.yaml", str(folder))
-    )
+    plain = plan_in(folder, "name: d\nsources: {d: d.csv}\ndrop: n\n")
     warned = plan_of(folder, "{by: rows}", "drop: n\n")
-    before = convert.convert(plain, str(folder / "plain"), quiet=True)
-    manifest = convert.convert(warned, str(folder / "out"), quiet=True)
+    before = convert_in(folder, plain, "plain")
+    manifest = convert_in(folder, warned)
     assert manifest.splits == before.splits
     text = io.StringIO()
     print_summary(manifest, str(folder / "out"), text)

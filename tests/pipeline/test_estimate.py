@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.cli.main import run
-from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import load
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.previews.estimate import make_preview, make_scale
 from beam_pipelines.sources.plan import FileInfo, cut_ranges
+from tests.support.runs import convert_in
 
 FILES, ROWS = 5, 4000
 RECIPE = """
@@ -67,7 +67,7 @@ def plan(folder) -> Plan:
 def test_counts_are_those_of_a_real_run(plan, tmp_path):
     """Ranges and shards equal the run's; rows and bytes are near."""
     scale = make_scale(plan, make_preview(plan))
-    manifest = convert.convert(plan, str(tmp_path / "out"), quiet=True)
+    manifest = convert_in(tmp_path, plan)
     assert scale.ranges == len(plan.base.ranges) == FILES
     found = {name: len(split.shards) for name, split in manifest.splits.items()}
     assert {name: split.shards for name, split in scale.splits.items()} == found

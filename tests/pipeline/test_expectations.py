@@ -13,11 +13,9 @@ from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.run_options import RunOptions
-from beam_pipelines.sources import plan as plan_module
 from tests.support.findings import found_by
+from tests.support.runs import convert_in, of_workers, plan_in, short_ranges
 
 pytestmark = pytest.mark.end_to_end
 
@@ -30,8 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     Its cells have two lines, and two distances are below zero.
     """
-    monkeypatch.setattr(plan_module, "RANGE_BYTES", 2_000)
-    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (2_000,))
+    short_ranges(monkeypatch, 2_000)
     lines = [
         f'{row},{-5 if row in (150, 390) else row % 50},{row % 4 == 0},"a{row % 199}\nb"'
         for row in range(ROWS)
@@ -42,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def plan_of(folder: Path, expect: str, more: str = "") -> Plan:
     text = f"name: d\nsources: {{d: d.csv}}\nexpect:\n{expect}{more}"
-    return make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    return plan_in(folder, text)
 
 
 FAILING = """\
@@ -66,7 +63,7 @@ def test_a_failed_expectation_stops_a_run(folder: Path) -> None:
         r"  expect: rate, avg\(late\) > 0.5: avg\(late\) is 0.25\n"
     )
     with pytest.raises(DataError, match=found):
-        convert.convert(plan, str(folder / "out"), quiet=True)
+        convert_in(folder, plan)
     path = folder / "out" / "rejected" / "_stopped_run.jsonl"
     assert [file for file in (folder / "out").rglob("*") if file.is_file()] == [path]
     rows = lines_of(path)
@@ -110,15 +107,8 @@ WARNED = FAILING.replace("}", ", severity: warn}").replace("warn, severity: warn
 )
 def test_workers_find_the_same(folder: Path, more: str) -> None:
     """One worker and four write the same entries."""
-    plan = plan_of(folder, WARNED, more)
-    entries = []
-    for workers in (1, 4):
-        out = str(folder / f"out{workers}")
-        options = (f"--direct_num_workers={workers}",)
-        manifest = convert.convert(plan, out, beam_options=options, quiet=True)
-        entries.append(found_by(manifest, "expect"))
-    assert entries[0] == entries[1]
-    far, rate, notes, _ = entries[0]
+    found = of_workers(folder, plan_of(folder, WARNED, more), lambda one: one.findings)
+    far, rate, notes, _ = found_by(found, "expect")
     assert far["failed"] == (1 if "filter" in more else 2)
     assert far["first"][0] == "d.csv, line 302"
     assert rate["values"] == {"avg(late)": 0.25}

@@ -12,11 +12,9 @@ from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.run_options import RunOptions
-from beam_pipelines.sources import plan as plan_module
 from tests.support.findings import found_by
+from tests.support.runs import convert_in, of_workers, plan_in, short_ranges
 
 pytestmark = pytest.mark.end_to_end
 
@@ -27,8 +25,7 @@ LINES = [f"u{row % 320},{row % 300 if row < 320 else row},{1 + row // 300}" for 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table in several ranges."""
-    monkeypatch.setattr(plan_module, "RANGE_BYTES", 1_000)
-    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (1_000,))
+    short_ranges(monkeypatch, 1_000)
     (tmp_path / "d.csv").write_text("user,n,day\n" + "\n".join(LINES) + "\n")
     return tmp_path
 
@@ -38,7 +35,7 @@ SPLIT = "split: {column: day, train: {before: 2}, eval: {after: 2}}\n"
 
 def plan_of(folder: Path, leaks: str, more: str = "", split: str = SPLIT) -> Plan:
     text = f"name: d\nsources: {{d: d.csv}}\nleaks: {leaks}\n{split}{more}"
-    return make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    return plan_in(folder, text)
 
 
 @pytest.mark.parametrize(
@@ -47,15 +44,7 @@ def plan_of(folder: Path, leaks: str, more: str = "", split: str = SPLIT) -> Pla
 def test_workers_find_the_same(folder: Path, more: str) -> None:
     """Equal rows and users on both sides have their lines."""
     plan = plan_of(folder, "{entity: user}", f"{more}drop: [day, user]\n")
-    entries = []
-    for workers in (1, 4):
-        options = (f"--direct_num_workers={workers}",)
-        out = str(folder / f"out{workers}")
-        entries.append(
-            found_by(convert.convert(plan, out, beam_options=options, quiet=True), "leaks")
-        )
-    assert entries[0] == entries[1]
-    rows, users = entries[0]
+    rows, users = found_by(of_workers(folder, plan, lambda one: one.findings), "leaks")
     # Rows 300 to 319 have the n of rows 0 to 19; rows 320 to 399 the users of rows 0 to 79.
     assert (rows["what"], rows["found"], rows["rows"]) == ("rows", 20, 100)
     assert rows["first"][0] == ["d.csv, line 2", "d.csv, line 302"]
@@ -72,7 +61,7 @@ def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
         r"also in 'train'; the first is d.csv, line 302, as d.csv, line 2\n"
     )
     with pytest.raises(DataError, match=found):
-        convert.convert(plan, str(folder / "out"), quiet=True)
+        convert_in(folder, plan)
     (path,) = [path for path in (folder / "out").rglob("*") if path.is_file()]
     first = json.loads(path.read_text().splitlines()[0])
     assert first["reason"] == "the values of d.csv, line 2, in 'train'"
@@ -86,12 +75,8 @@ def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
 def test_a_warning_changes_no_byte(folder: Path) -> None:
     """The shards are those of a recipe without the key."""
     text = f"name: d\nsources: {{d: d.csv}}\n{SPLIT}keep: n\n"
-    before = convert.convert(
-        make_plan(parse_recipe(text, "r.yaml", str(folder))), str(folder / "plain"), quiet=True
-    )
-    manifest = convert.convert(
-        plan_of(folder, "warn", "keep: n\n"), str(folder / "out"), quiet=True
-    )
+    before = convert_in(folder, plan_in(folder, text), "plain")
+    manifest = convert_in(folder, plan_of(folder, "warn", "keep: n\n"))
     assert manifest.splits == before.splits
     text_out = io.StringIO()
     print_summary(manifest, str(folder / "out"), text_out)
@@ -103,9 +88,9 @@ def test_clean_splits_have_none(folder: Path) -> None:
     """A split by the entity has each of its values once."""
     split = "split: {a: 0.5, b: 0.5, by: user}\n"
     plan = plan_of(folder, "{entity: user, action: error}", split=split)
-    assert found_by(convert.convert(plan, str(folder / "out"), quiet=True), "leaks") == []
+    assert found_by(convert_in(folder, plan), "leaks") == []
     plan = plan_of(folder, "{entity: user, action: error}", split="")
-    assert found_by(convert.convert(plan, str(folder / "one"), quiet=True), "leaks") == []
+    assert found_by(convert_in(folder, plan, "one"), "leaks") == []
 
 
 def test_wrong_keys(folder: Path) -> None:
@@ -140,33 +125,25 @@ def test_rows_of_a_later_time(folder: Path) -> None:
         "encode: {at: drop}\n"
     )
     (folder / "d.csv").unlink()
-    plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    plan = plan_in(folder, text)
     found = (
         r"nothing was written:\n  leaks: 'train' has rows up to at 2020-01-09, and "
         r"'test' begins at 2020-01-07\nSplit by time"
     )
     with pytest.raises(DataError, match=found):
-        convert.convert(plan, str(folder / "out"), quiet=True)
+        convert_in(folder, plan)
     (folder / "b.csv").write_text("at,x\n2020-01-09,5\n")
-    plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
-    assert found_by(convert.convert(plan, str(folder / "clean"), quiet=True), "leaks") == []
+    plan = plan_in(folder, text)
+    assert found_by(convert_in(folder, plan, "clean"), "leaks") == []
 
 
 def test_times_of_many_chunks(folder: Path) -> None:
     """One worker and four find the same times."""
     plan = plan_of(folder, "{time: n}")
-    entries = []
-    for workers in (1, 4):
-        options = (f"--direct_num_workers={workers}",)
-        out = str(folder / f"out{workers}")
-        entries.append(
-            found_by(convert.convert(plan, out, beam_options=options, quiet=True), "leaks")
-        )
-    assert entries[0] == entries[1]
-    (time,) = entries[0]
+    (time,) = found_by(of_workers(folder, plan, lambda one: one.findings), "leaks")
     assert (time["what"], time["last"], time["start"]) == ("time", "299", "0")
     plan = plan_of(folder, "{time: day}")
-    assert found_by(convert.convert(plan, str(folder / "own"), quiet=True), "leaks") == []
+    assert found_by(convert_in(folder, plan, "own"), "leaks") == []
 
 
 def test_features_that_give_the_label_away(folder: Path) -> None:
@@ -174,23 +151,23 @@ def test_features_that_give_the_label_away(folder: Path) -> None:
     lines = [f"{row % 7},{row},{row * 31 % 400}" for row in range(400)]
     (folder / "d.csv").write_text("kind,n,noise\n" + "\n".join(lines) + "\n")
     text = "name: d\nsources: {d: d.csv}\nderive: {late: n > 270}\nlabel: late\nleaks: error\n"
-    plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    plan = plan_in(folder, text)
     found = (
         r"1 finding; nothing was written:\n  leaks: column 'n' alone predicts the "
         r"label 'late': AUC 1.000 in 400 sampled rows\nLeave such columns out"
     )
     with pytest.raises(DataError, match=found):
-        convert.convert(plan, str(folder / "out"), quiet=True)
-    plan = make_plan(parse_recipe(f"{text}drop: n\n", "r.yaml", str(folder)))
-    assert found_by(convert.convert(plan, str(folder / "clean"), quiet=True), "leaks") == []
+        convert_in(folder, plan)
+    plan = plan_in(folder, f"{text}drop: n\n")
+    assert found_by(convert_in(folder, plan, "clean"), "leaks") == []
     text = (
         "name: d\nsources: {d: d.csv}\nlabel: late\nleaks: warn\n"
         "encode: {late: [{column: n}, {bucketize: 2}], n: drop, copy: [{column: kind}, cast]}\n"
     )
-    plan = make_plan(parse_recipe(text.replace("cast]", "{cast: int64}]"), "r.yaml", str(folder)))
-    assert found_by(convert.convert(plan, str(folder / "hidden"), quiet=True), "leaks") == []
-    plan = make_plan(parse_recipe(text.replace("n: drop, copy", "copy").replace("kind}, cast]", "n}, {cast: float32}]"), "r.yaml", str(folder)))  # fmt: skip
-    (entry,) = found_by(convert.convert(plan, str(folder / "seen"), quiet=True), "leaks")
+    plan = plan_in(folder, text.replace("cast]", "{cast: int64}]"))
+    assert found_by(convert_in(folder, plan, "hidden"), "leaks") == []
+    plan = plan_in(folder, text.replace("n: drop, copy", "copy").replace("kind}, cast]", "n}, {cast: float32}]"))  # fmt: skip
+    (entry,) = found_by(convert_in(folder, plan, "seen"), "leaks")
     assert (entry["column"], entry["measure"], entry["value"]) == ("n", "AUC", 1.0)
 
 
@@ -200,9 +177,9 @@ def test_target_statistics_of_other_splits(folder: Path) -> None:
     split = "split: {train: 0.5, eval: 0.5, by: day}\n"
     fit = "fit: {splits: [train, eval]}\n"
     plan = plan_of(folder, "warn", more + fit, split)
-    leaks = found_by(convert.convert(plan, str(folder / "both"), quiet=True), "leaks")
+    leaks = found_by(convert_in(folder, plan, "both"), "leaks")
     (entry,) = (entry for entry in leaks if entry["what"] == "fit")
     assert (entry["column"], entry["target"], entry["splits"]) == ("user", "n", ["eval"])
     assert entry["line"] == "feature 'user' has means of 'n' over rows of 'eval'"
     plan = plan_of(folder, "warn", more, split)
-    assert found_by(convert.convert(plan, str(folder / "one"), quiet=True), "leaks") == []
+    assert found_by(convert_in(folder, plan, "one"), "leaks") == []

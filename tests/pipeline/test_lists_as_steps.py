@@ -16,14 +16,12 @@ from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
 from tfx_bsl.tfxio.tf_sequence_example_record import TFSequenceExampleRecord
 
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
-from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.verify import verify_dataset
-from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from tests.support.protos import fill
 from tests.support.read_examples import read_records
+from tests.support.runs import convert_in, plan_in
+from tests.support.tables import write_table
 
 pytestmark = pytest.mark.end_to_end
 
@@ -83,9 +81,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = pa.list_(pa.list_(pa.string()))
     plain = pa.schema([schema.field(0), ("x", pa.list_(pa.list_(pa.float32()))), ("w", texts)])
     table = pa.Table.from_pylist(ROWS, plain)
-    pq.write_table(table, folder / "rows.parquet", row_group_size=3)
-    with pa.ipc.new_file(folder / "rows.arrow", schema) as file:
-        file.write_table(pa.Table.from_pylist(ROWS, schema), max_chunksize=3)
+    write_table(folder / "rows.parquet", table, 3)
+    write_table(folder / "rows.arrow", pa.Table.from_pylist(ROWS, schema), 3)
     with tf.io.TFRecordWriter(str(folder / "rows.tfrecord")) as writer:
         for row in ROWS:
             writer.write(by_tensorflow(row))
@@ -94,10 +91,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def converted(folder: Path, text: str, name: str) -> Path:
     """Converts a recipe into a dataset next to the rows."""
-    output = folder / name
-    plan = make_plan(parse_recipe(text, "recipe.yaml", str(folder)))
-    convert.convert(plan, str(output), quiet=True)
-    return output
+    convert_in(folder, text, name)
+    return folder / name
 
 
 @pytest.fixture(scope="module")
@@ -185,16 +180,6 @@ def ragged(name: str) -> list[list[list[Any]]]:
     ]
 
 
-def test_load_gives_values_of_steps(dataset: Path) -> None:
-    """Batches are ragged or padded; no step is cut."""
-    [batch] = loader.load(str(dataset), "train", batch_size=4, shuffle=False)
-    assert {name: batch[name].to_list() for name in "xw"} == {name: ragged(name) for name in "xw"}
-    [batch] = loader.load(str(dataset), "train", batch_size=4, shuffle=False, padding=-1)
-    assert (batch["x"].shape, batch["w"].shape) == ((4, 4, 2), (4, 2, 3))
-    assert batch["x"].numpy()[0].tolist() == [[1.5, 2], [-1, -1], [-1, -1], [3, -1]]
-    assert batch["w"].numpy()[1].tolist() == [[b"d", "é".encode(), b""], [b"", b"", b""]]
-
-
 def test_inspect_shows_steps(dataset: Path) -> None:
     """A step of one value is in brackets."""
     first, _, _, last = inspect_examples(str(dataset), 4)
@@ -261,7 +246,7 @@ def test_what_takes_no_steps_says_so(folder: Path, changes: dict[str, str], mess
     """Places without lists of lists refuse them before the run."""
     text = recipe("rows.jsonl", changes.pop("types", TYPES), **changes)
     with pytest.raises((RecipeError, DataError, RecipeProblems), match=message):
-        make_plan(parse_recipe(text, "recipe.yaml", str(folder)))
+        plan_in(folder, text)
 
 
 @pytest.mark.parametrize("name", ["bad.jsonl", "bad.parquet"])

@@ -14,6 +14,7 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline.planning.policy import PolicyOptions
+from tests.support.tables import write_table
 
 pytestmark = pytest.mark.end_to_end
 
@@ -48,13 +49,7 @@ def convert(
     folder: Path, suffix: str, types: str = "", derive: str = "one: 1", recipe: str = RECIPE
 ) -> tuple[Any, Any]:
     """Converts a table as a file; returns dataset and alerts."""
-    path = folder / f"rows.{suffix}"
-    if suffix == "parquet":
-        pq.write_table(TABLE, path)
-    elif suffix == "csv":
-        TABLE.to_pandas().to_csv(path, index=False)
-    else:
-        path.write_text("".join(json.dumps(row) + "\n" for row in TABLE.to_pylist()))
+    path = write_table(folder / f"rows.{suffix}", TABLE)
     text = recipe.replace("PATH", path.name).replace("TYPES", types).replace("DERIVE", derive)
     (folder / "recipe.yaml").write_text(text)
     made = bp.convert(str(folder / "recipe.yaml"), str(folder / f"out-{suffix}{len(types)}"))

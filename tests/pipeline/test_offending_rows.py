@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import datetime
-import gzip
-import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyarrow import feather, orc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import find_anomalies
@@ -31,9 +26,10 @@ from beam_pipelines.pipeline.offending_rows import AnomalyKey, find_bad_row, fin
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import load
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.sources import plan
 from tests.analysis.statistics.support import VALUES_FOR_TYPE
 from tests.support.image_sets import idx
+from tests.support.runs import short_ranges
+from tests.support.tables import write_table
 
 
 def parsed(text: str) -> schema_pb2.Schema:
@@ -139,37 +135,9 @@ def test_lines_of_a_csv_are_counted_as_an_editor_does(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "jsonl", "parquet", "arrow"])
-def test_every_format_knows_its_rows(tmp_path: Path, suffix: str) -> None:
-    """Positions are lines of text, compressed or not, or row numbers."""
-    table = pa.table({"n": [1, 2, 9, 3, 8], "t": ["ok"] * 5, "f": [1.5] * 5})
-    path = tmp_path / f"a.{suffix}"
-    text = "n,t,f\n" + "".join(f"{row['n']},ok,1.5\n" for row in table.to_pylist())
-    lines = "".join(json.dumps(row) + "\n" for row in table.to_pylist())
-    if suffix == "parquet":
-        pq.write_table(table, path, row_group_size=2)
-    elif suffix == "arrow":
-        with pa.ipc.new_file(path, table.schema) as writer:
-            writer.write_table(table)
-    else:
-        data = (lines if suffix == "jsonl" else text).encode()
-        path.write_bytes(gzip.compress(data) if suffix.endswith("gz") else data)
-    rows = found(tmp_path, f"name: a\nsources: {{a: a.{suffix}}}")
-    places = {
-        "jsonl": ["line 3", "line 5"],
-        "csv": ["line 4", "line 6"],
-        "csv.gz": ["line 4", "line 6"],
-    }
-    expected = places.get(suffix, ["row 3", "row 5"])
-    assert [
-        place for _, place, _, _ in rows[AnomalyKey("train", "n", Info.INT_TYPE_BIG_INT)]
-    ] == expected
-
-
 def test_rows_are_followed_through_join_filter_and_split(tmp_path, monkeypatch):
     """The base source's line is named after join, filter and split."""
-    monkeypatch.setattr(plan, "RANGE_BYTES", 200)
-    monkeypatch.setattr(plan.cut_ranges, "__defaults__", (200,))
+    short_ranges(monkeypatch, 200)
     names = [f"k{number % 7}" for number in range(100)]
     (tmp_path / "a.csv").write_text(
         "k,day\n" + "".join(f"{name},{number}\n" for number, name in enumerate(names))
@@ -254,11 +222,8 @@ BEYOND: dict[str, tuple[Callable[[Path], object], str]] = {
     "a.csv": (lambda path: path.write_text("x\n1.5\n2\n1e60\n"), "line 4 ('1e60')"),
     "a.tsv": (lambda path: path.write_text("x\ty\n1.5\t1\n2\t1\n1E60\t1\n"), "line 4 ('1E60\\t1')"),
     "a.jsonl": (lambda path: path.write_text('{"x": 1.5}\n{"x": 2}\n{"x": 1e60}\n'), "line 3 ('{\"x\": 1e60}')"),
-    "a.parquet": (lambda path: pq.write_table(NUMBERS, path), "row 3 ({'x': 1e+60})"),
-    "a.feather": (lambda path: feather.write_feather(NUMBERS, path), "row 3 ({'x': 1e+60})"),
-    "a.orc": (lambda path: orc.write_table(NUMBERS, path), "row 3 ({'x': 1e+60})"),
-    "a.npz": (lambda path: np.savez(path, x=NUMBERS["x"].to_numpy()), "row 3 ({'x': 1e+60})"),
-    "lists.parquet": (lambda path: pq.write_table(pa.table({"x": [[1.5], [], [2.5, 1e60]]}), path), "row 3 ({'x': [2.5, 1e+60]})"),
+    **{f"a.{name}": (lambda path: write_table(path, NUMBERS), "row 3 ({'x': 1e+60})") for name in ("parquet", "feather", "orc", "npz")},
+    "lists.parquet": (lambda path: write_table(path, pa.table({"x": [[1.5], [], [2.5, 1e60]]})), "row 3 ({'x': [2.5, 1e+60]})"),
     "a.libsvm": (lambda path: path.write_text("1.5 1:2\n2 1:2\n1e60 1:2\n"), "line 3 ('1e60 1:2')"),
     "a-idx1-ubyte": (lambda path: path.write_bytes(idx(NUMBERS["x"].to_numpy().astype(">f8"), 0x0E)), "image 2 ({'value': 1e+60})"),
     "a-idx3-ubyte": (lambda path: path.write_bytes(idx(NUMBERS["x"].to_numpy().astype(">f8").reshape(3, 1, 1), 0x0E)),

@@ -17,8 +17,7 @@ from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
+from tests.support.runs import plan_in
 
 pytestmark = pytest.mark.end_to_end
 
@@ -48,8 +47,7 @@ def write_rows(path: Path, first: int, end: int) -> None:
 def converted(data: Path, output: Path, keys: str, **options: Any) -> Manifest:
     """Converts the tables."""
     text = RECIPE.replace("KEYS", keys)
-    recipe = parse_recipe(text, "recipe.yaml", str(data))
-    return convert(make_plan(recipe), str(output), quiet=True, **options)
+    return convert(plan_in(data, text), str(output), quiet=True, **options)
 
 
 def files_of(output: Path) -> dict[str, bytes]:

@@ -14,8 +14,7 @@ import pytest
 
 from beam_pipelines.cli.main import run as run_command
 from beam_pipelines.core.errors import RecipeProblems
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
+from tests.support.runs import plan_in
 
 pytestmark = pytest.mark.end_to_end
 
@@ -187,4 +186,4 @@ def test_what_would_show_values_is_refused(folder: Path, more: str, found: str) 
     """Fitted encodings, slices and extremes."""
     text = f"name: d\nsources: {{d: d.csv}}\npii: {{allow: [email, n]}}\n{more}"
     with pytest.raises(RecipeProblems, match=found):
-        make_plan(parse_recipe(text, "r.yaml", str(folder)))
+        plan_in(folder, text)

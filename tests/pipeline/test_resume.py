@@ -16,8 +16,7 @@ from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import resume
 from beam_pipelines.pipeline.convert import convert
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
+from tests.support.runs import plan_in
 
 pytestmark = pytest.mark.end_to_end
 
@@ -41,8 +40,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def converted(data: Path, output: Path, seed: int = 1, resume: bool = False) -> Manifest:
     """Converts the table."""
-    recipe = parse_recipe(RECIPE.replace("SEED", str(seed)), "recipe.yaml", str(data))
-    return convert(make_plan(recipe), str(output), quiet=True, resume=resume)
+    return convert(
+        plan_in(data, RECIPE.replace("SEED", str(seed))), str(output), quiet=True, resume=resume
+    )
 
 
 def shards_of(output: Path) -> dict[str, bytes]:

@@ -11,14 +11,9 @@ import pytest
 
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.manifest import Manifest
-from beam_pipelines.dataset.verify import verify_dataset
-from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.planning.transform import plan_transform
-from beam_pipelines.sources import plan as plan_module
 from tests.support.read_examples import read_examples
+from tests.support.runs import convert_in, of_workers, plan_in, short_ranges
 
 pytestmark = pytest.mark.end_to_end
 
@@ -28,22 +23,17 @@ ROWS = 1_000
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table in several ranges, one row of ten in class 1."""
-    monkeypatch.setattr(plan_module, "RANGE_BYTES", 2_000)
-    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (2_000,))
+    short_ranges(monkeypatch, 2_000)
     lines = [f"{n},{int(n % 10 == 0)},{n % 7}" for n in range(ROWS)]
     (tmp_path / "t.csv").write_text("id,label,day\n" + "\n".join(lines) + "\n")
     return tmp_path
 
 
-def run(folder: Path, sample: str, more: str = "", workers: int = 1) -> Manifest:
-    text = (
+def recipe(sample: str, more: str = "") -> str:
+    return (
         "name: t\nsources: {t: t.csv}\nsplit: {train: 0.8, eval: 0.2, stratify: label}\n"
         f"sample: {sample}\nlabel: label\n{more}"
     )
-    plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
-    options = (f"--direct_num_workers={workers}",)
-    out = str(folder / f"out{workers}")
-    return convert.convert(plan, out, beam_options=options, quiet=True, overwrite=True)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +49,9 @@ def test_classes_are_sampled(folder, sample, more, classes):
     Every row is in the account. One worker and four write the same bytes. The weights of a class
     add up to its rows.
     """
-    manifest = run(folder, sample, more)
-    again = run(folder, sample, more, 4)
-    assert [getattr(manifest, key) for key in ("splits", "counts", "sample")] == [
-        getattr(again, key) for key in ("splits", "counts", "sample")
-    ]
+    plan = plan_in(folder, recipe(sample, more))
+    manifest = of_workers(folder, plan, lambda one: (one.counts, one.sample))
     counts = manifest.counts
-    assert verify_dataset(str(folder / "out1")).rows == counts.written
     assert counts.written == ROWS - counts.sampled_out + counts.repeated
     found, weights = collections.Counter[int](), collections.Counter[int]()
     for row in read_examples(folder / "out1", "train"):
@@ -90,17 +76,18 @@ def test_classes_are_sampled(folder, sample, more, classes):
 
 def test_new_data_have_the_weight_one(folder: Path) -> None:
     """``transform`` samples nothing, with the dataset's features; growth samples."""
-    run(folder, "{rates: {0: 0.5}, weight: w}", "encode: {day: vocabulary}\n")
-    plan = plan_transform(str(folder / "out1"), [str(folder / "t.csv")], {}, "new")
-    manifest = convert.convert(plan, str(folder / "new"), quiet=True)
+    text = recipe("{rates: {0: 0.5}, weight: w}", "encode: {day: vocabulary}\n")
+    convert_in(folder, text)
+    plan = plan_transform(str(folder / "out"), [str(folder / "t.csv")], {}, "new")
+    manifest = convert_in(folder, plan, "new")
     assert manifest.counts.written == ROWS
     assert {row["w"] for row in read_examples(folder / "new", "new")} == {1.0}
-    grown = plan_transform(str(folder / "out1"), [str(folder / "t.csv")], {}, None)
+    grown = plan_transform(str(folder / "out"), [str(folder / "t.csv")], {}, None)
     assert (plan.split.sample.rates, grown.split.sample.rates) == ((), (0.5,))
 
 
 def test_a_class_that_does_not_occur(folder: Path) -> None:
     """It stops the run before anything is written."""
     with pytest.raises(DataError, match="found no row of class 5 in column 'label'"):
-        run(folder, "{rates: {5: 0.5}}")
-    assert not (folder / "out1" / "dataset.json").exists()
+        convert_in(folder, recipe("{rates: {5: 0.5}}"))
+    assert not (folder / "out" / "dataset.json").exists()

@@ -13,14 +13,9 @@ import pytest
 
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
-from beam_pipelines.core.layout.manifest import Manifest
-from beam_pipelines.dataset.verify import verify_dataset
-from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.sources import plan as plan_module
 from tests.support.read_examples import read_examples
+from tests.support.runs import convert_in, of_workers, plan_in, short_ranges
 
 pytestmark = pytest.mark.end_to_end
 
@@ -30,8 +25,7 @@ ROWS = 1_000
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table in several ranges: 60 users, a rare class, three regions."""
-    monkeypatch.setattr(plan_module, "RANGE_BYTES", 2_000)
-    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (2_000,))
+    short_ranges(monkeypatch, 2_000)
     lines = [f"{n},u{n * 7919 % 61},{int(n % 17 == 0)},{'abc'[n * n % 3]}" for n in range(ROWS)]
     (tmp_path / "t.csv").write_text("id,user,label,region\n" + "\n".join(lines) + "\n")
     return tmp_path
@@ -39,13 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def plan_of(folder: Path, split: str, more: str = "") -> Plan:
     text = f"name: t\nsources: {{t: t.csv}}\nsplit: {split}\n{more}"
-    return make_plan(parse_recipe(text, "r.yaml", str(folder)))
-
-
-def run(folder: Path, plan: Plan, workers: int = 1) -> Manifest:
-    out = folder / f"out{workers}"
-    options = (f"--direct_num_workers={workers}",)
-    return convert.convert(plan, str(out), beam_options=options, quiet=True, overwrite=True)
+    return plan_in(folder, text)
 
 
 def rows_of(folder: Path, split: str) -> list[dict[str, Any]]:
@@ -70,10 +58,8 @@ def test_classes_have_their_shares(folder: Path, split: str, more: str) -> None:
     One worker and four write the same bytes.
     """
     plan = plan_of(folder, split, more)
-    manifest = run(folder, plan)
-    again = run(folder, plan, 4)
-    assert manifest.splits == again.splits
-    assert verify_dataset(str(folder / "out1")).rows == ROWS
+    manifest = of_workers(folder, plan, lambda one: one.class_shares)
+    assert manifest.counts.written == ROWS
     shares = plan.recipe.split.shares
     found = collections.defaultdict(dict)
     by_id = {n: (int(n % 17 == 0), "abc"[n * n % 3]) for n in range(ROWS)}
@@ -93,7 +79,7 @@ def test_classes_have_their_shares(folder: Path, split: str, more: str) -> None:
 
 def test_the_summary_says_how_near_the_shares_are(folder: Path) -> None:
     """The summary and ``--format json`` have the shares of classes."""
-    manifest = run(folder, plan_of(folder, "{train: 0.8, eval: 0.2, stratify: label}"))
+    manifest = convert_in(folder, plan_of(folder, "{train: 0.8, eval: 0.2, stratify: label}"))
     entry = manifest.class_shares
     printed = io.StringIO()
     print_summary(manifest, "out", stream=printed)
@@ -115,8 +101,7 @@ def test_groups_are_not_divided_by_class(folder: Path) -> None:
         "name: t\nsources: {t: {path: [train.csv, eval.csv]}}\n"
         "split: {train: {files: train.csv}, eval: {files: eval.csv}}\n"
     )
-    planned = make_plan(parse_recipe(text, "r.yaml", str(folder)))
-    assert planned.split.patterns == ("train.csv", "eval.csv")
+    assert plan_in(folder, text).split.patterns == ("train.csv", "eval.csv")
 
 
 @pytest.mark.parametrize(
@@ -132,8 +117,8 @@ def test_groups_are_not_divided_by_class(folder: Path) -> None:
 def test_classes_that_cannot_be_divided(folder: Path, split: str, more: str, message: str) -> None:
     """A class that cannot be in each split stops the run."""
     with pytest.raises(DataError, match=message):
-        run(folder, plan_of(folder, split, more))
-    assert not (folder / "out1" / "dataset.json").exists()
+        convert_in(folder, plan_of(folder, split, more))
+    assert not (folder / "out" / "dataset.json").exists()
 
 
 @pytest.mark.parametrize(

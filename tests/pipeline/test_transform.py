@@ -57,12 +57,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     (tmp_path / "towns.csv").write_text("town,size,since\n" + "\n".join(towns) + "\n")
     (tmp_path / "recipe.yaml").write_text(RECIPE)
-    assert (
-        run(
-            ["convert", str(tmp_path / "recipe.yaml"), "--output", str(tmp_path / "out"), "--quiet"]
-        )
-        == 0
-    )
+    assert run(f"convert {tmp_path}/recipe.yaml --output {tmp_path}/out --quiet".split()) == 0
     return tmp_path
 
 
@@ -79,14 +74,8 @@ def examples(folder: Path, split: str) -> Iterator[dict[str, Any]]:
 def test_old_rows_are_encoded_as_they_were_and_new_ones_alike(dataset: Path) -> None:
     """Equal rows give equal features; an unseen town is an unknown id."""
     (dataset / "new.csv").write_text("km,town\n3,ulm\n,atlantis\n")
-    arguments = [
-        str(dataset / "out"),
-        str(dataset / "new.csv"),
-        "--output",
-        str(dataset / "new"),
-        "--quiet",
-    ]
-    assert run(["transform", *arguments]) == 0
+    command = f"transform {dataset}/out {dataset}/new.csv --output {dataset}/new --quiet"
+    assert run(command.split()) == 0
     found = sorted(examples(dataset / "new", "test"), key=lambda row: row["town"])
     before = {
         tuple(row["km"]): row
@@ -120,15 +109,8 @@ def test_old_rows_are_encoded_as_they_were_and_new_ones_alike(dataset: Path) -> 
 def test_new_data_that_do_not_fit(dataset, tmp_path, capsys, new, arguments, message):
     """Other types, missing columns, new nulls and unknown sources are errors."""
     (tmp_path / "new.csv").write_text(new)
-    command = [
-        "transform",
-        str(dataset / "out"),
-        str(tmp_path / "new.csv"),
-        "--output",
-        str(tmp_path / "new"),
-        "--quiet",
-    ]
-    assert run([*command, *arguments]) in (1, 2)
+    command = f"transform {dataset}/out {tmp_path}/new.csv --output {tmp_path}/new --quiet"
+    assert run([*command.split(), *arguments]) in (1, 2)
     assert message in capsys.readouterr().err
     assert not (tmp_path / "new" / "dataset.json").exists()
 
@@ -229,10 +211,7 @@ def test_rows_without_the_label_have_the_other_features(labelled: Path) -> None:
     """
     (labelled / "new.csv").write_text("shop,x,id\na,1,7\nb,2,8\n")
     out = labelled / "new"
-    assert (
-        run(["transform", str(labelled / "out"), str(labelled / "new.csv"), "-o", str(out), "-q"])
-        == 0
-    )
+    assert run(f"transform {labelled}/out {labelled}/new.csv -o {out} -q".split()) == 0
     found = sorted(examples(out, "test"), key=lambda row: row["id"])
     assert [(row["id"], row["shop_size"]) for row in found] == [([7], [1]), ([8], [2])]
     assert all("late" not in row for row in found)

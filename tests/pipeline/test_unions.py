@@ -10,17 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
-from beam_pipelines.core.layout.manifest import Manifest
-from beam_pipelines.dataset.verify import verify_dataset
-from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.planning.transform import plan_transform
 from beam_pipelines.pipeline.previews.estimate import make_preview
 from beam_pipelines.pipeline.previews.first_rows import first_rows
-from beam_pipelines.sources import plan as plan_module
 from tests.support.read_examples import read_examples
+from tests.support.runs import convert_in, of_workers, plan_in, short_ranges
 
 pytestmark = pytest.mark.end_to_end
 
@@ -28,8 +23,7 @@ pytestmark = pytest.mark.end_to_end
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three tables of other formats, those of text in several ranges."""
-    monkeypatch.setattr(plan_module, "RANGE_BYTES", 1_000)
-    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (1_000,))
+    short_ranges(monkeypatch, 1_000)
     lines = [f'{n},"a\n{n}",{n % 7}' for n in range(300)]
     (tmp_path / "web.csv").write_text("id,note,price\n" + "\n".join(lines) + "\n")
     rows = [{"id": n, "price": n / 2, "device": f"d{n % 3}"} for n in range(300, 400)]
@@ -44,13 +38,7 @@ def plan_of(folder: Path, union: str, more: str = "") -> Plan:
         "  texts: texts.csv\n"
         f"  all: {union}\nfrom: all\n{more}"
     )
-    return make_plan(parse_recipe(text, "r.yaml", str(folder)))
-
-
-def run(folder: Path, plan: Plan, workers: int = 1) -> Manifest:
-    options = (f"--direct_num_workers={workers}",)
-    out = str(folder / f"out{workers}")
-    return convert.convert(plan, out, beam_options=options, quiet=True, overwrite=True)
+    return plan_in(folder, text)
 
 
 UNION = "{union: [web, app, old], missing: fill, origin: origin, key: id}"
@@ -63,9 +51,8 @@ def test_rows_of_all_sources(folder: Path) -> None:
     """
     plan = plan_of(folder, UNION, "output: {shuffle: false}\nduplicates: {action: drop}\n")
     assert len(plan.base.ranges) > 5
-    manifest = run(folder, plan)
-    assert manifest.splits == run(folder, plan, 4).splits
-    assert verify_dataset(str(folder / "out1")).rows == 450
+    manifest = of_workers(folder, plan, lambda one: one.counts)
+    assert manifest.counts.written == 450
     expected = [
         *({"id": n, "note": f"a\n{n}", "price": n % 7, "origin": "web"} for n in range(300)),
         *(
@@ -95,10 +82,10 @@ def test_bad_rows_have_their_place(folder: Path) -> None:
     with open(folder / "app.jsonl", "a", encoding="utf-8") as file:
         file.write('{"id": 7\n')
     with pytest.raises(DataError, match=r"app\.jsonl, line 101"):
-        run(folder, plan_of(folder, UNION))
+        convert_in(folder, plan_of(folder, UNION))
     (folder / "app.jsonl").write_text('{"id": 5, "price": 1.5, "device": "d"}\n')
     with pytest.raises(DataError, match="id"):
-        run(folder, plan_of(folder, UNION))
+        convert_in(folder, plan_of(folder, UNION))
 
 
 @pytest.mark.parametrize(
@@ -120,6 +107,6 @@ def test_sources_that_do_not_fit(folder: Path, union: str, message: str) -> None
 
 def test_no_transform(folder: Path) -> None:
     """New data of a union would come from several sources."""
-    run(folder, plan_of(folder, UNION, "encode: {price: {cast: float32}}\n"))
+    convert_in(folder, plan_of(folder, UNION, "encode: {price: {cast: float32}}\n"))
     with pytest.raises(RecipeError, match="dataset of the union 'all'"):
-        plan_transform(str(folder / "out1"), [str(folder / "web.csv")], {}, "new")
+        plan_transform(str(folder / "out"), [str(folder / "web.csv")], {}, "new")

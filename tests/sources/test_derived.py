@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import gzip
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -16,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyarrow import feather
 
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import Limits
@@ -26,7 +24,6 @@ from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.normal_form import from_normalised, normalised, recipe_hash
 from beam_pipelines.recipe.unions import Union
-from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.sources.wrapping.derived import with_derived
@@ -37,37 +34,21 @@ from beam_pipelines.transforms.join.hash_join import build_index, join_batch, ta
 from beam_pipelines.transforms.join.plan import plan_join
 from beam_pipelines.transforms.row_positions import RowPositions
 from tests.support.made_source import made_source
+from tests.support.runs import short_ranges
+from tests.support.tables import write_table
 
 DERIVE = {"up": "upper(k)", "twice": "n * 2", "both": "up || '-' || twice"}
 ROWS = [(f"k{n}\n" if n % 5 == 0 else f"k{n}", n) for n in range(400)]
 
 
-def as_csv(rows: Iterable[tuple[str, int]], mark: str = ",") -> bytes:
-    return "\n".join([f"k{mark}n", *(f'"{k}"{mark}{n}' for k, n in rows)]).encode() + b"\n"
-
-
-def as_table(rows: list[tuple[str, int]]) -> pa.Table:
-    return pa.table({"k": [k for k, _ in rows], "n": [n for _, n in rows]})
-
-
-def as_lines(rows: list[tuple[str, int]]) -> bytes:
-    return "".join(json.dumps({"k": k, "n": n}) + "\n" for k, n in rows).encode()
-
-
-WRITERS: dict[str, Callable[[Path], Any]] = {
-    "a.csv": lambda path: path.write_bytes(as_csv(ROWS)),
-    "a.tsv.gz": lambda path: path.write_bytes(gzip.compress(as_csv(ROWS, "\t"))),
-    "a.jsonl": lambda path: path.write_bytes(as_lines(ROWS)),
-    "a.parquet": lambda path: pq.write_table(as_table(ROWS), path, row_group_size=90),
-    "a.arrow": lambda path: feather.write_feather(as_table(ROWS), path, compression="zstd"),
-}
+def as_table(rows: Iterable[tuple[str, int]]) -> pa.Table:
+    return pa.Table.from_pylist([{"k": k, "n": n} for k, n in rows])
 
 
 @pytest.fixture
-def short_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges of 1,000 bytes."""
-    monkeypatch.setattr(plan_module, "RANGE_BYTES", 1_000)
-    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (1_000,))
+    short_ranges(monkeypatch, 1_000)
 
 
 def plan_of(*paths: Path, **options: Any) -> SourcePlan:
@@ -87,12 +68,11 @@ def derived(rows: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.usefixtures("short_ranges")
-@pytest.mark.parametrize("name", WRITERS)
-def test_formats(tmp_path: Path, name: str) -> None:
+@pytest.mark.usefixtures("small_ranges")
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "jsonl", "parquet", "arrow"])
+def test_formats(tmp_path: Path, suffix: str) -> None:
     """Columns are derived in each range of a file of each format."""
-    WRITERS[name](tmp_path / name)
-    plan = plan_of(tmp_path / name)
+    plan = plan_of(write_table(tmp_path / f"a.{suffix}", as_table(ROWS), 90))
     assert rows_of(plan) == derived(ROWS)
     assert plan.schema.types[2:] == [pa.string(), pa.int64(), pa.string()]
     assert plan.as_read.schema.names == ["k", "n"]
@@ -101,7 +81,7 @@ def test_formats(tmp_path: Path, name: str) -> None:
 def test_many_small_files(tmp_path: Path) -> None:
     """Files that are read together are as if they were read alone."""
     for number, row in enumerate(ROWS[:260]):
-        (tmp_path / f"{number:03}.csv").write_bytes(as_csv([row]))
+        write_table(tmp_path / f"{number:03}.csv", as_table([row]))
     plan = plan_of(tmp_path / "*.csv")
     assert plan.ranges[0].members == (0, 260)
     assert rows_of(plan) == derived(ROWS[:260])
@@ -112,11 +92,11 @@ def test_many_small_files(tmp_path: Path) -> None:
     assert (table.num_rows, rejected.file) == (259, str(tmp_path / "251.csv"))
 
 
-@pytest.mark.usefixtures("short_ranges")
+@pytest.mark.usefixtures("small_ranges")
 def test_unions(tmp_path: Path) -> None:
     """A union has the derived columns of its sources, and its own."""
-    (tmp_path / "a.csv").write_bytes(as_csv(ROWS))
-    (tmp_path / "b.jsonl").write_bytes(as_lines(ROWS))
+    write_table(tmp_path / "a.csv", as_table(ROWS))
+    write_table(tmp_path / "b.jsonl", as_table(ROWS))
     members = [
         plan_of(tmp_path / "a.csv", derive={"low": "lower(k)"}),
         dataclasses.replace(plan_of(tmp_path / "b.jsonl", derive={"low": "upper(k)"})),
@@ -155,7 +135,7 @@ def test_selected_columns(tmp_path: Path) -> None:
 )
 def test_expressions_that_are_refused(tmp_path: Path, sql: str, message: str) -> None:
     """They are problems of planning, at the line of the recipe."""
-    (tmp_path / "a.csv").write_bytes(as_csv(ROWS))
+    write_table(tmp_path / "a.csv", as_table(ROWS))
     with pytest.raises(RecipeProblems) as caught:
         plan_of(tmp_path / "a.csv", derive={"x": sql, "y": "x || 'a'"})
     [problem] = caught.value.problems
@@ -165,7 +145,7 @@ def test_expressions_that_are_refused(tmp_path: Path, sql: str, message: str) ->
 
 def test_names_of_columns_are_taken(tmp_path: Path) -> None:
     """A derived column has a new name, in any case."""
-    (tmp_path / "a.csv").write_bytes(as_csv(ROWS))
+    write_table(tmp_path / "a.csv", as_table(ROWS))
     with pytest.raises(RecipeProblems, match="found 'K', but the rows have a column 'k'"):
         plan_of(tmp_path / "a.csv", derive={"K": "lower(k)"})
 
@@ -211,7 +191,7 @@ def test_private_values_are_hidden(tmp_path: Path) -> None:
 
 def test_large_columns(tmp_path: Path) -> None:
     """``limits.derived_bytes`` stops the read, with the row's place."""
-    (tmp_path / "a.csv").write_bytes(as_csv(ROWS))
+    write_table(tmp_path / "a.csv", as_table(ROWS))
     plan = plan_of(
         tmp_path / "a.csv", derive={"x": "repeat(k, 1000)"}, limits=Limits(derived_bytes=10_000)
     )

@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.arrow.columns import normalise
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources.csv.parser import CsvParser
 from beam_pipelines.sources.exact_cast import exact_cast
 from beam_pipelines.sources.text.quotes import Dialect
 from tests.sources.support import problems_of, read_rows, write
+from tests.support.runs import plan_in
+from tests.support.tables import write_table
 
 DAY = 86_400_000_000
 
@@ -54,9 +54,7 @@ DAY = 86_400_000_000
 )  # fmt: skip
 def test_declared_types_are_cast(tmp_path, values, type_, declared, wanted):
     """Values become their equal in the declared type; floats the nearest."""
-    path = tmp_path / "d.arrow"
-    with pa.ipc.new_file(path, pa.schema([("x", type_)])) as file:
-        file.write_table(pa.table({"x": pa.array(values, type_)}))
+    path = write_table(tmp_path / "d.arrow", pa.table({"x": pa.array(values, type_)}))
     assert [row["x"] for row in read_rows(path, types={"x": declared})] == wanted
 
 
@@ -89,9 +87,7 @@ def test_declared_types_are_cast(tmp_path, values, type_, declared, wanted):
 )  # fmt: skip
 def test_declared_types_lose_nothing(tmp_path, value, type_, declared, shown):
     """A value that the declared type cannot hold is a bad row."""
-    path = tmp_path / "d.arrow"
-    with pa.ipc.new_file(path, pa.schema([("x", type_)])) as file:
-        file.write_table(pa.table({"x": pa.array([None, value], type_)}))
+    path = write_table(tmp_path / "d.arrow", pa.table({"x": pa.array([None, value], type_)}))
     with pytest.raises(DataError, match="row 2, column 'x': found") as caught:
         read_rows(path, types={} if declared is None else {"x": declared})
     assert shown in str(caught.value)
@@ -134,9 +130,9 @@ def test_permuted_tensors_are_refused(tmp_path: Path, declared: str | None) -> N
     """The error advises nothing that is refused, too."""
     type_ = pa.fixed_shape_tensor(pa.int64(), [2, 3], permutation=[1, 0])
     storage = pa.array([[1, 2, 3, 4, 5, 6]], pa.list_(pa.int64(), 6))
-    path = tmp_path / "d.arrow"
-    with pa.ipc.new_file(path, pa.schema([("x", type_)])) as file:
-        file.write_table(pa.table({"x": pa.ExtensionArray.from_storage(type_, storage)}))
+    path = write_table(
+        tmp_path / "d.arrow", pa.table({"x": pa.ExtensionArray.from_storage(type_, storage)})
+    )
     message = "row 1, column 'x': found a tensor with permuted dimensions, expected one whose"
     with pytest.raises(DataError, match=message) as caught:
         read_rows(path, types={} if declared is None else {"x": declared})
@@ -367,7 +363,7 @@ def test_exact_floats_and_digits_of_sparse_text(tmp_path: Path) -> None:
     recipe = "name: d\nsources: {{d: {{path: d.libsvm{}}}}}\noutput: {{floats: exact}}\n"
 
     def plan(options: str) -> Any:
-        return make_plan(parse_recipe(recipe.format(options), "recipe.yaml", str(tmp_path)))
+        return plan_in(tmp_path, recipe.format(options))
 
     with pytest.raises(RecipeProblems, match="digits of a text that are read as the nearest"):
         plan("")
@@ -387,7 +383,7 @@ def test_exact_floats_and_decimals(tmp_path: Path) -> None:
             f"name: d\nsources: {{d: {{path: d.parquet{source}}}}}\noutput: {{floats: "
             f"exact}}\n{more}"
         )
-        return make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path)))
+        return plan_in(tmp_path, recipe)
 
     with pytest.raises(RecipeProblems) as caught:
         plan("")

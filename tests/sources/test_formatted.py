@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fastavro
-import openpyxl
 import pyarrow as pa
 import pyarrow.feather
-import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -20,56 +16,22 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.sources.wrapping import formatted
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, types_of
+from tests.support.tables import write_table
 
 Column = list[str | None]
 
 
-def jsonl(path: Path, cells: Column) -> Path:
-    """Writes JSON Lines with the column ``a``."""
-    path.write_text("".join(json.dumps({"a": cell, "n": 1}) + "\n" for cell in cells))
-    return path
+def write_texts(path: Path, cells: Column) -> Path:
+    """Writes the column ``a``, as a dictionary or long texts where files have such."""
+    kinds = {".parquet": pa.dictionary(pa.int32(), pa.string()), ".feather": pa.large_string()}
+    kind = kinds.get(path.suffix, pa.string())
+    return write_table(path, pa.table({"a": pa.array(cells, kind), "n": [1] * len(cells)}))
 
 
-def parquet(path: Path, cells: Column) -> Path:
-    """Writes a Parquet file with the column ``a``, as a dictionary."""
-    pq.write_table(
-        pa.table({"a": pa.array(cells).dictionary_encode(), "n": [1] * len(cells)}), path
-    )
-    return path
-
-
-def feather(path: Path, cells: Column) -> Path:
-    """Writes a Feather file with the column ``a``."""
-    pyarrow.feather.write_feather(pa.table({"a": pa.array(cells, pa.large_string())}), path)
-    return path
-
-
-def avro(path: Path, cells: Column) -> Path:
-    """Writes an Avro file with the column ``a``."""
-    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", "string"]}]}
-    with path.open("wb") as file:
-        fastavro.writer(file, schema, [{"a": cell} for cell in cells])
-    return path
-
-
-def xlsx(path: Path, cells: Column) -> Path:
-    """Writes a workbook with the column ``a``."""
-    book = openpyxl.Workbook()
-    for row in [("a", "n"), *((cell, 1) for cell in cells)]:
-        book.active.append(row)
-    book.save(path)
-    return path
-
-
-WRITERS: dict[str, Callable[[Path, Column], Path]] = {
-    "jsonl": jsonl, "parquet": parquet, "feather": feather, "avro": avro, "xlsx": xlsx,
-}  # fmt: skip
-
-
-@pytest.fixture(params=WRITERS)
+@pytest.fixture(params=["jsonl", "parquet", "feather", "avro", "xlsx"])
 def put(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Column], Path]:
     """Returns what writes a file of a format."""
-    return lambda cells: WRITERS[request.param](tmp_path / f"s.{request.param}", cells)
+    return lambda cells: write_texts(tmp_path / f"s.{request.param}", cells)
 
 
 def remedy_of(path: Path) -> dict[str, Any]:
@@ -114,7 +76,7 @@ def test_values_in_texts_are_found_and_read(put: Callable[[Column], Path]) -> No
 )
 def test_times_in_texts_are_found_and_read(tmp_path, name, cells, value):
     """The type in the finding reads them."""
-    path = WRITERS[name](tmp_path / f"s.{name}", cells)
+    path = write_texts(tmp_path / f"s.{name}", cells)
     assert types_of(path)["a"] == "string"
     assert read_rows(path, **remedy_of(path))[0]["a"] == value
 
@@ -167,8 +129,8 @@ def test_formats_of_no_texts_are_refused(put: Callable[[Column], Path], tmp_path
     path = put(["x"])
     found = problems_of(path, formats={"b": "1234.5"})
     assert "there is no column 'b'" in found["sources", "s", "formats"]
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "n.parquet")
-    found = problems_of(tmp_path / "n.parquet", formats={"a": "1234.5"})
+    path = write_table(tmp_path / "n.parquet", pa.table({"a": [1]}))
+    found = problems_of(path, formats={"a": "1234.5"})
     assert "found no texts in the files" in found["sources", "s", "formats"]
 
 
@@ -188,7 +150,7 @@ STRICT = [
 @pytest.mark.parametrize(("text", "declared", "other"), STRICT)
 def test_times_of_json_keep_their_zone(tmp_path, text, declared, other):
     """A time with a zone takes none without, and the reverse."""
-    path = jsonl(tmp_path / "s.jsonl", [text])
+    path = write_texts(tmp_path / "s.jsonl", [text])
     found = problems_of(path, types={"a": declared})["sources", "s", "types"]
     assert f"types: {{a: {other}}}" in found
     assert read_rows(path, types={"a": other})[0]["a"].hour == 10
@@ -199,7 +161,7 @@ def test_times_of_json_behind_the_sample(tmp_path, monkeypatch, text, declared, 
     """A time of the other kind behind the sample is bad."""
     monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", 10_000)
     good = "2024-01-01T10:00:00" + ("Z" if declared == "timestamptz" else "")
-    path = jsonl(tmp_path / "s.jsonl", [*[good] * 1_000, text])
+    path = write_texts(tmp_path / "s.jsonl", [*[good] * 1_000, text])
     with pytest.raises(DataError, match=f"line 1001, column 'a': found '{text}'"):
         read_rows(path)
 
@@ -216,7 +178,7 @@ def test_long_texts_are_sampled_by_their_bytes(tmp_path, monkeypatch, infer):
 
     monkeypatch.setattr(formatted, "evidence_of", noted)
     path, texts = tmp_path / "a.parquet", [f"row {number}, " * 1_000 for number in range(1_000)]
-    pq.write_table(pa.table({"a": texts}), path, row_group_size=300)
+    write_table(path, pa.table({"a": texts}), 300)
     plan_of(str(path), infer=infer)
     whole = sum(map(len, texts))
     assert sum(looked_at) < whole / 2 if infer == "sample" else sum(looked_at) >= whole

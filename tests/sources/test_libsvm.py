@@ -22,11 +22,12 @@ from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert as convert_module
-from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
+from beam_pipelines.pipeline.planning.recipes import load
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources.libsvm.format import Libsvm
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, types_of, write
+from tests.support.runs import convert_in, plan_in
 
 LARGEST = 2**63 - 1
 
@@ -382,9 +383,7 @@ def as_libsvm(rows: list[tuple[int, dict[int, float]]], base: int = 1) -> str:
 
 
 def convert(folder: Path, recipe: str) -> Any:
-    parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
-    convert_module.convert(make_plan(parsed), str(folder / "out"), quiet=True, overwrite=True)
-    verify_dataset(str(folder / "out"))
+    convert_in(folder, recipe, overwrite=True)
     return bp.info(folder / "out")
 
 
@@ -519,7 +518,7 @@ def test_inspect_and_plan_show_it(tmp_path: Path) -> None:
     shown = "".join(inspect_examples(info.folder, 2))
     assert "features  3:0.5 7:1\n" in shown
     assert "features  []\n" in shown
-    plan = make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path)))
+    plan = plan_in(tmp_path, recipe)
     assert (
         "features: sparse, of features_index, features_value; size learned from the data"
         in plan.describe()
@@ -626,7 +625,7 @@ def test_sparse_feature_needs_a_name_of_its_own(tmp_path: Path) -> None:
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
     recipe = RECIPE.format(format="libsvm", options="", more="derive: {features: label + 1}")
     with pytest.raises(RecipeProblems, match="found the sparse feature 'features'"):
-        make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path)))
+        plan_in(tmp_path, recipe)
 
 
 def test_joined_rows_keep_their_sparse_tensor(tmp_path: Path) -> None:

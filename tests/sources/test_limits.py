@@ -41,6 +41,7 @@ from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, source, write
+from tests.support.tables import table_as
 
 KIB = 1024
 # Bytes that may come out of any file in these tests.
@@ -115,19 +116,6 @@ def idx(values: int) -> bytes:
     return struct.pack(">HBBII", 0, 8, 2, 2, values) + bytes(2 * values)
 
 
-def arrow_file(table: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
-def parquet_file(table: pa.Table, **options: Any) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink, **options)
-    return sink.getvalue()
-
-
 def texts(size: int) -> pa.Table:
     return pa.table({"a": ["x", "y" * size], "b": [1, 2]})
 
@@ -139,8 +127,8 @@ CELL_CASES: dict[str, tuple[str, Callable[[int], bytes], str, dict[str, Any]]] =
                   "line 2, column 'a'", {}),
     "json list of texts": ("a.jsonl", lambda size: (b'{"a":["x"]}\n{"a":["' + b"y" * 1000 + b'","' + b"y" * (size - 1000) + b'"]}\n'),
                            "line 2, column 'a'", {}),
-    "parquet": ("a.parquet", lambda size: parquet_file(texts(size)), "row 2, column 'a'", {}),
-    "arrow": ("a.arrow", lambda size: arrow_file(texts(size)), "row 2, column 'a'", {}),
+    "parquet": ("a.parquet", lambda size: table_as("parquet", texts(size)), "row 2, column 'a'", {}),
+    "arrow": ("a.arrow", lambda size: table_as("arrow", texts(size)), "row 2, column 'a'", {}),
     "lines": ("a.log", lambda size: b"x\n" + b"y" * size + b"\n", "line 2, column 'line'", {"format": "lines"}),
     "records": ("a.rec", lambda size: framed([b"x", b"y" * size]), "record 1, column 'record'", {"format": "raw_records"}),
     "libsvm": ("a.svm", lambda size: (b"1 1:1\n1 " + b" ".join(b"%d:1" % n for n in range(1, size // 8 + (size % 8 > 0) + 1)) + b"\n"),
@@ -329,9 +317,7 @@ def test_nesting_depth_of_columns(tmp_path: Path, suffix: str) -> None:
     for level in range(5):
         type_ = pa.struct([("a", type_)]) if level % 2 else pa.list_(type_)
     table = pa.table({"a": pa.array([None], type_), "b": [1]})
-    path = write(
-        tmp_path / f"a.{suffix}", (parquet_file if suffix == "parquet" else arrow_file)(table)
-    )
+    path = write(tmp_path / f"a.{suffix}", table_as(suffix, table))
     with pytest.raises(
         DataError,
         match=r"found columns nested 6 levels deep, expected at most 5 \(the limit 'nesting_depth'",
@@ -341,13 +327,7 @@ def test_nesting_depth_of_columns(tmp_path: Path, suffix: str) -> None:
 
 
 def wide(columns: int, suffix: str) -> bytes:
-    names = [f"c{number}" for number in range(columns)]
-    table = pa.table({name: [1] for name in names})
-    if suffix == "csv":
-        return (",".join(names) + "\n" + ",".join("1" * columns) + "\n").encode()
-    if suffix == "jsonl":
-        return json.dumps(dict.fromkeys(names, 1)).encode() + b"\n"
-    return parquet_file(table) if suffix == "parquet" else arrow_file(table)
+    return table_as(suffix, pa.table({f"c{number}": [1] for number in range(columns)}))
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
@@ -380,6 +360,12 @@ def bomb(compress: Callable[[bytes], bytes], chunk: bytes) -> bytes:
     return compress(chunk * (FREE_BYTES // len(chunk) + 1))
 
 
+def parquet_bomb() -> bytes:
+    table, sink = pa.table({"a": np.zeros(FREE_BYTES // 8 + 100)}), io.BytesIO()
+    pq.write_table(table, sink, 1 << 30, use_dictionary=False, compression="zstd")
+    return sink.getvalue()
+
+
 def arrow_bomb(kind: str, compression: str, values: str) -> bytes:
     """Returns an Arrow file or stream that grows beyond ``FREE_BYTES``."""
     zeros = pa.array(np.zeros(FREE_BYTES // 8 + 100, np.int64))
@@ -403,9 +389,7 @@ RATIO_CASES: dict[str, tuple[str, Callable[[], bytes], dict[str, Any]]] = {
     "idx.gz": ("a.idx.gz", lambda: gzip.compress(struct.pack(">HBBI", 0, 8, 1, FREE_BYTES + 100) + bytes(FREE_BYTES + 100)), {}),
     "records.gz": ("a.rec.gz", lambda: bomb(gzip.compress, framed([b"y" * 1000] * 16)), {"format": "raw_records"}),
     "records.zlib": ("a.rec.zlib", lambda: bomb(zlib.compress, framed([b"y" * 1000] * 16)), {"format": "raw_records"}),
-    "parquet": ("a.parquet",
-                lambda: parquet_file(pa.table({"a": np.zeros(FREE_BYTES // 8 + 100)}), use_dictionary=False, compression="zstd", row_group_size=1 << 30),
-                {}),
+    "parquet": ("a.parquet", parquet_bomb, {}),
     **{
         f"arrow {kind} {compression} {values}": (
             "a.arrow",

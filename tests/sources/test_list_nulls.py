@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.feather
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.sources.nesting import list_nulls
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, write
+from tests.support.tables import write_table
 
 LISTS = st.lists(st.none() | st.lists(st.none() | st.integers(-9, 9), max_size=4), max_size=6)
 
@@ -61,19 +61,6 @@ ROWS: dict[str, tuple[list[Any], str]] = {
 }
 
 
-def write_rows(tmp_path: Path, kind: str, values: list[Any]) -> str:
-    """Writes a file with a column ``x``."""
-    path = tmp_path / f"a.{kind}"
-    table = pa.table({"x": values})
-    if kind == "jsonl":
-        path.write_text("".join(json.dumps({"x": value}) + "\n" for value in values))
-    elif kind == "parquet":
-        pq.write_table(table, path)
-    else:
-        pyarrow.feather.write_feather(table, str(path))
-    return str(path)
-
-
 def choices_of(message: str) -> list[dict[str, tuple[str, ...]]]:
     """Returns what an error proposes, read as a recipe reads it."""
     found = []
@@ -88,10 +75,12 @@ def choices_of(message: str) -> list[dict[str, tuple[str, ...]]]:
 def test_the_proposed_remedies_read_the_file(tmp_path: Path, case: str, kind: str) -> None:
     """The error has the place, and its remedies read all rows."""
     values, name = ROWS[case]
-    path = write_rows(tmp_path, kind, values)
+    path = write_table(tmp_path / f"a.{kind}", pa.table({"x": values}))
     with pytest.raises(DataError) as caught:
         read_rows(path)
-    assert re.match(rf"{re.escape(path)}, (line|row) 2, column '{name}': found", str(caught.value))
+    assert re.match(
+        rf"{re.escape(str(path))}, (line|row) 2, column '{name}': found", str(caught.value)
+    )
     choices = choices_of(str(caught.value))
     is_parallel = case in ("objects", "missing fields", "an array")
     assert [choice[name][0] for choice in choices] == ["drop", "fill"][is_parallel:]
@@ -107,7 +96,9 @@ def test_the_proposed_remedies_read_the_file(tmp_path: Path, case: str, kind: st
 def test_a_null_in_the_place_of_a_list_has_no_such_remedy(tmp_path: Path) -> None:
     """The key is not proposed where a list is null."""
     for kind in ("jsonl", "parquet"):
-        path = write_rows(tmp_path, kind, [[[1, 2], [3, 4]], [[1, 2], None]])
+        path = write_table(
+            tmp_path / f"a.{kind}", pa.table({"x": [[[1, 2], [3, 4]], [[1, 2], None]]})
+        )
         with pytest.raises(DataError, match=r"2, column 'x': found") as caught:
             read_rows(path, types={"x": "list<int64>"})
         assert choices_of(str(caught.value)) == []

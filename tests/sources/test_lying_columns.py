@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows, types_of
+from tests.support.tables import table_as, write_table
 
 EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - columns have no zone
 BAD = pa.array([b"ok", b"\xff\xfe", "ü".encode(), None], pa.binary()).view(pa.string())
@@ -31,22 +31,13 @@ MAKE_COLUMN: dict[str, Callable[[pa.Array], pa.Array]] = {
 }
 
 
-def write_file(path: Path, columns: dict[str, Any]) -> Path:
-    """Writes a Parquet or an Arrow file."""
-    table = pa.table(columns)
-    if path.suffix == ".parquet":
-        pq.write_table(table, path)
-    else:
-        with pa.ipc.new_file(path, table.schema) as writer:
-            writer.write_table(table)
-    return path
-
-
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
 @pytest.mark.parametrize("kind", MAKE_COLUMN)
 def test_texts_that_are_no_utf8(tmp_path: Path, kind: str, suffix: str) -> None:
     """The row is named with its bytes, and can be rejected."""
-    path = write_file(tmp_path / f"a{suffix}", {"a": MAKE_COLUMN[kind](BAD), "x": [1, 2, 3, 4]})
+    path = write_table(
+        tmp_path / f"a{suffix}", pa.table({"a": MAKE_COLUMN[kind](BAD), "x": [1, 2, 3, 4]})
+    )
     name = "a.f" if kind == "struct" else "a"
     with pytest.raises(
         DataError,
@@ -70,7 +61,7 @@ def test_texts_that_are_no_utf8(tmp_path: Path, kind: str, suffix: str) -> None:
 
 def test_offsets_that_lead_nowhere(tmp_path: Path) -> None:
     """A file whose texts are outside of its buffers is found damaged."""
-    data = write_file(tmp_path / "a.arrow", {"a": ["one", "two", "three"] * 50}).read_bytes()
+    data = table_as("arrow", pa.table({"a": ["one", "two", "three"] * 50}))
     good = pa.array([0, 3, 6, 11], pa.int32()).buffers()[1].to_pybytes()
     assert good in data
     for offset in (1 << 30, -5):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.feather
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,17 +17,9 @@ from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources.nesting import nested
 from tests.sources.support import read_rows, types_of
+from tests.support.tables import write_table
 
 MAP = pa.map_(pa.string(), pa.int64())
-
-
-def write_table(path: Path, table: pa.Table) -> str:
-    """Writes a Parquet or Feather file."""
-    if path.suffix == ".parquet":
-        pq.write_table(table, path)
-    else:
-        pyarrow.feather.write_feather(table, str(path))
-    return str(path)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "feather"])
@@ -141,11 +132,7 @@ def test_an_array_of_another_shape_behind_the_sample(tmp_path, monkeypatch, suff
     monkeypatch.setattr("beam_pipelines.sources.parquet.format.SAMPLE_ROWS", 2)
     monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", 60)
     values = [[[1, 2], [3, 4]]] * 9 + [last]
-    path = tmp_path / f"a.{suffix}"
-    if suffix == "jsonl":
-        path.write_text("".join(f'{{"x": {value}}}\n' for value in values))
-    else:
-        pq.write_table(pa.table({"x": values}), path)
+    path = write_table(tmp_path / f"a.{suffix}", pa.table({"x": values}))
     with pytest.raises(DataError, match=r"10, column 'x': found") as caught:
         read_rows(path)
     [type_] = re.findall(r"declare 'types: \{x: (.*?)\}'", str(caught.value))

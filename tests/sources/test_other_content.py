@@ -4,53 +4,23 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import json
 import re
 import sqlite3
 import zipfile
 from pathlib import Path
 
-import openpyxl
 import pandas as pd
 import pyarrow as pa
-import pyarrow.orc as pa_orc
-import pyarrow.parquet as pq
 import pytest
 
 from beam_pipelines.core.errors import DataError
 from tests.sources.support import plan_of, problems_of, read_rows, write
+from tests.support.tables import table_as
 
 ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
 TABLE = pa.Table.from_pylist(ROWS)
 CSV = b"a,b\n1,x\n2,y\n"
-
-
-def parquet() -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(TABLE, sink)
-    return sink.getvalue()
-
-
-def orc() -> bytes:
-    sink = io.BytesIO()
-    pa_orc.write_table(TABLE, sink)
-    return sink.getvalue()
-
-
-def arrow() -> bytes:
-    sink = io.BytesIO()
-    with pa.ipc.new_file(sink, TABLE.schema) as writer:
-        writer.write_table(TABLE)
-    return sink.getvalue()
-
-
-def workbook() -> bytes:
-    book, sink = openpyxl.Workbook(), io.BytesIO()
-    for row in (("a", "b"), (1, "x"), (2, "y")):
-        book.active.append(row)
-    book.save(sink)
-    return sink.getvalue()
 
 
 def database(folder: Path) -> bytes:
@@ -63,13 +33,13 @@ def database(folder: Path) -> bytes:
 
 @pytest.mark.parametrize("suffix", ["csv", "json"])
 @pytest.mark.parametrize(
-    ("content", "format_"),
-    [(parquet, "parquet"), (orc, "orc"), (arrow, "arrow"), (workbook, "excel")],
+    ("kind", "format_"),
+    [("parquet", "parquet"), ("orc", "orc"), ("arrow", "arrow"), ("xlsx", "excel")],
 )
-def test_binary_files_of_a_format(tmp_path: Path, suffix: str, content, format_: str) -> None:
+def test_binary_files_of_a_format(tmp_path: Path, suffix: str, kind: str, format_: str) -> None:
     """The error names the format, and with it the file is read."""
     path = tmp_path / f"a.{suffix}"
-    path.write_bytes(content())
+    path.write_bytes(table_as(kind, TABLE))
     with pytest.raises(DataError, match=f"'format: {format_}'"):
         read_rows(path)
     assert read_rows(path, format=format_) == ROWS

@@ -27,6 +27,7 @@ from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.plan import FileInfo, SourcePlan, cut_ranges
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat
+from tests.support.runs import plan_in
 
 pytestmark = pytest.mark.end_to_end
 
@@ -113,7 +114,7 @@ def test_rows_are_converted_and_bad_ones_rejected(tmp_path: Path) -> None:
     more = "derive: {odd: \"CAST(CASE WHEN number = 1700 THEN 'y' ELSE '1' END AS BIGINT)\"}\non_error: {reject: 5}\n"
     manifest = converted(tmp_path, more, in_worker=True)
     assert manifest.sources["visits"].format == "key_value"
-    assert len(make_plan(parse_recipe(RECIPE, "r", str(tmp_path))).base.ranges) > 2
+    assert len(plan_in(tmp_path, RECIPE).base.ranges) > 2
     rows = (tmp_path / "out/rejected/visits.jsonl").read_text().splitlines()
     assert [(row["position"], row["text"]) for row in map(json.loads, rows)] == [
         ("line 3", "number=x place=p3"),

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import pathlib
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import plan, planner
 from beam_pipelines.transforms import read
+from tests.support.runs import convert_in, plan_in
+from tests.support.tables import write_table
 
 LINES = [
     "1,x",
@@ -117,14 +114,7 @@ def write_parts(folder: pathlib.Path, suffix: str) -> list[int]:
     folder.mkdir()
     for part in range(7):
         some = numbers[part * 10 : part * 10 + 10]
-        path = folder / f"{part}.{suffix}"
-        if suffix == "parquet":
-            pq.write_table(pa.table({"n": some}), path)
-        elif suffix == "jsonl":
-            path.write_text("".join(json.dumps({"n": number}) + "\n" for number in some))
-        else:
-            data = ("n\n" + "".join(f"{number}\n" for number in some)).encode()
-            path.write_bytes(gzip.compress(data) if suffix.endswith("gz") else data)
+        write_table(folder / f"{part}.{suffix}", pa.table({"n": some}))
     return numbers
 
 
@@ -146,9 +136,9 @@ def test_formats(suffix: str, places: list[str], tmp_path: pathlib.Path) -> None
         f'split: {{train: {{files: "[0-3].{suffix}"}}, eval: {{files: '
         f'"[4-6].{suffix}"}}}}\non_error: {{reject: 2}}\noutput: {{shuffle: false}}'
     )
-    planned = make_plan(parse_recipe(recipe, "r.yaml", str(tmp_path)))
+    planned = plan_in(tmp_path, recipe)
     assert [byte_range.members for byte_range in planned.base.ranges] == [(0, 4), (4, 7)]
-    manifest = convert.convert(planned, str(tmp_path / "out"), quiet=True)
+    manifest = convert_in(tmp_path, planned)
     assert {name: split.rows for name, split in manifest.splits.items()} == {
         "train": 39,
         "eval": 29,

@@ -17,10 +17,9 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert as convert_module
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows
+from tests.support.runs import plan_in
 
 # As Spark ML's VectorUDT writes it.
 SPARK = pa.struct(
@@ -156,7 +155,7 @@ def test_spark_vectors_load_as_sparse_tensors(tmp_path: Path) -> None:
     rows = [sparse(9, (1, 0.5), (5, 2.0)), dense(*range(9)), None, sparse(9)]
     write_vectors(tmp_path / "d.parquet", rows)
     recipe = "name: d\nsources: {d: d.parquet}\nlabel: label\noutput: {shuffle: false}\n"
-    plan = make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path)))
+    plan = plan_in(tmp_path, recipe)
     convert_module.convert(plan, str(tmp_path / "out"), quiet=True)
     verify_dataset(str(tmp_path / "out"))
     ((features, _),) = loader.load(tmp_path / "out", batch_size=4, shuffle=False)

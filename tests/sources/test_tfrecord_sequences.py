@@ -18,13 +18,10 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.dataset.inspect import inspect_examples
-from beam_pipelines.dataset.verify import verify_dataset
-from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, write
 from tests.support.read_examples import read_records
+from tests.support.runs import convert_in, plan_in
 
 SCHEMA = """
 feature { name: "id" type: INT shape { dim { size: 1 } } }
@@ -206,9 +203,7 @@ def converted(folder: Path, source: str, out: str) -> list[bytes]:
         f"name: d\nsources: {{d: {{{source}}}}}\nsequence: {{features: [l0, l1, l2, l3]}}\n"
         "output: {shuffle: false, compression: none, num_shards: 1}\n"
     )
-    parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
-    convert.convert(make_plan(parsed), str(folder / out), quiet=True, overwrite=True)
-    verify_dataset(str(folder / out))
+    convert_in(folder, recipe, out, overwrite=True)
     return read_records(folder / out)
 
 
@@ -267,10 +262,6 @@ def test_a_dataset_of_raw_records(tmp_path: Path) -> None:
     """
     write(tmp_path / "d.log", "a\nb\n")
     recipe = "name: d\nsources: {d: {path: d.log, format: lines}}\noutput: {record: line}\n"
-    convert.convert(
-        make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path))),
-        str(tmp_path / "out"),
-        quiet=True,
-    )
+    convert_in(tmp_path, plan_in(tmp_path, recipe))
     with pytest.raises(RecipeProblems, match="Read them with 'format: raw_records'"):
         plan_of(tmp_path / "out" / "examples" / "Split-train" / "*")

@@ -2,113 +2,41 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import json
 import random
 import re
 import shutil
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fastavro
-import h5py
-import numpy as np
-import openpyxl
 import pyarrow as pa
 import pyarrow.feather
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
-from pyarrow import orc
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, source, write
+from tests.support.tables import table_as
+
+SUFFIXES = [
+    "csv",
+    "csv.gz",
+    "jsonl",
+    "json",
+    "parquet",
+    "feather",
+    "orc",
+    "avro",
+    "npz",
+    "h5",
+    "xlsx",
+]
 
 
-def csv_of(rows: list[dict[str, Any]]) -> bytes:
-    """Returns rows as CSV."""
-    lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
-    return ("\n".join(lines) + "\n").encode()
-
-
-def json_of(rows: list[dict[str, Any]]) -> bytes:
-    """Returns rows as JSON Lines."""
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
-
-
-def parquet_of(rows: list[dict[str, Any]]) -> bytes:
-    """Returns rows as a Parquet file of several row groups."""
-    stream = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), stream, row_group_size=70)
-    return stream.getvalue()
-
-
-def feather_of(rows: list[dict[str, Any]]) -> bytes:
-    """Returns rows as a Feather file."""
-    stream = io.BytesIO()
-    pyarrow.feather.write_feather(pa.Table.from_pylist(rows), stream)
-    return stream.getvalue()
-
-
-def orc_of(rows: list[dict[str, Any]]) -> bytes:
-    """Returns rows as an ORC file."""
-    stream = io.BytesIO()
-    orc.write_table(pa.Table.from_pylist(rows), stream)
-    return stream.getvalue()
-
-
-def avro_of(rows: list[dict[str, Any]]) -> bytes:
-    """Returns rows as an Avro file."""
-    types = {"a": "long", "b": "string", "c": "double"}
-    fields = [{"name": name, "type": type_} for name, type_ in types.items()]
-    stream = io.BytesIO()
-    fastavro.writer(stream, {"type": "record", "name": "Row", "fields": fields}, rows)
-    return stream.getvalue()
-
-
-def npz_of(rows: list[dict[str, Any]]) -> bytes:
-    """Returns rows as NumPy's arrays."""
-    stream = io.BytesIO()
-    np.savez(stream, **{name: np.array([row[name] for row in rows]) for name in "abc"})
-    return stream.getvalue()
-
-
-def hdf5_of(rows: list[dict[str, Any]]) -> bytes:
-    """Returns rows as HDF5's datasets."""
-    stream = io.BytesIO()
-    with h5py.File(stream, "w") as file:
-        for name in "abc":
-            file[name] = [row[name] for row in rows]
-    return stream.getvalue()
-
-
-def xlsx_of(rows: list[dict[str, Any]]) -> bytes:
-    """Returns rows as a sheet."""
-    book = openpyxl.Workbook()
-    for cells in [list(rows[0]), *(list(row.values()) for row in rows)]:
-        book.active.append(cells)
-    stream = io.BytesIO()
-    book.save(stream)
-    return stream.getvalue()
-
-
-WRITERS: dict[str, Callable[[list[dict[str, Any]]], bytes]] = {
-    "csv": csv_of,
-    "csv.gz": lambda rows: gzip.compress(csv_of(rows)),
-    "jsonl": json_of,
-    "json": lambda rows: json.dumps(rows, indent=1).encode(),
-    "parquet": parquet_of,
-    "feather": feather_of,
-    "orc": orc_of,
-    "avro": avro_of,
-    "npz": npz_of,
-    "h5": hdf5_of,
-    "xlsx": xlsx_of,
-}
+def file_of(rows: list[dict[str, Any]], suffix: str = "csv") -> bytes:
+    """Returns rows as a file, of several row groups if it has such."""
+    return table_as(suffix, pa.Table.from_pylist(rows), 70)
 
 
 def rows_of(start: int, number: int) -> list[dict[str, Any]]:
@@ -124,12 +52,12 @@ def zipped(path: Path, members: dict[str, bytes], method: int = zipfile.ZIP_DEFL
     return str(path)
 
 
-@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
 def test_rows_are_those_of_the_files_in_it(tmp_path: Path, suffix: str, method: int) -> None:
     """An archive gives the rows of its files, each one range."""
     parts = [rows_of(0, 200), rows_of(200, 1), rows_of(201, 99)]
-    members = {f"d/{n}.{suffix}": WRITERS[suffix](rows) for n, rows in enumerate(parts)}
+    members = {f"d/{n}.{suffix}": file_of(rows, suffix) for n, rows in enumerate(parts)}
     members |= {"__MACOSX/._0.csv": b"\0", "d/.DS_Store": b"\0", "LICENSE": b"x", "e/": b""}
     path = zipped(tmp_path / "data.zip", members, method)
     assert read_rows(path) == parts[0] + parts[1] + parts[2]
@@ -147,7 +75,7 @@ def test_a_large_file_is_read_as_a_stream(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("beam_pipelines.sources.text.blocks.CHUNK_BYTES", 5_000)
     chance = random.Random(1)
     rows = [{"a": n, "b": f'"{chance.choice("ab")}\n{n}"'} for n in range(3000)]
-    path = zipped(tmp_path / "d.zip", {"a.csv": csv_of(rows)})
+    path = zipped(tmp_path / "d.zip", {"a.csv": file_of(rows)})
     plan = plan_of(path, range_bytes=4_000)
     assert len(plan.ranges) == 1
     chunks = list(read.read_chunks(plan, reject=False))
@@ -157,7 +85,7 @@ def test_a_large_file_is_read_as_a_stream(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_many_small_files(tmp_path: Path) -> None:
     """Hundreds of small files in an archive are read together."""
-    members = {f"{n:03}.csv": csv_of(rows_of(n, 1)) for n in range(300)}
+    members = {f"{n:03}.csv": file_of(rows_of(n, 1)) for n in range(300)}
     path = zipped(tmp_path / "d.zip", members)
     assert [row["a"] for row in read_rows(path)] == list(range(300))
     assert len(plan_of(path).ranges) == 1
@@ -173,7 +101,7 @@ def test_rows_come_by_path(tmp_path: Path) -> None:
 def test_patterns_match_archives(tmp_path: Path) -> None:
     """A pattern of archives reads the files of all."""
     for n in range(2):
-        zipped(tmp_path / f"{n}.zip", {"x.csv": csv_of(rows_of(n, 1))})
+        zipped(tmp_path / f"{n}.zip", {"x.csv": file_of(rows_of(n, 1))})
     assert [row["a"] for row in read_rows(tmp_path / "*.zip")] == [0, 1]
     assert [row["a"] for row in read_rows(tmp_path / "*.zip/*.csv")] == [0, 1]
     folder = tmp_path / "folder.zip"
@@ -234,7 +162,7 @@ def test_databases_are_unpacked_first(tmp_path: Path) -> None:
 
 def test_encrypted_and_damaged_archives(tmp_path: Path) -> None:
     """They are refused at planning, or when the damage is read."""
-    path = Path(zipped(tmp_path / "d.zip", {"a.csv": csv_of(rows_of(0, 5000))}))
+    path = Path(zipped(tmp_path / "d.zip", {"a.csv": file_of(rows_of(0, 5000))}))
     whole = path.read_bytes()
     encrypted = bytearray(whole)
     encrypted[encrypted.index(b"PK\x01\x02") + 8] |= 1
@@ -255,7 +183,7 @@ def test_encrypted_and_damaged_archives(tmp_path: Path) -> None:
 def test_a_table_too_large_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Parquet file in an archive has a limit."""
     monkeypatch.setattr("beam_pipelines.sources.files.archives.MOST_BYTES", 100)
-    path = zipped(tmp_path / "d.zip", {"a.parquet": parquet_of(rows_of(0, 100))})
+    path = zipped(tmp_path / "d.zip", {"a.parquet": file_of(rows_of(0, 100), "parquet")})
     with pytest.raises(DataError, match=r"found more than 100 bytes .*Unpack the archive"):
         plan_of(path)
 

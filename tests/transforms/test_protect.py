@@ -17,7 +17,6 @@ from beam_pipelines.core.private import hide_found, hide_row
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.sources import plan_sources
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.normal_form import from_normalised, normalised, recipe_hash
 from beam_pipelines.recipe.protect import Protection
 from beam_pipelines.transforms import read
@@ -28,6 +27,7 @@ from beam_pipelines.transforms.select.protect import (
     with_fingerprints,
 )
 from beam_pipelines.transforms.select.select import select_rows
+from tests.support.runs import plan_in
 
 KEY = "0123456789abcdef-a-key"
 
@@ -78,7 +78,7 @@ def folder(tmp_path: Path) -> Path:
 
 def plan_of(folder: Path, more: str) -> Plan:
     text = f"name: d\nsources: {{d: d.csv}}\n{more}\n"
-    return make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    return plan_in(folder, text)
 
 
 @pytest.mark.parametrize("key", ["hash.key", "env:BEAM_HASH_KEY"])

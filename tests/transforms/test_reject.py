@@ -6,7 +6,6 @@ The tests compare several runners and workers with plain Python.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import pathlib
@@ -18,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 from hypothesis import given
@@ -30,12 +28,13 @@ from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.limits import allowed_rows
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.row_counts import store_rejected, write_rejected
 from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines.transforms.select.reject import _SelectOrReject
+from tests.support.runs import plan_in, short_ranges
+from tests.support.tables import write_table
 
 pytestmark = pytest.mark.end_to_end
 
@@ -67,8 +66,7 @@ ENCODE = (
 @pytest.fixture(autouse=True)
 def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cuts small files into several ranges."""
-    monkeypatch.setattr(plan_module, "RANGE_BYTES", 1_500)
-    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (1_500,))
+    short_ranges(monkeypatch, 1_500)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +108,7 @@ def converted(
         {"HOW": "left", "STRATEGY": "broadcast", "BUDGET": "50%"} | arguments.pop("texts", {})
     ).items():
         recipe = recipe.replace(key, value)
-    plan = make_plan(parse_recipe(recipe, "recipe.yaml", str(data)))
+    plan = plan_in(data, recipe)
     return convert.convert(plan, str(output), beam_options=options, quiet=True, **arguments)
 
 
@@ -321,20 +319,9 @@ WRONG = (3, 4, 11)
 VALUES = [str(number) if number not in WRONG else "x" for number in range(20)]
 
 
-def write_csv(path: pathlib.Path) -> None:
-    """Writes one cell a row."""
-    data = ("t,u\n" + "".join(f"{value},1\n" for value in VALUES)).encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-
-
-def write_table(path: pathlib.Path) -> None:
-    """Writes Parquet in small row groups, or Arrow."""
-    table = pa.table({"t": VALUES})
-    if path.suffix == ".parquet":
-        pq.write_table(table, path, row_group_size=3)
-    else:
-        with pa.ipc.new_file(path, table.schema) as writer:
-            writer.write_table(table, 3)
+def write_values(path: pathlib.Path) -> None:
+    """Writes one cell a row, three rows a group or batch."""
+    write_table(path, pa.table({"t": VALUES, "u": [1] * len(VALUES)}), 3)
 
 
 def write_records(path: pathlib.Path) -> None:
@@ -367,10 +354,10 @@ def write_idx(path: pathlib.Path) -> None:
 
 
 FORMATS: dict[str, tuple[Any, str, str, str, int]] = {
-    "a.csv": (write_csv, "csv", "CAST(t AS BIGINT)", "line", 2),
-    "a.csv.gz": (write_csv, "csv", "CAST(t AS BIGINT)", "line", 2),
-    "a.parquet": (write_table, "parquet", "CAST(t AS BIGINT)", "row", 1),
-    "a.arrow": (write_table, "arrow", "CAST(t AS BIGINT)", "row", 1),
+    "a.csv": (write_values, "csv", "CAST(t AS BIGINT)", "line", 2),
+    "a.csv.gz": (write_values, "csv", "CAST(t AS BIGINT)", "line", 2),
+    "a.parquet": (write_values, "parquet", "CAST(t AS BIGINT)", "row", 1),
+    "a.arrow": (write_values, "arrow", "CAST(t AS BIGINT)", "row", 1),
     "a.tfrecord": (write_records, "tfrecord", "CAST(CAST(t AS VARCHAR) AS BIGINT)", "record", 0),
     "a.raw": (write_records, "raw_records", "CAST(CAST(record AS VARCHAR) AS BIGINT)", "record", 0),
     "a.lines": (write_text, "lines", "CAST(line AS BIGINT)", "line", 1),
@@ -397,7 +384,7 @@ def rejected_by_reading(folder: pathlib.Path, text: str) -> list[Rejected]:
     Returns:
       The rejected rows.
     """
-    plan = make_plan(parse_recipe(text, "recipe.yaml", str(folder)))
+    plan = plan_in(folder, text)
     select, positions = _SelectOrReject(plan.checks, plan.base), RowPositions(plan.base)
     chunks = (
         chunk
