@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import pathlib
 import subprocess
 import sys
@@ -133,76 +131,6 @@ def test_bad_recipe(case: str, folder: pathlib.Path, capsys: pytest.CaptureFixtu
     check(printed, folder, *messages)
 
 
-BAD_ROWS: dict[str, tuple[str, bytes, list[tuple[str, str, str, str]]]] = {
-    "csv": ("{path: DATA, encoding: utf-8, types: {a: int8, b: text}}",
-            b'a,b\n1,x\n2\nfoo,y\n4,"y"z\n5,\xff\n"6","s\nt"\n7,h\n300,i\n8,"k",l\n9,m',
-            [("line 3", "", "found 1 cell, expected 2", "2"), ("line 4", "a", "found 'foo', expected an integer from -128 to 127", "foo,y"), ("line 5", "", "found text after a closing quote", '4,"y"z'), ("line 6", "b", "expected text in UTF-8", "5,\\xff"), ("line 10", "a", "found '300'", "300,i"), ("line 11", "", "found 3 cells", '8,"k",l')]),
-    "json_lines": ("{path: DATA, format: json_lines}",
-                   b'{"a": 1}\n{"a": 2}\n{"a":\n\n[1]\n{"a": "x"}\n{"a": 1.5}\n{"a": 1, "a": 2}\n{"a": "\xff"}\n{"a": 6}\n{"a": 7}\n{"a": 8}',
-                   [("line 3", "", "found text that is not JSON", '{"a":'), ("line 5", "", "found [1], expected an object", "[1]"), ("line 6", "a", "found the text 'x', expected a number", '{"a": "x"}'), ("line 8", "", "specified twice", '{"a": 1, "a": 2}'), ("line 9", "", "not UTF-8", '{"a": "\\xff"}')]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("format_", BAD_ROWS)
-def test_rejected_rows(format_, workers, folder, capsys):
-    """Within the budget exactly the bad rows are in rejected/.
-
-    Each has its place and reason.
-    """
-    source, content, bad = BAD_ROWS[format_]
-    write(
-        folder,
-        {
-            "data.csv": content,
-            "r.yaml": recipe(source.replace("DATA", "data.csv"), "on_error: {reject: 60%}\n"),
-        },
-    )
-    assert convert("r.yaml", *processes(workers)) == 0
-    assert capsys.readouterr().err == ""
-    lines = (folder / "out" / "rejected" / "t.jsonl").read_text().splitlines()
-    rejected = [json.loads(line) for line in lines]
-    assert [(row["source"], row["file"]) for row in rejected] == [("t", "data.csv")] * len(bad)
-    assert [(row["position"], row["column"], row["text"]) for row in rejected] == [
-        (place, column, text) for place, column, _, text in bad
-    ]
-    assert all(
-        reason in row["reason"] for row, (_, _, reason, _) in zip(rejected, bad, strict=True)
-    )
-    manifest = json.loads((folder / "out" / "dataset.json").read_text())
-    counts = manifest["counts"]
-    assert counts["rejected"] == manifest["sources"]["t"]["rejected"] == len(bad)
-    assert counts["read"] == manifest["sources"]["t"]["read"] == counts["written"] > 0
-    assert manifest["splits"]["train"]["rows"] == counts["written"]
-    assert main_module.run(["verify", "out"]) == 0
-
-
-@pytest.mark.parametrize("format_", BAD_ROWS)
-def test_too_many_rejected_rows(format_, folder, capsys):
-    """Over the budget the run fails.
-
-    The error has the number of bad rows and the first ones.
-    """
-    source, content, bad = BAD_ROWS[format_]
-    write(
-        folder,
-        {
-            "data.csv": content,
-            "r.yaml": recipe(source.replace("DATA", "data.csv"), "on_error: {reject: 12.5%}\n"),
-        },
-    )
-    assert convert("r.yaml") == 1
-    shown = [f"data.csv, {place}" for place, _, _, _ in bad[:5]]
-    check(
-        capsys.readouterr(),
-        folder,
-        "source 't': ",
-        f"{len(bad)} of ",
-        "'on_error: {reject: 12.5%}'",
-        *shown,
-    )
-
-
 @pytest.mark.parametrize(
     ("content", "source", "message"),
     [
@@ -235,18 +163,6 @@ def test_errors_of_worker_processes(rows, more, text, folder, capsys):
         check(printed, folder, text)
         outcomes.append(printed.err)
     assert outcomes[0] == outcomes[1]
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
-def test_no_permission(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Unreadable input and unwritable output are named, with the reason."""
-    write(folder, {"a.csv": GOOD, "b.csv": GOOD})
-    (folder / "b.csv").chmod(0)
-    assert convert("b.csv") == 1
-    check(capsys.readouterr(), folder, "b.csv: cannot be opened", "Permission denied")
-    (folder / "closed").mkdir(mode=0o500)
-    assert main_module.run(["convert", "a.csv", "--output", "closed/out", "--quiet"]) == 1
-    check(capsys.readouterr(), folder, "closed/out", "cannot be written: Permission denied")
 
 
 @pytest.mark.parametrize(

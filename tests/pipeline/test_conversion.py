@@ -17,12 +17,10 @@ from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.sources import plan as plan_module
 from tests.support.contents import TIMED, contents
 from tests.support.kernels import without_kernels
 from tests.support.read_examples import read_records
+from tests.support.runs import plan_in, short_ranges
 
 pytestmark = pytest.mark.end_to_end
 
@@ -75,8 +73,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cuts the small tables into several ranges."""
-    monkeypatch.setattr(plan_module, "RANGE_BYTES", RANGE_BYTES)
-    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (RANGE_BYTES,))
+    short_ranges(monkeypatch, RANGE_BYTES)
 
 
 def converted(
@@ -84,11 +81,9 @@ def converted(
 ) -> Manifest:
     """Converts and returns the manifest."""
     text = recipe.replace("STRATEGY", arguments.pop("strategy", "broadcast"))
-    parsed = parse_recipe(text, "recipe.yaml", str(data))
     options = options or ("--direct_num_workers=1",)
-    return convert.convert(
-        make_plan(parsed), str(output), beam_options=options, quiet=True, **arguments
-    )
+    plan = plan_in(data, text)
+    return convert.convert(plan, str(output), beam_options=options, quiet=True, **arguments)
 
 
 def records(dataset: Path) -> dict[str, bytes]:
@@ -166,34 +161,6 @@ def test_every_row_arrives_once_with_its_values(data: Path, tmp_path: Path) -> N
         assert max(shard.rows for shard in shards) - min(shard.rows for shard in shards) <= 1
 
 
-def test_records_parse_by_the_schema(data: Path, tmp_path: Path) -> None:
-    """tf.io.parse_example takes batches with tfx-bsl's spec of the dataset's schema."""
-    from google.protobuf import text_format
-    from tensorflow_metadata.proto.v0 import schema_pb2
-    from tfx_bsl.public.tfxio import TFGraphRecordDecoder  # noqa: F401  (loads what the next import needs)
-    from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util  # noqa: F401
-
-    manifest = converted(data, tmp_path / "out")
-    schema = text_format.Parse(
-        (tmp_path / "out" / manifest.schema).read_text(), schema_pb2.Schema()
-    )
-    spec = {
-        name: tensor_representation_util.CreateTfExampleParserConfig(representation, feature.type)
-        for feature in schema.feature
-        for name, representation in tensor_representation_util.InferTensorRepresentationsFromMixedSchema(
-            schema
-        ).items()
-        if name == feature.name
-    }
-    shards = [str(tmp_path / "out" / shard.path) for shard in manifest.splits["train"].shards]
-    rows = 0
-    for batch in tf.data.TFRecordDataset(shards, "GZIP").batch(500):
-        parsed = tf.io.parse_example(batch, spec)
-        assert parsed["day"].dtype == tf.float32
-        rows += int(parsed["user"].shape[0])
-    assert rows == manifest.splits["train"].rows
-
-
 def test_the_way_does_not_matter(data: Path, tmp_path: Path) -> None:
     """Workers, processes, exchanges and join strategies do not change a byte.
 
@@ -214,39 +181,6 @@ def test_the_way_does_not_matter(data: Path, tmp_path: Path) -> None:
     with without_kernels():  # another compressor: the same records in other bytes
         converted(data, tmp_path / "reference")
     assert records(tmp_path / "reference") == records(tmp_path / "one")
-
-
-def test_order_is_kept_without_shuffle(data: Path, tmp_path: Path) -> None:
-    """Without a shuffle, shards are in source order."""
-    recipe = (
-        "name: v\nsources: {visits: {path: visits.csv}}\nkeep: [user, day]\noutput: "
-        "{shuffle: false, num_shards: 4}"
-    )
-    converted(data, tmp_path / "out", recipe=recipe)
-    import csv
-
-    with open(data / "visits.csv", newline="", encoding="utf-8") as file:
-        expected = [(row["user"].encode(), int(row["day"])) for row in csv.DictReader(file)]
-    assert [
-        (value(e, "user"), value(e, "day")) for e in examples(tmp_path / "out", "train")
-    ] == expected
-
-
-@pytest.mark.parametrize("compression", ["gzip", "zlib", "none"])
-def test_compressions(data: Path, tmp_path: Path, compression: str) -> None:
-    """tf.data reads each compression, and verify agrees."""
-    recipe = (
-        f"name: v\nsources: {{visits: {{path: visits.csv}}}}\noutput: {{compression: "
-        f"{compression}}}"
-    )
-    manifest = converted(data, tmp_path / "out", recipe=recipe)
-    shard = str(tmp_path / "out" / manifest.splits["train"].shards[0].path)
-    kind = {"gzip": "GZIP", "zlib": "ZLIB", "none": ""}[compression]
-    assert (
-        sum(1 for _ in tf.data.TFRecordDataset(shard, kind))
-        == ROWS
-        == verify_dataset(str(tmp_path / "out")).rows
-    )
 
 
 @pytest.mark.parametrize("shuffle", ["true", "false"])

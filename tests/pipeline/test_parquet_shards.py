@@ -27,9 +27,9 @@ from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines_plugins.foreign_index.make_index import make_indexes
 from tests.sources.test_tfrecord_sequences import sequence, write_records
+from tests.support.runs import plan_in
 
 pytestmark = pytest.mark.end_to_end
 
@@ -91,8 +91,7 @@ def datasets(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple
     for kind, text in RECIPES.items():
         for name, keys in (("both", "also: [parquet]"), ("parquet", "format: parquet")):
             found[kind, name] = output = tmp_path_factory.mktemp("d") / f"{kind}-{name}"
-            recipe = parse_recipe(text.replace("FORMAT", keys), "recipe.yaml", str(data))
-            convert(make_plan(recipe), str(output), quiet=True)
+            convert(plan_in(data, text.replace("FORMAT", keys)), str(output), quiet=True)
     return found
 
 
@@ -283,16 +282,6 @@ def test_other_commands_read_parquet(datasets: dict[tuple[str, str], Path]) -> N
     tensors = next(iter(bp.open(alone).batches("eval", 8, as_="tf", shuffle=False)))
     wanted = next(iter(bp.open(both).batches("eval", 8, as_="tf", shuffle=False)))
     assert tensors["id"].numpy().tolist() == wanted["id"].numpy().tolist()
-
-
-def test_load_reads_both_formats(datasets: dict[tuple[str, str], Path]) -> None:
-    """Parquet shards give TensorFlow what TFRecords give."""
-    for one, other in zip(
-        bp.load(datasets["rows", "both"], features=["id"], shuffle=False, label=False),
-        bp.load(datasets["rows", "parquet"], features=["id"], shuffle=False, label=False),
-        strict=True,
-    ):
-        assert one["id"].numpy().tolist() == other["id"].numpy().tolist()
 
 
 def test_damage_is_found(datasets: dict[tuple[str, str], Path], tmp_path: Path) -> None:

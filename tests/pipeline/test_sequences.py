@@ -23,8 +23,6 @@ from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 from tfx_bsl.coders.sequence_example_coder import SequenceExamplesToRecordBatchDecoder
 from tfx_bsl.tfxio import tensor_representation_util
-from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
-from tfx_bsl.tfxio.tf_sequence_example_record import TFSequenceExampleRecord
 
 import beam_pipelines as bp
 from beam_pipelines.analysis.statistics.datasets import merge_datasets, read_accumulators
@@ -42,6 +40,7 @@ from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.transforms.group import GroupPlan, group_batch, send_rows_of
 from tests.support.contents import TIMED, contents
 from tests.support.read_examples import read_records
+from tests.support.runs import plan_in
 
 pytestmark = pytest.mark.end_to_end
 
@@ -189,11 +188,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def converted(data: Path, output: Path, recipe: str, *options: str, **arguments: Any) -> Manifest:
     """Converts and returns the manifest."""
-    parsed = parse_recipe(recipe, "recipe.yaml", str(data))
     options = options or ("--direct_num_workers=1",)
-    return convert.convert(
-        make_plan(parsed), str(output), beam_options=options, quiet=True, **arguments
-    )
+    plan = plan_in(data, recipe)
+    return convert.convert(plan, str(output), beam_options=options, quiet=True, **arguments)
 
 
 def steps(example: tf.train.SequenceExample, name: str) -> list[Any]:
@@ -336,22 +333,6 @@ def test_tfx_parses_by_our_schema(name: str, request: pytest.FixtureRequest) -> 
             assert [step or [] for step in found or []] == values
 
 
-def test_tfx_reads_the_records(grouped: Path) -> None:
-    """tfx-bsl's reader of tf.SequenceExamples, which Trainer uses, gives ragged feature lists."""
-    files = str(grouped / "examples" / "Split-train" / "*")
-    reader = TFSequenceExampleRecord(files, ["test"], schema=read_schema(grouped))
-    options = TensorFlowDatasetOptions(batch_size=1000, num_epochs=1, shuffle=False)
-    [batch] = reader.TensorFlowDataset(options)
-    prices = {}
-    for record in read_records(grouped, "train"):
-        example = tf.train.SequenceExample.FromString(record)
-        [user] = example.context.feature["user"].bytes_list.value
-        prices[user] = [[] if price is None else [price] for price in steps(example, "price")]
-    users = batch["user"].numpy().ravel().tolist()
-    found = dict(zip(users, batch["##SEQUENCE##.price"].to_list(), strict=True))
-    assert found == prices
-
-
 def list_features(folder: Path) -> dict[str, schema_pb2.Feature]:
     """Returns the feature lists of the records' schema, by name."""
     (struct,) = (
@@ -411,48 +392,6 @@ def test_accumulators_keep_null_steps(grouped: Path, tmp_path: Path) -> None:
     assert merged["train"].columns["price"].null_steps == 2 * one
 
 
-def test_load_gives_ragged_batches(data: Path, lists: Path) -> None:
-    """Feature lists are ragged [batch, steps]; the label is separate."""
-    rows = rows_by_id(data)
-    for features, label in loader.load(lists, "train", batch_size=64, seed=1):
-        for place, key in enumerate(features["id"].numpy()[:, 0].tolist()):
-            assert label[place].numpy().tolist() == [rows[key]["label"]]
-            assert features["ids"][place].numpy().tolist() == rows[key]["ids"]
-            assert features["words"][place].numpy().tolist() == [
-                word.encode() for word in rows[key]["words"] or []
-            ]
-            assert features["prices"][place].numpy().tolist() == rows[key]["prices"]
-    assert set(bp.info(lists).sequence_spec()) == {"words", "prices", "ids"}
-    assert set(bp.info(lists).feature_spec()) == {"id", "label", "tags"}
-
-
-def test_load_keeps_null_steps(grouped: Path) -> None:
-    """With null steps a feature list is ragged [batch, steps, values]."""
-    (batch,) = loader.load(grouped, "train", batch_size=500, shuffle=False)
-    for place, record in enumerate(read_records(grouped, "train")):
-        prices = steps(tf.train.SequenceExample.FromString(record), "price")
-        assert batch["price"][place].to_list() == [
-            [] if price is None else [price] for price in prices
-        ]
-        assert batch["day"][place].shape == [len(prices)]
-
-
-@pytest.mark.parametrize("name", ["grouped", "lists"])
-def test_load_gives_padded_batches(name: str, request: pytest.FixtureRequest) -> None:
-    """With padding, feature lists are dense; null steps are filled."""
-    folder = request.getfixturevalue(name)
-    (batch,) = loader.load(folder, "eval", batch_size=500, shuffle=False, label=False, padding=-1)
-    for place, record in enumerate(read_records(folder, "eval")):
-        example = tf.train.SequenceExample.FromString(record)
-        for feature in list_features(folder):
-            filler = b"" if batch[feature].dtype == tf.string else -1
-            values = [filler if step is None else step for step in steps(example, feature)]
-            width = batch[feature].shape[1]
-            assert batch[feature][place].numpy().tolist() == values + [filler] * (
-                width - len(values)
-            )
-
-
 def test_batches_of_similar_lengths_as_the_page_makes_them(repository, lists, tmp_path):
     """The page's code for batches of similar lengths loses no row.
 
@@ -481,15 +420,6 @@ def test_batches_of_similar_lengths_as_the_page_makes_them(repository, lists, tm
     ]
     assert 0 in wanted
     assert sorted(lengths) == sorted(wanted)
-
-
-def test_load_parses_what_is_asked_for(lists: Path) -> None:
-    """Features may include some feature lists, or none."""
-    for names in (["ids"], ["id"], ["id", "ids"]):
-        (batch,) = loader.load(lists, "eval", batch_size=500, features=names, label=False)
-        assert sorted(batch) == names
-    with pytest.raises(ValueError, match="found no feature 'idz'"):
-        loader.load(lists, features=["idz"])
 
 
 def test_inspect_shows_steps(grouped: Path) -> None:
@@ -567,7 +497,7 @@ def test_problems_of_the_recipe(data: Path, section: str, message: str) -> None:
     """Problems of the section are reported before the read."""
     recipe = f"name: lists\nsources: {{lists: {{path: lists.parquet}}}}\n{section}\n"
     with pytest.raises((RecipeError, RecipeProblems), match=message):
-        make_plan(parse_recipe(recipe, "recipe.yaml", str(data)))
+        plan_in(data, recipe)
 
 
 def test_encodings_apply_to_steps(data: Path, tmp_path: Path) -> None:

@@ -98,23 +98,6 @@ def test_what_is_accepted_passes_and_stays_recorded(folder: Path) -> None:
     assert cli("validate", "out", "--schema", "s.pbtxt", "--allow_anomalies", ALL) == 0
 
 
-def test_severities_of_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Anomalies that the file calls warnings pass."""
-    kinds = [name.split(":")[-1] for name in ALL.split(",")]
-    (folder / "v.pbtxt").write_text(
-        "".join(f"severity_overrides {{ type: {kind} severity: WARNING }}\n" for kind in kinds)
-    )
-    assert cli("validate", "r.yaml", "--validation_config", "v.pbtxt", "--output", "seen") == 0
-    assert {info.severity for info in anomalies(folder / "seen").anomaly_info.values()} == {
-        anomalies_pb2.AnomalyInfo.WARNING
-    }
-    with (folder / "v.pbtxt").open("a") as file:
-        file.write("severity_overrides { type: INT_TYPE_SMALL }\n")
-    capsys.readouterr()
-    assert cli("validate", "r.yaml", "--validation_config", "v.pbtxt") == 2
-    assert "v.pbtxt: 4:28 : " in capsys.readouterr().err
-
-
 def test_a_validation_config_of_the_recipe(folder, capsys):
     """The recipe's severities and conditions hold for every run.
 

@@ -26,14 +26,12 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.dataset import loader
-from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.encodings.apply import to_exact_input, to_feature
-from beam_pipelines.pipeline import convert as convert_module
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources.nesting import shapes, tensors
 from tests.sources.support import plan_of, problems_of, read_rows
 from tests.support.read_examples import read_records
+from tests.support.runs import convert_in
+from tests.support.tables import write_table
 
 pytestmark = pytest.mark.end_to_end
 
@@ -110,16 +108,6 @@ def tables(draw: st.DrawFn) -> tuple[pa.Table, dict[str, list[Any]]]:
     return pa.table(columns), features
 
 
-def converted(folder: Path, recipe: str) -> dict[str, Any]:
-    """Converts into ``out``, verifies, and returns the manifest."""
-    parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
-    manifest = convert_module.convert(
-        make_plan(parsed), str(folder / "out"), quiet=True, overwrite=True
-    )
-    verify_dataset(str(folder / "out"))
-    return manifest
-
-
 def recipe(path: str, source: str = "", output: str = "") -> str:
     more = f", {output}" if output else ""
     return (
@@ -144,7 +132,7 @@ def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         pq.write_table(table, folder / "d.parquet")
-        converted(folder, recipe("d.parquet"))
+        convert_in(folder, recipe("d.parquet"))
         info, serialized = bp.info(folder / "out"), read_records(folder / "out")
 
         decoded = ExamplesToRecordBatchDecoder(info.schema().SerializeToString()).DecodeBatch(
@@ -168,28 +156,8 @@ def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
 
         (folder / "back").mkdir()
         options = f", format: tfrecord, schema: {folder}/out/schema/schema.pbtxt"
-        converted(folder / "back", recipe(f"{folder}/out/examples/Split-train/*", options))
+        convert_in(folder / "back", recipe(f"{folder}/out/examples/Split-train/*", options))
         assert read_records(folder / "back" / "out") == serialized
-
-
-def test_null_empty_zero(tmp_path: Path) -> None:
-    """Null, an empty list and zero are three things.
-
-    They are so in JSON, and in an expression.
-    """
-    rows = [{"x": [1], "n": 1}, {"x": None, "n": None}, {"x": [], "n": 0}, {"x": [0], "n": 3}]
-    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    converted(tmp_path, recipe("d.jsonl") + "derive: {x_missing: x IS NULL}\n")
-    info = bp.info(tmp_path / "out")
-    decoded = ExamplesToRecordBatchDecoder(info.schema().SerializeToString()).DecodeBatch(
-        read_records(tmp_path / "out")
-    )
-    assert decoded.column("x").to_pylist() == [[1], None, [], [0]]
-    assert decoded.column("n").to_pylist() == [[1], None, [0], [3]]
-    assert decoded.column("x_missing").to_pylist() == [[0], [1], [0], [0]]
-    options = {"format": "tfrecord", "schema": f"{tmp_path}/out/schema/schema.pbtxt"}
-    (shard,) = (tmp_path / "out" / "examples" / "Split-train").iterdir()
-    assert [{"x": row["x"], "n": row["n"]} for row in read_rows(shard, **options)] == rows
 
 
 @pytest.mark.parametrize(
@@ -232,7 +200,7 @@ def test_exact_floats_stop_a_run(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"column 'x': found 0\.1 of type float64.*no float32 equals it"
     ):
-        converted(tmp_path, recipe("d.parquet", output="floats: exact"))
+        convert_in(tmp_path, recipe("d.parquet", output="floats: exact"))
 
 
 def test_enum_in_lists(tmp_path: Path) -> None:
@@ -245,8 +213,7 @@ def test_enum_in_lists(tmp_path: Path) -> None:
             "flag": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0, None], pa.int8())),
         }
     )
-    with pa.ipc.new_file(tmp_path / "d.arrow", table.schema) as file:
-        file.write_table(table)
+    write_table(tmp_path / "d.arrow", table)
     assert read_rows(tmp_path / "d.arrow") == [
         {"enum": "a", "enums": ["a", "b"], "flag": 1},
         {"enum": "b", "enums": [], "flag": 0},
@@ -279,13 +246,13 @@ def test_shape(tmp_path: Path, kind: str) -> None:
 
     This holds after an import, too.
     """
-    converted(tmp_path, recipe(write_arrays(tmp_path, kind)))
+    convert_in(tmp_path, recipe(write_arrays(tmp_path, kind)))
     (batch,) = loader.load(tmp_path / "out", shuffle=False)
     assert batch["x"].dtype == tf.int64
     assert np.array_equal(batch["x"].numpy(), PIXELS)
     (tmp_path / "back").mkdir()
     options = ", format: tfrecord, schema: ../out/schema/schema.pbtxt"
-    converted(tmp_path / "back", recipe("../out/examples/Split-train/*", options))
+    convert_in(tmp_path / "back", recipe("../out/examples/Split-train/*", options))
     (again,) = loader.load(tmp_path / "back" / "out", shuffle=False)
     assert np.array_equal(again["x"].numpy(), PIXELS)
 
@@ -302,11 +269,11 @@ def test_shape_through_a_join(tmp_path: Path) -> None:
         "b_}]\n"
         "output: {shuffle: false, compression: none}\n"
     )
-    converted(tmp_path, joined)
+    convert_in(tmp_path, joined)
     (batch,) = loader.load(tmp_path / "out", shuffle=False)
     assert batch["b_x"].numpy().tolist() == [[[1, 2]], [[3, 4]], [[1, 2]]]
     (tmp_path / "a.csv").write_text("k\n1\n7\n")
-    converted(tmp_path, joined)
+    convert_in(tmp_path, joined, overwrite=True)
     (batch,) = loader.load(tmp_path / "out", shuffle=False)
     assert isinstance(batch["b_x"], tf.SparseTensor)
 
@@ -508,7 +475,7 @@ def test_tensors_in_a_dataset(tmp_path: Path) -> None:
     """A declared tensor keeps float64 and each row's shape throughout."""
     arrays = [np.full((1, 2), 0.1), np.array([[1 / 3], [2 / 3]])]
     pq.write_table(pa.table({"x": [array.tolist() for array in arrays]}), tmp_path / "d.parquet")
-    converted(tmp_path, recipe("d.parquet", ", types: {x: tensor}"))
+    convert_in(tmp_path, recipe("d.parquet", ", types: {x: tensor}"))
     (batch,) = loader.load(tmp_path / "out", shuffle=False)
     for serialized, array in zip(batch["x"].numpy()[:, 0], arrays, strict=True):
         assert np.array_equal(tf.io.parse_tensor(serialized, tf.float64).numpy(), array)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import pickle
 import re
 import struct
@@ -26,13 +25,8 @@ from PIL import Image
 import beam_pipelines as bp
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
-from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.dataset import loader
-from beam_pipelines.dataset.verify import verify_dataset
-from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.planning.transform import plan_transform
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.files.file_list import store_files
@@ -51,6 +45,7 @@ from tests.support.image_files import (
     write_digits,
 )
 from tests.support.made_source import made_source
+from tests.support.runs import convert_in, plan_in
 
 REPOSITORY = Path(__file__).parents[2]
 PHOTO = photographs()["flower"]
@@ -75,14 +70,6 @@ def rows_of(
     return table.to_pylist(), rejected
 
 
-def converted(folder: Path, recipe: str) -> Manifest:
-    """Converts into ``out``, verifies, and returns the manifest."""
-    parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
-    manifest = convert.convert(make_plan(parsed), str(folder / "out"), quiet=True)
-    verify_dataset(str(folder / "out"))
-    return manifest
-
-
 CASES = {
     **{f"RGB {name}": encode(SMALL, name) for name in FORMATS},
     **{f"grey {name}": encode(GREY, name) for name in FORMATS},
@@ -95,13 +82,6 @@ CASES = {
 }
 # TensorFlow 2.21 corrupts its memory when it decodes one.
 ANIMATED_WEBP = animation([SMALL, SMALL[::-1], SMALL], "webp")
-
-
-@pytest.mark.parametrize("data", CASES.values(), ids=CASES)
-def test_a_look_is_what_tensorflow_decodes(data):
-    """Height, width and channels are those of the decoded tensor."""
-    made, look = pictures.convert(data, ImageOptions())
-    assert look[1:] == as_tensorflow(made).shape
 
 
 @pytest.mark.parametrize("data", CASES.values(), ids=CASES)
@@ -453,7 +433,7 @@ def test_a_dataset_of_class_folders(tmp_path):
     Its class is the one that the label map names.
     """
     written = write_digits(tmp_path / "photos", 120, ("png", "jpeg"))
-    manifest = converted(tmp_path, f"{RECIPE}split: {{train: 0.8, eval: 0.2}}\n")
+    manifest = convert_in(tmp_path, f"{RECIPE}split: {{train: 0.8, eval: 0.2}}\n")
     names = sorted(DIGIT_NAMES)
     assert manifest.labels == {"image/class/label": tuple(names)}
     assert (tmp_path / "out" / "labels.txt").read_text() == "".join(
@@ -479,30 +459,6 @@ def test_a_dataset_of_class_folders(tmp_path):
     assert set(seen.values()) == {"train", "eval"}
 
 
-def test_resized_images_have_one_shape(tmp_path):
-    """Resized images make a batch.
-
-    A split by files keeps each file whole.
-    """
-    write_digits(tmp_path / "photos", 90, FORMATS)
-    for name, pixels in photographs().items():
-        (tmp_path / "photos" / "one" / f"{name}.jpg").write_bytes(encode(pixels, "jpeg"))
-    options = "image: {resize: [16, 24], format: png, mode: rgb}"
-    recipe = RECIPE.replace("format: images", f"format: images, {options}")
-    converted(
-        tmp_path, f"{recipe}split: {{train: {{files: '*[0-7].*'}}, eval: {{files: '*[!0-7].*'}}}}\n"
-    )
-    rows = 0
-    for name in ("train", "eval"):
-        for features, _ in loader.load(tmp_path / "out", name, images=False, batch_size=32):
-            for number, data in enumerate(features["image/encoded"].numpy()[:, 0]):
-                assert as_tensorflow(data).shape == (16, 24, 3)
-                stem = Path(features["image/filename"].numpy()[number, 0].decode()).stem
-                assert (stem[-1] in "01234567") == (name == "train")
-                rows += 1
-    assert rows == 92
-
-
 def test_a_table_of_labels_is_joined_by_file_name(tmp_path):
     """The example of docs/images.md; a derived or dropped class has no labels."""
     write(tmp_path / "photos", "1.png", "2.png", "3.png")
@@ -515,7 +471,7 @@ sources:
 from: photos
 join: [{source: labels, on: {image/filename: file}, how: inner}]
 """
-    manifest = converted(tmp_path, recipe)
+    manifest = convert_in(tmp_path, recipe)
     assert manifest.counts.dropped == 1
     assert manifest.labels == {}
     assert not (tmp_path / "out" / "labels.txt").exists()
@@ -542,9 +498,9 @@ from: votes
 join: [{source: photos, on: {file: image/filename}, prefix: photo_}]
 """
     label = "photo_image/class/label"
-    assert make_plan(parse_recipe(recipe, "r", str(tmp_path))).labels == {label: ("cat", "dog")}
+    assert plan_in(tmp_path, recipe).labels == {label: ("cat", "dog")}
     for more in (f"drop: {label}", f"encode: {{{label}: {{cast: float32}}}}"):
-        assert make_plan(parse_recipe(f"{recipe}{more}\n", "r", str(tmp_path))).labels == {}
+        assert plan_in(tmp_path, f"{recipe}{more}\n").labels == {}
 
 
 def test_new_images_keep_the_ids_of_classes(tmp_path):
@@ -553,22 +509,12 @@ def test_new_images_keep_the_ids_of_classes(tmp_path):
     Not all classes need be there; others are an error.
     """
     write(tmp_path, "photos/cat/1.png", "photos/dog/2.png", "new/dog/3.png", "other/bird/4.png")
-    converted(tmp_path, f"{RECIPE}encode: {{image/height: {{cast: float32}}}}\n")
+    convert_in(tmp_path, f"{RECIPE}encode: {{image/height: {{cast: float32}}}}\n")
     plan = plan_transform(str(tmp_path / "out"), [str(tmp_path / "new")], {}, "test")
     table, _, _ = read_table(plan.base, reject=False)
     assert table.column("image/class/label").to_pylist() == [1]
     with pytest.raises(RecipeProblems, match="none of the 2 classes"):
         plan_transform(str(tmp_path / "out"), [str(tmp_path / "other")], {}, "test")
-
-
-def test_rejected_images_are_listed(tmp_path):
-    """Rejected images are in ``rejected/`` with their paths, and counted."""
-    write_digits(tmp_path / "photos", 30)
-    (tmp_path / "photos" / "one" / "broken.jpg").write_bytes(CASES["RGB jpeg"][:200])
-    manifest = converted(tmp_path, f"{RECIPE}on_error: {{reject: 10%}}\n")
-    assert (manifest.counts.read, manifest.counts.rejected) == (30, 1)
-    (line,) = (tmp_path / "out" / "rejected" / "digits.jsonl").read_text().splitlines()
-    assert json.loads(line)["file"].endswith("photos/one/broken.jpg")
 
 
 @pytest.mark.parametrize(
@@ -590,7 +536,7 @@ def test_wrong_options_are_explained(tmp_path, source, message):
     write(tmp_path / "photos", "cat/1.png")
     (tmp_path / "t.csv").write_text("a\n1\n")
     with pytest.raises((RecipeError, RecipeProblems), match=message):
-        make_plan(parse_recipe(f"name: d\nsources:\n  d: {source}\n", "recipe.yaml", str(tmp_path)))
+        plan_in(tmp_path, f"name: d\nsources:\n  d: {source}\n")
 
 
 def test_the_example_meets_its_schema(tmp_path):
@@ -598,7 +544,7 @@ def test_the_example_meets_its_schema(tmp_path):
     write_digits(tmp_path / "photos", 40, FORMATS)
     recipe = (REPOSITORY / "examples" / "images" / "recipe.yaml").read_text()
     recipe = recipe.replace("../../schemas", str(REPOSITORY / "schemas"))
-    manifest = converted(tmp_path, recipe)
+    manifest = convert_in(tmp_path, recipe)
     assert manifest.counts.written == 40
     batch, labels = next(iter(loader.load(tmp_path / "out", "train", batch_size=16)))
     assert batch["image/encoded"].shape == (16, 224, 224, 3)
