@@ -12,7 +12,8 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.adapters import source
 from beam_pipelines.adapters.source import Portion, ReaderSource, RowSource
-from tests.reader.datasets import feature, sequence_example, write_records
+from tests.reader.datasets import write_records
+from tests.support.wire import feature, sequence_example
 
 ROWS, SIZE = 400, 32
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import struct
 import zlib
 
 import pyarrow as pa
@@ -15,38 +14,17 @@ from isal import isal_zlib
 
 from beam_pipelines.core import _native
 from beam_pipelines.core._native import deflate, shared
+from tests.support.wire import of_values
 
 pytestmark = pytest.mark.skipif(
     not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
 )
 
 
-def varint(value: int) -> bytes:
-    """Returns a varint."""
-    made = bytearray()
-    while value > 0x7F:
-        made.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*made, value])
-
-
-def field(number: int, data: bytes) -> bytes:
-    """Returns a field of a protobuf message."""
-    return bytes([number << 3 | 2]) + varint(len(data)) + data
-
-
 def record(features: dict[str, int | float | bytes]) -> bytes:
     """Returns a framed tf.Example."""
-    entries = b""
-    for name, value in features.items():
-        if isinstance(value, int):
-            kind = field(3, field(1, varint(value)))
-        elif isinstance(value, float):
-            kind = field(2, field(1, struct.pack("<f", value)))
-        else:
-            kind = field(1, field(1, value))
-        entries += field(1, field(1, name.encode()) + field(2, kind))
-    framed: bytes = _native.frame(pa.array([field(1, entries)], pa.large_binary()))[0].as_py()
+    made = of_values(**{name: [value] for name, value in features.items()})
+    framed: bytes = _native.frame(pa.array([made], pa.large_binary()))[0].as_py()
     return framed
 
 

@@ -29,12 +29,13 @@ from beam_pipelines.core import errors
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems, keep_secret, mask
 from beam_pipelines.pipeline.planning.recipes import parse_recipe, recipe_schema
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
-from tests.reader.datasets import example, write_records
+from tests.reader.datasets import write_records
 from tests.reader.indexed import finish
 from tests.support import sealed_store
 from tests.support.sealed_store import PASSWORD, TOKEN, url
 from tests.support.small_dataset import write_dataset
 from tests.support.web_server import served
+from tests.support.wire import example
 
 SECRETS = (PASSWORD, TOKEN, "sentinel-key-77b2", "sentinel-environment-90c4")
 ENVIRONMENT = {
@@ -204,13 +205,7 @@ def test_runs_that_fail(store, capsys, case, verbose):
         .replace("PASSWORD", PASSWORD)
         .replace("TOKEN", TOKEN)
     )
-    arguments = [
-        "convert",
-        recipe(text),
-        "--output",
-        "out",
-        *(["--verbose"] if verbose else ["--quiet"]),
-    ]
+    arguments = ["convert", recipe(text), "--output", "out", "--verbose" if verbose else "--quiet"]
     if case == "root":
         arguments += ["--input_root", "."]
     if case == "endpoint":
@@ -253,21 +248,10 @@ def test_a_process_of_its_own(store: Path) -> None:
     """
     Path("a.csv").write_text("a,b\n" + "1,x\n" * 1000)
     key = "sentinel-key-77b2"
-    command = [
-        sys.executable,
-        "-m",
-        "beam_pipelines",
-        "convert",
-        "a.csv",
-        "--output",
-        "out",
-        "--verbose",
-    ]
-    command += [
-        f"--s3_secret_access_key={key}",
-        "--direct_num_workers=2",
-        "--direct_running_mode=multi_processing",
-    ]
+    options = f"--s3_secret_access_key={key} --direct_num_workers=2"
+    options += " --direct_running_mode=multi_processing --verbose"
+    line = f"-m beam_pipelines convert a.csv --output out {options}"
+    command = [sys.executable, *line.split()]
     root = str(Path(errors.__file__).parents[2])
     done = subprocess.run(
         command, capture_output=True, timeout=200, env={**os.environ, "PYTHONPATH": root}

@@ -18,7 +18,8 @@ from PIL import Image
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset import loader
-from tests.reader.datasets import example, write_records
+from tests.reader.datasets import write_records
+from tests.support.wire import example
 
 REQUIRED = "presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }"
 SCHEMA = f"""

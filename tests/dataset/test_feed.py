@@ -11,7 +11,8 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.dataset import feed
-from tests.reader.datasets import example, write_records
+from tests.reader.datasets import write_records
+from tests.support.wire import example
 
 SCHEMA = """
 feature { name: "id" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import beam_pipelines as bp
-from tests.reader.datasets import example, write_records
+from tests.reader.datasets import write_records
+from tests.support.wire import example
 
 SCHEMA = """
 feature { name: "id" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }

@@ -12,7 +12,8 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import images, reader
-from tests.reader.datasets import example, write_records
+from tests.reader.datasets import write_records
+from tests.support.wire import example
 
 # Pillow 13 rounds otherwise when it resizes.
 IS_SAME = int(PIL.__version__.split(".")[0]) < 13

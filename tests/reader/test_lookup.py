@@ -17,8 +17,9 @@ import beam_pipelines as bp
 from beam_pipelines.encodings.kinds.ids import FittedVocabulary, HashBucket
 from beam_pipelines.reader import columns
 from beam_pipelines.reader.features import Wishes, wanted_features
-from tests.reader.datasets import example, feature, sequence_example, write_records
+from tests.reader.datasets import write_records
 from tests.support.kernels import without_kernels
+from tests.support.wire import example, feature, sequence_example
 
 SCHEMA = """
 feature { name: "id" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }

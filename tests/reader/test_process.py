@@ -17,7 +17,8 @@ import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import reader as reader_module
 from beam_pipelines.reader.process import ReadingProcess
-from tests.reader.datasets import feature, sequence_example, write_records
+from tests.reader.datasets import write_records
+from tests.support.wire import feature, sequence_example
 
 SCHEMA = """
 feature { name: "id" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }

@@ -24,10 +24,11 @@ from beam_pipelines.reader import order
 from beam_pipelines.reader import reader as reader_module
 from beam_pipelines.reader.pipeline import read_groups
 from beam_pipelines.tfrecord import part_index
-from tests.reader.datasets import example, write_records
+from tests.reader.datasets import write_records
 from tests.reader.indexed import finish, ids, write_split_index
 from tests.support.kernels import without_kernels
 from tests.support.small_dataset import SCHEMA, write_dataset
+from tests.support.wire import example
 
 ROWS = 400
 MORE = """
@@ -103,19 +104,6 @@ def test_missing_values(folder):
         assert half.is_present.tolist() == [n % 2 == 0 for n in batch["id"]]
         assert half.values.tolist() == [n / 2 for n in batch["id"] if n % 2 == 0]
         assert np.diff(half.offsets).tolist() == [n % 2 == 0 for n in batch["id"]]
-
-
-def test_rows_are_those_of_tensorflow(folder):
-    """In order, rows have the values that TensorFlow parses."""
-    tf = pytest.importorskip("tensorflow")
-    found = np.concatenate(
-        functools.reduce(operator.iadd, ([b["id"]] for b in batches(folder, shuffle=False)), [])
-    )
-    paths = [shard.path for shard in bp.info(folder).split("train").shards]
-    spec = {"id": tf.io.FixedLenFeature([], tf.int64)}
-    records = tf.data.TFRecordDataset(paths, "GZIP").batch(ROWS)
-    (parsed,) = records.map(lambda batch: tf.io.parse_example(batch, spec))
-    assert found.tolist() == parsed["id"].numpy().tolist()
 
 
 def test_arrays_may_be_written_to(folder):

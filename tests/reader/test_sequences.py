@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
-from tests.reader.datasets import feature, sequence_example, write_records
+from tests.reader.datasets import write_records
 from tests.support.kernels import without_kernels
+from tests.support.wire import feature, sequence_example
 
 SCHEMA = """
 feature { name: "id" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }

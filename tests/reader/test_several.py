@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import order
-from tests.reader.datasets import example, write_records
+from tests.reader.datasets import write_records
 from tests.reader.indexed import finish, ids
 from tests.support.small_dataset import SCHEMA, columns_of, write_dataset
+from tests.support.wire import example
 
 # Folder -> rows of its shards. Rows are numbered through.
 SHARDS = {"day-1": [30, 0, 20], "day-2": [13], "day-3": [40, 1, 16]}

@@ -15,7 +15,8 @@ from beam_pipelines.core.arrow import binary_arrays
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import arrays, columns
 from beam_pipelines.reader.features import ReadFeature
-from tests.reader.datasets import example, write_records
+from tests.reader.datasets import write_records
+from tests.support.wire import example
 
 SCHEMA = """
 feature { name: "id" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }

@@ -20,6 +20,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.sources.tfrecord.decoder import decode_lists, record_batch
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, find_layout
 from tests.support.kernels import without_kernels
+from tests.support.wire import field, varint
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(
     [-(2**63), 2**63 - 1, 2**31, -(2**31) - 1, 127, 128, -1, 0]
@@ -128,19 +129,6 @@ def test_values_are_those_of_tensorflow(drawn, is_sorted):
         batch = _native.parse_examples(array, layout.context, False, layout.lists)
         assert batch is not None
         batch.validate(full=True)
-
-
-def varint(number: int) -> bytes:
-    number &= 2**64 - 1
-    out = b""
-    while number > 127:
-        out += bytes([number & 127 | 128])
-        number >>= 7
-    return out + bytes([number])
-
-
-def field(number: int, content: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def unusual(layout: Layout, record: tuple[Features, Features], rng: random.Random) -> bytes:

@@ -7,7 +7,6 @@ import re
 import struct
 import zlib
 from pathlib import Path
-from typing import Any
 
 import google_crc32c
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, write
+from tests.support.wire import of_values
 
 SCHEMA = """
 feature { name: "id" type: INT shape { dim { size: 1 } } presence { min_fraction: 1 } }
@@ -26,33 +26,6 @@ feature { name: "word" type: BYTES natural_language_domain {} shape {} }
 """
 
 
-def varint(number: int) -> bytes:
-    number &= 2**64 - 1
-    result = b""
-    while number > 127:
-        result += bytes([number & 127 | 128])
-        number >>= 7
-    return result + bytes([number])
-
-
-def field(number: int, payload: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(payload)) + payload
-
-
-def example(**features: list[Any]) -> bytes:
-    """Serializes a tf.Example by hand, from example.proto and feature.proto."""
-    entries = b""
-    for name, values in features.items():
-        if isinstance(values[0], bytes):
-            kind = field(1, b"".join(field(1, value) for value in values))
-        elif isinstance(values[0], float):
-            kind = field(2, field(1, b"".join(struct.pack("<f", value) for value in values)))
-        else:
-            kind = field(3, field(1, b"".join(varint(value) for value in values)))
-        entries += field(1, field(1, name.encode()) + field(2, kind))
-    return field(1, entries)
-
-
 def record(data: bytes) -> bytes:
     def masked(part: bytes) -> bytes:
         crc = google_crc32c.value(part)
@@ -62,7 +35,7 @@ def record(data: bytes) -> bytes:
     return length + masked(length) + data + masked(data)
 
 
-FULL = example(
+FULL = of_values(
     id=[-5], name=[b"x"], raw=[b"\xff"], scores=[0.5, 1.5], pair=[1, 2], word=["é".encode()]
 )
 FULL_ROW = {
@@ -82,7 +55,7 @@ def test_features_become_columns(tmp_path: Path, schema: str, suffix: str) -> No
 
     Bytes are text where the schema says so.
     """
-    content = record(FULL) + record(example(id=[7], unknown=[1]))
+    content = record(FULL) + record(of_values(id=[7], unknown=[1]))
     compress = {".gz": gzip.compress, ".zlib": zlib.compress}.get(Path(suffix[1:]).suffix, bytes)
     path = write(tmp_path / f"a{suffix}", compress(content))
     assert read_rows(path, schema=schema) == [FULL_ROW, EMPTY_ROW]
@@ -103,9 +76,9 @@ def test_features_become_columns(tmp_path: Path, schema: str, suffix: str) -> No
 @pytest.mark.parametrize(
     ("bad", "column"),
     [
-        (example(id=[1, 2]), "id"),
-        (example(word=[b"\xff"]), "word"),
-        (example(id=[0.5]), "id"),
+        (of_values(id=[1, 2]), "id"),
+        (of_values(word=[b"\xff"]), "word"),
+        (of_values(id=[0.5]), "id"),
         (b"\x0a\x05no", ""),
     ],
 )
@@ -138,7 +111,7 @@ def test_damage_and_problems(tmp_path: Path, schema: str) -> None:
 def test_a_name_that_does_not_fit_the_compression(tmp_path: Path, real: str, name: str) -> None:
     """A file is read, or the error has the key."""
     compress = {"none": bytes, "gzip": gzip.compress, "zlib": zlib.compress}[real]
-    path = write(tmp_path / name, compress(record(example(a=[7]))))
+    path = write(tmp_path / name, compress(record(of_values(a=[7]))))
     if real == ("gzip" if name.endswith(".gz") else "none"):
         assert read_rows(path) == [{"a": 7}]
         return
