@@ -230,31 +230,27 @@ def prism(folder: Path) -> Iterator[Engine]:
 
 
 @contextlib.contextmanager
-def flink(folder: Path) -> Iterator[Engine]:
-    """The Flink inside Beam's job server, with workers in our threads."""
-    _need(FLINK_JOB_SERVER, "java", "flink-jars")
+def _in_job_server(
+    name: str, jar: Path, master: Sequence[str], folder: Path, *more: str
+) -> Iterator[Engine]:
+    """An engine inside Beam's job server, with workers in our threads."""
+    _need(jar, "java", f"{name}-jars")
     ports = free_ports(3)
-    command = _job_server(FLINK_JOB_SERVER, ["--flink-master", "[local]"], folder, ports)
-    with _serving(command, folder / "flink-job-server.log", ports[0]):
-        endpoint = f"--job_endpoint=localhost:{ports[0]}"
-        yield Engine(
-            "flink",
-            ("--runner=FlinkRunner", endpoint, "--environment_type=LOOPBACK", "--parallelism=2"),
-            folder,
-        )
+    command = _job_server(jar, [*master], folder, ports)
+    with _serving(command, folder / f"{name}-job-server.log", ports[0]):
+        runner, endpoint = f"--runner={name.title()}Runner", f"--job_endpoint=localhost:{ports[0]}"
+        yield Engine(name, (runner, endpoint, "--environment_type=LOOPBACK", *more), folder)
 
 
-@contextlib.contextmanager
-def spark(folder: Path) -> Iterator[Engine]:
-    """The Spark inside Beam's job server, with workers in our threads."""
-    _need(SPARK_JOB_SERVER, "java", "spark-jars")
-    ports = free_ports(3)
-    command = _job_server(SPARK_JOB_SERVER, ["--spark-master-url", "local[2]"], folder, ports)
-    with _serving(command, folder / "spark-job-server.log", ports[0]):
-        endpoint = f"--job_endpoint=localhost:{ports[0]}"
-        yield Engine(
-            "spark", ("--runner=SparkRunner", endpoint, "--environment_type=LOOPBACK"), folder
-        )
+def flink(folder: Path) -> contextlib.AbstractContextManager[Engine]:
+    """The Flink inside Beam's job server."""
+    master = ("--flink-master", "[local]")
+    return _in_job_server("flink", FLINK_JOB_SERVER, master, folder, "--parallelism=2")
+
+
+def spark(folder: Path) -> contextlib.AbstractContextManager[Engine]:
+    """The Spark inside Beam's job server."""
+    return _in_job_server("spark", SPARK_JOB_SERVER, ("--spark-master-url", "local[2]"), folder)
 
 
 @contextlib.contextmanager

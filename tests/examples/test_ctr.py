@@ -224,22 +224,8 @@ def test_the_model_beats_the_majority_class(repository: Path, tmp_path: Path, nu
     assert run(["convert", recipe, "--date", DAYS[0], "--output", output, "--quiet"]) == 0
     folders = [str(tmp_path / "out" / date) for date in DAYS]
     for date, split in zip(DAYS[1:], ("train", "test"), strict=True):
-        assert (
-            run(
-                [
-                    "transform",
-                    folders[0],
-                    "--date",
-                    date,
-                    "--split",
-                    split,
-                    "--output",
-                    output,
-                    "--quiet",
-                ]
-            )
-            == 0
-        )
+        command = f"transform {folders[0]} --date {date} --split {split} --output {output} --quiet"
+        assert run(command.split()) == 0
     raw = [f"--raw=numbers={LENGTH}"] if numbers == "bytes" else []
     figures = train(
         repository, tmp_path / "model", *folders[:2], "--test", folders[2], "--batch_size=256", *raw

@@ -60,22 +60,12 @@ def trained(repository, tmp_path_factory):
     folder = tmp_path_factory.mktemp("digits")
     write_digits(folder / "digits")
     (folder / "recipe.yaml").write_text(RECIPE)
-    convert = [
-        Path(sys.executable).with_name("beam-pipelines"),
-        "convert",
-        "recipe.yaml",
-        "--output",
-        "dataset",
-    ]
+    program = Path(sys.executable).with_name("beam-pipelines")
+    convert = [program, "convert", "recipe.yaml", "--output", "dataset"]
     run = subprocess.run(convert, cwd=folder, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    command = [
-        sys.executable,
-        str(repository / "examples" / "train_image.py"),
-        str(folder / "dataset"),
-        "--cpus=2",
-    ]
-    command += [f"--epochs={EPOCHS}", "--batch_size=64", f"--output={folder / 'model'}"]
+    command = [sys.executable, repository / "examples" / "train_image.py", folder / "dataset"]
+    command += ["--cpus=2", f"--epochs={EPOCHS}", "--batch_size=64", f"--output={folder / 'model'}"]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
     return Trained(folder / "dataset", folder / "model", run.stdout)

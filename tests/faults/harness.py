@@ -10,7 +10,6 @@ import os
 import pathlib
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -423,8 +422,3 @@ def small_disk(folder: pathlib.Path, size: str, *, options: str = "") -> Iterato
         yield disk
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
-
-
-def signal_name(number: int) -> str:
-    """Returns what people call a signal."""
-    return signal.Signals(number).name

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -85,12 +84,6 @@ def kill_here(launcher: int) -> None:
 def interrupt_here(launcher: int) -> None:
     """Interrupts the process that is about to do something."""
     os.kill(os.getpid(), signal.SIGINT)
-
-
-def kill_launcher(launcher: int) -> None:
-    """Kills the command, and does nothing more here."""
-    os.kill(launcher, signal.SIGKILL)
-    time.sleep(60)
 
 
 def change_file(launcher: int, path: str, how: str) -> None:

@@ -85,13 +85,7 @@ def converted(store: Store, tmp_path_factory: pytest.TempPathFactory) -> tuple[S
         patch.setattr(plan.cut_ranges, "__defaults__", (16 << 10,))
         patch.chdir(tmp_path_factory.mktemp("empty"))
         assert (
-            beam_pipelines(
-                store,
-                "convert",
-                f"{store.url}/recipes/clicks.yaml",
-                "--output",
-                f"{store.url}/out/clicks",
-            )
+            run(store, f"convert {store.url}/recipes/clicks.yaml --output {store.url}/out/clicks")
             == 0
         )
         assert list(pathlib.Path().iterdir()) == []  # nothing of it was taken for a local path
@@ -100,9 +94,9 @@ def converted(store: Store, tmp_path_factory: pytest.TempPathFactory) -> tuple[S
     return store, f"{store.url}/out/clicks"
 
 
-def beam_pipelines(store: Store, *arguments: str) -> int:
+def run(store: Store, command: str) -> int:
     """Runs our command line with a store's options, and returns its status."""
-    return main_module.run([*arguments, *store.options])
+    return main_module.run([*command.split(), *store.options])
 
 
 def test_a_dataset_is_complete_before_its_manifest_is_there(converted):
@@ -163,28 +157,20 @@ def test_bytes_are_those_of_a_conversion_on_this_machine(converted, tmp_path):
 
 def test_worker_processes_reach_the_store_as_we_do(store):
     """Worker processes get the address and the credentials of the store."""
-    many = ["--direct_num_workers=2", "--direct_running_mode=multi_processing", "--quiet"]
+    many = "--direct_num_workers=2 --direct_running_mode=multi_processing --quiet"
     output = f"{store.url}/out/processes"
-    assert (
-        beam_pipelines(store, "convert", f"{store.url}/raw/part-0.csv", "--output", output, *many)
-        == 0
-    )
-    assert beam_pipelines(store, "verify", output) == 0
+    assert run(store, f"convert {store.url}/raw/part-0.csv --output {output} {many}") == 0
+    assert run(store, f"verify {output}") == 0
 
 
 def test_commands_read_a_dataset_in_a_store(converted, capsys):
     """Verify, inspect and schema infer take its URL."""
     store, dataset = converted
-    assert beam_pipelines(store, "verify", dataset) == 0
+    assert run(store, f"verify {dataset}") == 0
     assert f"6 shards with {ROWS + 100:,} rows" in capsys.readouterr().out
-    assert beam_pipelines(store, "inspect", dataset, "-n", "1") == 0
+    assert run(store, f"inspect {dataset} -n 1") == 0
     assert "example 0\n" in capsys.readouterr().out
-    assert (
-        beam_pipelines(
-            store, "schema", "infer", dataset, "--output", f"{store.url}/schemas/clicks.pbtxt"
-        )
-        == 0
-    )
+    assert run(store, f"schema infer {dataset} --output {store.url}/schemas/clicks.pbtxt") == 0
     assert 'name: "city"' in store.objects.get("schemas/clicks.pbtxt").decode()
 
 
@@ -196,7 +182,7 @@ def test_verify_finds_a_damaged_shard_in_a_store(converted, capsys):
     )
     whole = store.objects.get(name)
     store.objects.put(name, whole[:-1] + bytes([whole[-1] ^ 1]))
-    assert beam_pipelines(store, "verify", dataset) == 1
+    assert run(store, f"verify {dataset}") == 1
     store.objects.put(name, whole)
     assert name.split("/")[-1] in capsys.readouterr().err
 
@@ -205,26 +191,14 @@ def test_describe_and_validate_write_to_a_store(converted, capsys):
     """Describe leaves a description there, and validate takes a schema from there."""
     store, _ = converted
     recipe = f"{store.url}/recipes/clicks.yaml"
-    assert (
-        beam_pipelines(
-            store, "describe", recipe, "--output", f"{store.url}/out/description", "--quiet"
-        )
-        == 0
-    )
+    assert run(store, f"describe {recipe} --output {store.url}/out/description --quiet") == 0
     assert "out/description/description.json" in store.objects.names("out/description/")
     assert [name for name in store.objects.names("out/description/") if "_temporary" in name] == []
-    beam_pipelines(
+    run(
         store,
-        "schema",
-        "infer",
-        f"{store.url}/out/description",
-        "--output",
-        f"{store.url}/schemas/all.pbtxt",
-        "--overwrite",
+        f"schema infer {store.url}/out/description --output {store.url}/schemas/all.pbtxt --overwrite",
     )
-    assert (
-        beam_pipelines(store, "validate", recipe, "--schema", f"{store.url}/schemas/all.pbtxt") == 0
-    )
+    assert run(store, f"validate {recipe} --schema {store.url}/schemas/all.pbtxt") == 0
 
 
 def test_transform_converts_new_data_in_a_store(converted):
@@ -232,48 +206,21 @@ def test_transform_converts_new_data_in_a_store(converted):
     store, dataset = converted
     target = f"{store.url}/out/new"
     assert (
-        beam_pipelines(
-            store,
-            "transform",
-            dataset,
-            f"{store.url}/raw/extra.csv.gz",
-            "--output",
-            target,
-            "--quiet",
-        )
+        run(store, f"transform {dataset} {store.url}/raw/extra.csv.gz --output {target} --quiet")
         == 0
     )
     assert json.loads(store.objects.get("out/new/dataset.json"))["counts"]["written"] == 100
-    assert beam_pipelines(store, "verify", target) == 0
+    assert run(store, f"verify {target}") == 0
 
 
 def test_a_dataset_is_replaced_only_when_told_to(store, capsys):
     """A second conversion is refused; --overwrite replaces the first one whole."""
     target = f"{store.url}/out/twice"
-    assert (
-        beam_pipelines(
-            store, "convert", f"{store.url}/recipes/old.yaml", "--output", target, "--quiet"
-        )
-        == 0
-    )
-    assert (
-        beam_pipelines(
-            store, "convert", f"{store.url}/raw/part-0.csv", "--output", target, "--quiet"
-        )
-        == 2
-    )
+    assert run(store, f"convert {store.url}/recipes/old.yaml --output {target} --quiet") == 0
+    assert run(store, f"convert {store.url}/raw/part-0.csv --output {target} --quiet") == 2
     assert "there is a dataset already" in capsys.readouterr().err
     assert (
-        beam_pipelines(
-            store,
-            "convert",
-            f"{store.url}/raw/part-0.csv",
-            "--output",
-            target,
-            "--quiet",
-            "--overwrite",
-        )
-        == 0
+        run(store, f"convert {store.url}/raw/part-0.csv --output {target} --quiet --overwrite") == 0
     )
     assert not [name for name in store.objects.names("out/twice/examples/") if "old-" in name]
-    assert beam_pipelines(store, "verify", target) == 0
+    assert run(store, f"verify {target}") == 0

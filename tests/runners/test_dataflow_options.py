@@ -229,14 +229,8 @@ def test_no_wait_needs_a_job_that_goes_on(tmp_path, capsys):
     from beam_pipelines.cli import main as command_line
 
     (tmp_path / "a.csv").write_text("n\n1\n")
-    arguments = [
-        "convert",
-        str(tmp_path / "a.csv"),
-        "--output",
-        str(tmp_path / "out"),
-        "--no_wait_until_finish",
-    ]
-    assert command_line.run(arguments) == 2
+    line = f"convert {tmp_path}/a.csv --output {tmp_path}/out --no_wait_until_finish"
+    assert command_line.run(line.split()) == 2
     assert "without a --runner whose jobs go on" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
