@@ -15,7 +15,6 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.dataset import loader
 from beam_pipelines.recipe import path_dates
@@ -203,20 +202,8 @@ def test_a_day_is_named_wherever_data_are_read(folder, capsys):
     """
     assert run(["convert", "recipe.yaml", "--date", "2026-11-22", "--dry_run"]) == 0
     assert "plan of 'clicks' of 2026-11-22, span 20779" in capsys.readouterr().out
-    assert (
-        run(
-            [
-                "describe",
-                "clicks/{date}.csv",
-                "--date",
-                "2026-11-22",
-                "--output",
-                "described/{date}",
-                "--quiet",
-            ]
-        )
-        == 0
-    )
+    command = "describe clicks/{date}.csv --date 2026-11-22 --output described/{date} --quiet"
+    assert run(command.split()) == 0
     description = json.loads((folder / "described" / "2026-11-22" / "description.json").read_text())
     assert (description["name"], description["date"], description["counts"]["read"]) == (
         "clicks",
@@ -242,28 +229,15 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "prices" / "202611.csv").write_text("item,price\na,1\nb,2\nc,3\n")
     (folder / "prices" / "202612.csv").write_text("item,price\na,10\nb,20\nc,30\n")
     (folder / "recipe.yaml").write_text(RECIPE)
-    first, recipe = str(folder / "out" / "2026-11-30"), str(folder / "recipe.yaml")
-    later = ["--split", "train", "--date", "2026-12-01", "--output"]
+    new = "--split train --date 2026-12-01 --output"
     for command in (
-        ["convert", recipe, "--date", "2026-11-30", "--output", str(folder / "out" / "{date}")],
-        ["convert", recipe, "--date", "2026-12-01", "--output", str(folder / "anew")],
-        ["transform", first, *later, str(folder / "out" / "{date}")],
-        [
-            "transform",
-            first,
-            str(folder / "clicks" / "{date:%Y-%m-%d}.csv"),
-            *later,
-            str(folder / "pattern"),
-        ],
-        [
-            "transform",
-            first,
-            str(folder / "clicks" / "2026-12-01.csv"),
-            "--output",
-            str(folder / "file"),
-        ],
+        f"convert {folder}/recipe.yaml --date 2026-11-30 --output {folder}/out/{{date}}",
+        f"convert {folder}/recipe.yaml --date 2026-12-01 --output {folder}/anew",
+        f"transform {folder}/out/2026-11-30 {new} {folder}/out/{{date}}",
+        f"transform {folder}/out/2026-11-30 {folder}/clicks/{{date:%Y-%m-%d}}.csv {new} {folder}/pattern",
+        f"transform {folder}/out/2026-11-30 {folder}/clicks/2026-12-01.csv --output {folder}/file",
     ):
-        assert run([*command, "--quiet"]) == 0
+        assert run([*command.split(), "--quiet"]) == 0
     return folder
 
 
@@ -324,57 +298,3 @@ def test_wrong_dates_of_transform(encoded, monkeypatch, capsys, arguments, messa
     monkeypatch.chdir(encoded)
     assert run(["transform", *arguments.split(), "--output", "wrong"]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_days_are_loaded_together(encoded: Path) -> None:
-    """Several folders give the rows of all, in order or shuffled.
-
-    The epoch's length is that of all.
-    """
-    days_ = [encoded / "out" / "2026-11-30", encoded / "out" / "2026-12-01"]
-    assert rows(days_) == sorted(rows(days_[0]) + rows(days_[1]))
-    assert rows(days_[:1]) == rows(days_[0])
-    info = bp.info(days_)
-    assert (info.split("train").rows, len(info.split("train").shards)) == (130, 4)
-    batches = loader.load([str(day) for day in days_], batch_size=50, seed=1)
-    assert len(batches) == info.steps_per_epoch(batch_size=50) == 3
-    assert sum(len(label) for _, label in batches) == 130
-    prices = [
-        int(price)
-        for f, _ in loader.load(days_, batch_size=70, shuffle=False)
-        for price in f["price"][:, 0]
-    ]
-    assert max(prices[:70]) == 3
-    assert max(prices[70:]) == 30
-
-
-def test_days_that_do_not_go_together(encoded, tmp_path, monkeypatch):
-    """Days that do not match are errors that name the folders.
-
-    They have other encodings, other features or another label. A split may be in one alone.
-    """
-    first, later = encoded / "out" / "2026-11-30", encoded / "out" / "2026-12-01"
-    with pytest.raises(
-        ValueError,
-        match=r"anew: found other encodings than in .*2026-11-30, .*beam-pipelines transform",
-    ):
-        loader.load([first, encoded / "anew"])
-    assert {name: one.rows for name, one in bp.info([first, encoded / "file"]).splits.items()} == {
-        "train": 70,
-        "test": 60,
-    }
-    with pytest.raises(ValueError, match="found an empty list"):
-        bp.info([])
-    changed = manifest(later)
-    for key, value, message in (
-        ("label", "price", "copy: found the label price, expected clicked as in"),
-        ("schema", "other.pbtxt", "copy: found feature 'item': INT, any number .* expected INT"),
-    ):
-        (tmp_path / "copy").mkdir(exist_ok=True)
-        (tmp_path / "copy" / "other.pbtxt").write_text('feature { name: "item" type: INT }')
-        (tmp_path / "copy" / "same.pbtxt").write_bytes((later / changed["schema"]).read_bytes())
-        (tmp_path / "copy" / "dataset.json").write_text(
-            json.dumps(changed | {"schema": "same.pbtxt"} | {key: value})
-        )
-        with pytest.raises(ValueError, match=message):
-            loader.load([first, tmp_path / "copy"])

@@ -8,8 +8,6 @@ import logging
 import pathlib
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import click
@@ -238,17 +236,6 @@ def test_failures_of_a_run(error, status, printed, monkeypatch, capsys):
         assert "Traceback" in capsys.readouterr().err
 
 
-def test_installed_command() -> None:
-    """The process ends with the status of the command line."""
-    code = (
-        "import sys; from beam_pipelines.cli.main import main; sys.argv = ['beam-pipelines', "
-        "'verify', '/missing']; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: /missing: ")
-
-
 def test_documented() -> None:
     """docs/cli.md mentions every command and every option of ours."""
     page = (pathlib.Path(__file__).parents[2] / "docs" / "cli.md").read_text()
@@ -267,16 +254,6 @@ def test_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     """``-V`` prints the version."""
     assert main_module.run([flag]) == 0
     assert capsys.readouterr().out.startswith("beam-pipelines 0.")
-
-
-def test_short_options_with_others(tmp_path, capsys):
-    """Short options take values in any position, and Beam's options after them."""
-    (tmp_path / "a.csv").write_text("x\n1\n")
-    line = ["convert", "-o", str(tmp_path / "out"), str(tmp_path / "a.csv")]
-    assert main_module.run([*line, "--direct_num_workers", "1", "--dry_run"]) == 0
-    assert "x: int64" in capsys.readouterr().out
-    assert main_module.run(["convert", "-h"]) == 0
-    assert "-o, --output DIR" in capsys.readouterr().out
 
 
 def test_summary() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import pathlib
@@ -19,7 +18,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.manifest import add_files
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.tfrecord.framing import read_record_blocks
 from beam_pipelines.tfrecord.part_index import PartIndex, make_index, read_index, write_index
@@ -170,23 +169,6 @@ def test_a_damaged_manifest(dataset, tmp_path, compression):
         assert f"{counted['splits']['train'][change]:,}" in complaint(copy)
 
 
-def test_bytes_of_a_manifest_that_change(dataset, tmp_path, compression):
-    """A manifest's changed byte is harmless or a clean `verify` error.
-
-    There is never another exception.
-    """
-    copy = tmp_path / "out"
-    shutil.copytree(dataset, copy)
-    path, rng = copy / "dataset.json", random.Random(3)
-    good = path.read_bytes()
-    for _ in range(150):
-        bad = bytearray(good)
-        bad[rng.randrange(len(bad))] = rng.randrange(256)
-        path.write_bytes(bad)
-        with contextlib.suppress(DataError):
-            verify_dataset(str(copy))
-
-
 def test_damage_far_into_a_compressed_file(tmp_path: pathlib.Path) -> None:
     """The error names the damaged record behind megabytes of compressed data.
 
@@ -213,29 +195,6 @@ def test_damage_far_into_a_compressed_file(tmp_path: pathlib.Path) -> None:
     # These bytes hardly compress: the damaged one is nearly as far into the records as into the
     # file.
     assert abs(int(found[2]) / len(plain) - where / len(compressed)) < 0.01
-
-
-def test_the_schema_of_the_columns_beside_that_of_the_features(tmp_path: pathlib.Path) -> None:
-    """A dataset with encodings has two schemas: damage to either is found."""
-    (tmp_path / "a.csv").write_text("a,b\n1,x\n2,y\n")
-    (tmp_path / "r.yaml").write_text(
-        "name: t\nsources: {t: a.csv}\nencode: {b: {hash_bucket: 9}}\n"
-    )
-    recipe = load(str(tmp_path / "r.yaml"))
-    out = tmp_path / "out"
-    convert.convert(
-        make_plan(recipe), str(out), beam_options=("--direct_num_workers=1",), quiet=True
-    )
-    verify_dataset(str(out))
-    for path in (
-        out / "schema" / "schema.pbtxt",
-        out / "transform_graph" / "transformed_metadata" / "schema.pbtxt",
-    ):
-        before = path.read_bytes()
-        path.write_text("no schema")
-        assert str(path) in complaint(out)
-        path.write_bytes(before)
-    verify_dataset(str(out))
 
 
 def index_of(dataset: pathlib.Path) -> PartIndex:

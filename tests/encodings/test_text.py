@@ -24,7 +24,6 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings import (
     ENCODING_FOR_KIND,
-    Encoding,
     Feature,
     tokens,
     vocabulary_asset,
@@ -33,7 +32,7 @@ from beam_pipelines.encodings.kinds.ids import FittedVocabulary
 from beam_pipelines.encodings.kinds.tokenize import lower, tensor_lower
 from beam_pipelines.encodings.tokens import find_tokens
 from beam_pipelines.transforms import encode
-from tests.support.encoding_chains import Step, analyze, declared, fit_chain
+from tests.support.encoding_chains import Step, declared, fit_chain
 from tests.support.kernels import without_kernels
 
 TEXT, BYTES, INT = pa.string(), pa.binary(), pa.int64()
@@ -464,20 +463,6 @@ def test_bag_of_words_of_one_word_a_row() -> None:
     assert ids({"bag_of_words": 2}, ["a", "a", "b"], ["b", None, "a"]) == [[0, 1], [0, 0], [1, 0]]
 
 
-def test_tf_idf_of_a_small_corpus() -> None:
-    """The tf-idf of a small corpus is the hand-computed one.
-
-    Of 6 rows "b" is in 4: log(7 / 5) + 1; "a" is in one, twice: log(7 / 2) + 1. All words of a row
-    count in its length.
-    """
-    encoding = fitted({"tf_idf": 2}, DOCUMENTS, TEXTS)
-    assert encoding.tokens.to_pylist() == [b"b", b"a"]
-    idf_b, idf_a = math.log(7 / 5) + 1, math.log(7 / 2) + 1
-    got = encoding.apply(pa.array([["a", "b", "a", "?"], None, ["b"]], TEXTS)).to_pylist()
-    expected = np.float32([[idf_b / 4, idf_a * 2 / 4], [0, 0], [idf_b, 0]])
-    np.testing.assert_array_equal(np.float32(got), expected)
-
-
 @settings(max_examples=50, deadline=None)
 @given(
     documents=st.lists(
@@ -715,18 +700,6 @@ def test_a_fitted_encoding_is_kept_as_it_was(
     )
     loaded = encode.load_encodings(encode.save_encodings(str(tmp_path), {(0, 0): (kind, encoding)}))
     assert loaded == {(0, 0): (kind, encoding)}
-
-
-def test_counting_in_one_batch_or_two_selects_the_same() -> None:
-    """Counting in one batch or two selects the same.
-
-    Keyed sums merge: the harness counts in two batches, this test in one.
-    """
-    array = pa.array(WORDS, TEXT)
-    encoding: Encoding = declared({"vocabulary": 3})
-    analyzer: Any = encoding.analyzer
-    one = analyzer.ordered(analyzer.select(analyzer.count(array, None, None, None)))
-    assert one["key"].to_pylist() == analyzer.ordered(analyze(encoding, array))["key"].to_pylist()
 
 
 @pytest.mark.slow

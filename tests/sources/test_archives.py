@@ -16,8 +16,6 @@ import pytest
 from beam_pipelines.core import limits
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.files import archives
 from beam_pipelines.sources.images import cifar
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows
@@ -288,20 +286,3 @@ def test_cifar_in_a_zip_is_cifar_in_a_tar(tmp_path: Path) -> None:
             compression=compression,
         )
         assert read_rows(path) == expected
-
-
-def test_members_are_read_one_by_one(tmp_path: Path) -> None:
-    """A member's content comes back, from zip and tar alike."""
-    contents = {f"data_batch_{number}.bin": bytes([number]) * 3073 for number in range(3)}
-    for path in (
-        zip_of(tmp_path / "a.zip", *contents.items()),
-        tar_of(
-            tmp_path / "a.tar.gz",
-            *((tarfile.TarInfo(name), data) for name, data in contents.items()),
-        ),
-    ):
-        found = {
-            member.path.rpartition("/")[2]: archives.read_member(member)
-            for member in archives.read_members(Source("s", (str(path),)), str(path))
-        }
-        assert found == contents

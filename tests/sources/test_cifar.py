@@ -21,6 +21,7 @@ from beam_pipelines.sources.images import cifar
 from beam_pipelines.sources.images.pixel_rows import encode_pngs
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows
+from tests.sources.test_safe_pickle import Exploit
 from tests.support import image_sets
 from tests.support.image_sets import CIFAR10, COARSE, FINE, colour_digits, pickled, write_archive
 
@@ -153,14 +154,12 @@ def test_a_batch_of_the_real_size(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("range_bytes", [1, 3072, 3073, 3074, 10_000, 100_000])
+@pytest.mark.parametrize("range_bytes", [500, 3072, 3073, 3074, 10_000, 100_000])
 def test_ranges_of_records_lose_nothing(tmp_path: Path, range_bytes: int) -> None:
     """Each record of a binary file is read once for every cut."""
     pictures, labels = colour_digits(20)
     path = tmp_path / "data_batch_1.bin"
     path.write_bytes(image_sets.records(pictures, labels))
-    if range_bytes == 1:
-        range_bytes = 500  # a cut inside every record
     rows = read_rows(
         path,
         range_bytes=range_bytes,
@@ -191,16 +190,6 @@ def test_png_files_hold_the_pixels(count, height, width, channels, seed):
         np.testing.assert_array_equal(np.asarray(picture).reshape(wanted.shape), wanted)
 
 
-class Exploit:
-    """Pickles as a call of ``os.system``."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple:
-        return os.system, (f"touch {self.path}",)
-
-
 @pytest.mark.parametrize("place", ["data_batch_1", "batches.meta"])
 def test_a_crafted_pickle_is_refused(tmp_path: Path, place: str) -> None:
     """A batch, or labels, that would run a command are an error.
@@ -208,7 +197,10 @@ def test_a_crafted_pickle_is_refused(tmp_path: Path, place: str) -> None:
     It names the member and the command's function.
     """
     ran = tmp_path / "ran"
-    members = {**image_sets.cifar10_files(5), place: pickle.dumps({b"data": Exploit(ran)}, 2)}
+    members = {
+        **image_sets.cifar10_files(5),
+        place: pickle.dumps({b"data": Exploit(os.system, f"touch {ran}")}, 2),
+    }
     path = write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", members)
     with pytest.raises(
         DataError,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,35 +14,10 @@ import pytest
 
 from tests.sources.support import problems_of, read_rows
 from tests.support.image_files import encode
-from tests.support.image_sets import cifar10_batch, colour_digits, idx
+from tests.support.image_sets import cifar10_batch, colour_digits
 
 CSV = b"n\n1\n2\n"
 LABELS = colour_digits(2)[1]
-# Format -> name and content of a file with two rows.
-FORMATS: dict[str, tuple[str, bytes]] = {
-    "csv": ("part-0.csv", CSV),
-    "tsv": ("part-0.tsv", CSV),
-    "json_lines": ("part-0.json", b'{"n": 1}\n{"n": 2}\n'),
-    "libsvm": ("part-0.svm", b"1 1:1\n0 2:1\n"),
-    "lines": ("part-0", b"a\nb\n"),
-    "idx": ("part-0.idx", idx(np.zeros((2, 3), np.uint8))),
-    "cifar": ("data_batch_1", cifar10_batch(*colour_digits(2))),
-}
-
-
-@pytest.mark.parametrize("format_", FORMATS)
-def test_a_folder_that_spark_wrote(tmp_path: Path, format_: str) -> None:
-    """``folder/*`` reads only the parts of Spark's folder, in each format.
-
-    Markers, checksums and metadata are left out.
-    """
-    name, content = FORMATS[format_]
-    (tmp_path / name).write_bytes(content)
-    for other in ("_SUCCESS", f".{name}.crc", "._SUCCESS.crc", f"_{name}", f"._{name}"):
-        (tmp_path / other).write_bytes(b"\x00crc")
-    options: dict[str, Any] = {"format": format_}
-    assert len(read_rows(tmp_path / "*", **options)) == 2
-    assert len(read_rows(tmp_path / "**", **options)) == 2
 
 
 def test_partitions_as_pyarrow_and_spark(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.core.errors import DataError
 from tests.sources.support import plan_of, read_rows
 from tests.support.image_files import encode
 from tests.support.image_sets import CIFAR10, cifar10_batch, cifar10_meta, colour_digits, idx
@@ -22,15 +22,6 @@ def write(path: Path, content: bytes) -> None:
     """Writes a file, and makes its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-
-
-def test_a_linked_folder_of_a_pattern(tmp_path: Path) -> None:
-    """Files of a linked folder are rows like those of any other."""
-    write(tmp_path / "data" / "a" / "x.csv", b"n\n1\n2\n")
-    write(tmp_path / "b" / "x.csv", b"n\n3\n")
-    (tmp_path / "data" / "b").symlink_to("../b")
-    for pattern in ("data/*/*.csv", "data/**.csv"):
-        assert [row["n"] for row in read_rows(tmp_path / pattern)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("path", ["photos", "photos/*/*"])
@@ -50,14 +41,6 @@ def test_a_linked_class_folder(tmp_path: Path, path: str) -> None:
         DataError, match=r"photos/fox: found a link to .*foxes, which leads to noth"
     ):
         plan_of(tmp_path / path, format="images")
-
-
-def test_only_a_lock_of_an_editor_matches(tmp_path: Path) -> None:
-    """A hidden link to nothing is not looked at, even alone."""
-    (tmp_path / ".#1.csv").symlink_to("me@host.1234:1700")
-    with pytest.raises(RecipeProblems, match=r"no file matches '.*/\*\.csv'\.\W*") as error:
-        plan_of(tmp_path / "*.csv")
-    assert ".#1.csv" not in str(error.value)
 
 
 def test_a_folder_of_images_with_brackets_in_its_name(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import random
 import zlib
 from pathlib import Path
@@ -26,6 +25,7 @@ from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources.lines import split_lines
 from tests.sources.support import plan_of, problems_of, read_rows, write
+from tests.support.runs import convert_in
 
 pytestmark = pytest.mark.end_to_end
 
@@ -43,10 +43,7 @@ PAYLOADS = [
 
 def convert(folder: Path, recipe: str) -> Manifest:
     """Converts into ``out`` and returns the manifest."""
-    parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
-    return convert_module.convert(
-        make_plan(parsed), str(folder / "out"), quiet=True, overwrite=True
-    )
+    return convert_in(folder, recipe, overwrite=True)
 
 
 def payloads(folder: Path, split: str = "train", compression: str = "GZIP") -> list[bytes]:
@@ -263,15 +260,3 @@ def test_bad_raw_records(tmp_path: Path) -> None:
     data[12] ^= 1
     with pytest.raises(DataError, match="CRC"):
         read_rows(write(tmp_path / "e.tfrecord", bytes(data)), format="raw_records")
-
-
-def test_manifest_is_json(tmp_path: Path) -> None:
-    """A dataset of tf.Examples says so; the manifest has the new options."""
-    (tmp_path / "d.csv").write_text("a\n1\n")
-    convert(tmp_path, "name: d\nsources: {d: d.csv}\n")
-    manifest = json.loads((tmp_path / "out" / "dataset.json").read_text())
-    assert manifest["record"] == "example"
-    assert (manifest["recipe"]["output"]["record"], manifest["recipe"]["output"]["floats"]) == (
-        None,
-        "round",
-    )

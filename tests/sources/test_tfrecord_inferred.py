@@ -26,11 +26,12 @@ from beam_pipelines.transforms import read
 from beam_pipelines_plugins.first_recipe.init import write_recipe
 from tests.sources.support import plan_of, problems_of, read_rows, source, types_of, write
 from tests.sources.test_tfrecord_sequences import sequence, write_records
-from tests.sources.test_tfrecord_source import example, record
+from tests.sources.test_tfrecord_source import record
 from tests.support.kernels import without_kernels
+from tests.support.wire import of_values
 
-FIRST = example(id=[1], price=[0.5], city=["Köln".encode()], raw=[b"\xff\xd8"], tags=[b"a", b"b"])
-SECOND = example(city=[b"Ulm"], tags=[b"c"], id=[2])
+FIRST = of_values(id=[1], price=[0.5], city=["Köln".encode()], raw=[b"\xff\xd8"], tags=[b"a", b"b"])
+SECOND = of_values(city=[b"Ulm"], tags=[b"c"], id=[2])
 
 
 @pytest.fixture(params=[True, False], ids=["kernels", "protobuf"])
@@ -129,7 +130,9 @@ def test_inferred_columns_have_every_value(rows: list[dict[str, list[Any]]], ker
         tempfile.TemporaryDirectory() as folder,
         contextlib.nullcontext() if kernels else without_kernels(),
     ):
-        path = write(Path(folder) / "a.tfrecord", b"".join(record(example(**row)) for row in rows))
+        path = write(
+            Path(folder) / "a.tfrecord", b"".join(record(of_values(**row)) for row in rows)
+        )
         if not names:
             with pytest.raises(DataError, match="records without features"):
                 plan_of(path)
@@ -173,7 +176,7 @@ def test_what_comes_after_the_sample_is_not_lost(tmp_path, column, values, decla
     """The error names record and feature, and every remedy works."""
     first = tf.train.Example.FromString(FIRST)
     first.features.feature["none"].SetInParent()
-    records = [first.SerializeToString(), SECOND, example(**{column: values})]
+    records = [first.SerializeToString(), SECOND, of_values(**{column: values})]
     path = write(tmp_path / "a.tfrecord", b"".join(map(record, records)))
     options: dict[str, Any] = {"types": {column: declared} if declared else {}}
     with pytest.raises(DataError) as caught:
@@ -315,7 +318,7 @@ def test_an_append_keeps_the_types(tmp_path: Path) -> None:
 
     A feature that they lack is null.
     """
-    path = write(tmp_path / "b.tfrecord", record(example(id=[1], city=[b"x"])))
+    path = write(tmp_path / "b.tfrecord", record(of_values(id=[1], city=[b"x"])))
     types = {"id": "int64", "city": "bytes", "tags": "list<text>"}
     pinned = FORMATS["tfrecord"].pin(source(path), types, {})
     assert read_rows(path, types=pinned.types) == [{"city": b"x", "id": 1, "tags": None}]
