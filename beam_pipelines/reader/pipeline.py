@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import itertools
 import os
-import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -312,9 +311,9 @@ def read_groups(
         if os.getpid() == process:  # a fork has none of the threads
             if fetcher is not None:
                 fetcher.close()
-            # Garbage may be collected in one of the threads, which cannot wait for itself.
-            is_own = threading.current_thread().name.startswith(_THREADS)
-            executor.shutdown(wait=not is_own, cancel_futures=True)
+            # Garbage may be collected in one of the threads, or while a thread starts or ends and
+            # holds a lock of the interpreter's: whoever waits for a thread there waits for ever.
+            executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _parse(
