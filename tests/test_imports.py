@@ -1,4 +1,4 @@
-"""What a process imports, and what it does not: each takes time or memory."""
+"""What a process imports, and what not: modules take time and memory."""
 
 from __future__ import annotations
 
@@ -101,7 +101,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_imports_little(name: str, folders: str, tmp_path: Path) -> None:
-    """None of the modules is imported, but by numpy, pyarrow and TensorFlow's metadata."""
+    """None of the modules is imported.
+
+    Slow ones may be, if numpy, pyarrow and TensorFlow's metadata import them.
+    """
     program, unwanted = PROGRAMS[name]
     own = "import numpy, pyarrow, tensorflow_metadata.proto.v0.schema_pb2\n"
     code = f"import sys\n{own if unwanted >= SLOW else ''}own = set(sys.modules)\n{folders}\n{program}\n"

@@ -1,4 +1,4 @@
-"""The options that all commands share, and their help: ``-h``, ``-o``, ``-q``, ``--format``."""
+"""The options that all commands share, and their help."""
 
 from __future__ import annotations
 
@@ -138,7 +138,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     ],
 )  # fmt: skip
 def test_results_are_json_or_nothing(command, keys, folder, monkeypatch, capsys):
-    """The whole output is one document, a list or with these keys; with ``-q`` nothing."""
+    """The whole output is one document.
+
+    It is a list, or has these keys. With ``-q`` there is no output.
+    """
     monkeypatch.chdir(folder)
     assert run([*command.replace("NEW", "new").split(), "--format", "json"]) == 0
 

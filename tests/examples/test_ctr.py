@@ -54,7 +54,7 @@ def write_recipe(repository: Path, folder: Path, numbers: str = "list") -> str:
 
 @pytest.fixture(scope="module")
 def folder(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some clicks of two days, of which the first is converted (``out``)."""
+    """Some clicks of two days; the first is converted (``out``)."""
     folder = tmp_path_factory.mktemp("ctr")
     generate(repository, folder / "data", *SMALL, "--days=2")
     recipe, output = write_recipe(repository, folder), str(folder / "out" / "{date}")

@@ -56,7 +56,7 @@ class Trained(NamedTuple):
 
 @pytest.fixture(scope="module")
 def trained(repository, tmp_path_factory):
-    """Converts scikit-learn's digits, 32 × 32 PNG files in class folders, and trains."""
+    """Converts scikit-learn's digits, PNG files in class folders, and trains."""
     folder = tmp_path_factory.mktemp("digits")
     write_digits(folder / "digits")
     (folder / "recipe.yaml").write_text(RECIPE)

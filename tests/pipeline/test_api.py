@@ -186,6 +186,6 @@ def test_payloads_have_one_column(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name() -> None:
-    """It is an error as of any module."""
+    """It is an error, like in any module."""
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         bp.nothing  # noqa: B018

@@ -22,7 +22,7 @@ Column = list[str | None]
 
 
 def write_texts(path: Path, cells: Column) -> Path:
-    """Writes the column ``a``, as a dictionary or long texts where files have such."""
+    """Writes the column ``a``, as dictionary or long texts in some formats."""
     kinds = {".parquet": pa.dictionary(pa.int32(), pa.string()), ".feather": pa.large_string()}
     kind = kinds.get(path.suffix, pa.string())
     return write_table(path, pa.table({"a": pa.array(cells, kind), "n": [1] * len(cells)}))

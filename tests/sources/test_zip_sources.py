@@ -35,7 +35,7 @@ SUFFIXES = [
 
 
 def file_of(rows: list[dict[str, Any]], suffix: str = "csv") -> bytes:
-    """Returns rows as a file, of several row groups if it has such."""
+    """Returns rows as a file, in row groups if it has some."""
     return table_as(suffix, pa.Table.from_pylist(rows), 70)
 
 

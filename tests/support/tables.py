@@ -21,7 +21,7 @@ _AVRO = {pa.int64(): "long", pa.float64(): "double", pa.string(): "string"}
 
 
 def write_table(path: Path, table: pa.Table, rows: int | None = None) -> Path:
-    """Writes a table, with ``rows`` rows a group or batch; returns the path."""
+    """Writes a table, with ``rows`` rows a group; returns the path."""
     path.write_bytes(table_as(path.name.partition(".")[2], table, rows))
     return path
 

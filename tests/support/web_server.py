@@ -14,7 +14,7 @@ Failure = Callable[[str, int], "int | str | None"]
 
 
 class Served(NamedTuple):
-    """A running server: its URL, and the paths and ranges that were asked for."""
+    """A running server, and the paths and ranges that were asked for."""
 
     url: str
     asked: list[str]

@@ -1,4 +1,4 @@
-"""Messages of protobuf, byte by byte: an oracle without protobuf and our kernels."""
+"""Messages of protobuf, byte by byte, without protobuf and our kernels."""
 
 from __future__ import annotations
 
