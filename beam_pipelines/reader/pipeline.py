@@ -312,7 +312,7 @@ def read_groups(
             if fetcher is not None:
                 fetcher.close()
             # Garbage may be collected in one of the threads, or while a thread starts or ends and
-            # holds a lock of the interpreter's: whoever waits for a thread there waits for ever.
+            # holds a lock of the interpreter's. Waiting for a thread there would never end.
             executor.shutdown(wait=False, cancel_futures=True)
 
 
