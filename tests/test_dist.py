@@ -41,7 +41,7 @@ else:
 print(*sorted(name for name in sys.modules if "." not in name))
 """
 # Modules of tests/support that the tests of the reader import.
-SUPPORT = ("kernels", "__init__", "manifests", "small_dataset", "web_server")
+SUPPORT = ("kernels", "__init__", "manifests", "small_dataset", "web_server", "wire")
 # Packages that a training image is to be free of.
 UNWANTED = {"apache_beam", "duckdb", "tensorflow", "tensorflow_transform", "tfx_bsl", "zlib_ng"}
 
