@@ -1,4 +1,4 @@
-"""What a process imports, and what not: modules take time and memory."""
+"""Processes import few modules, which take time and memory."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _DURATIONS = "a duration, as 30s, 15min, 1h, 7d or 2w"
 
 
 class WindowFeature(NamedTuple):
-    """What a window of rows becomes.
+    """A feature that is made of a window of rows.
 
     Attributes:
       kind: what is computed.
@@ -261,7 +261,7 @@ class Join:
 
     @property
     def words(self) -> str:
-        """What the times of the join are, for the plan."""
+        """The condition of times, as the plan shows it."""
         if self.timed is None:
             return ""
         sign = "<=" if self.timed.exact else "<"

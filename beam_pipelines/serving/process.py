@@ -54,7 +54,7 @@ def build_in_subprocess(job: GraphJob, folder: str) -> list[str]:
             stderr=subprocess.PIPE,
         )
         try:
-            # The job goes through a pipe to our own process; no pickle is ever a file.
+            # The job goes through a pipe to our own process, so this pickle is no file.
             _, stderr = process.communicate(pickle.dumps(job))
         except BaseException:
             process.kill()

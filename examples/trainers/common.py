@@ -1,4 +1,4 @@
-"""What the trainers share: a model, batches, a record of the rows."""
+"""A model, batches and a record of rows, for all trainers."""
 
 from __future__ import annotations
 

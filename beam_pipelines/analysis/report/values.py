@@ -1,4 +1,4 @@
-"""What the report is made of, all of it on disk."""
+"""The data of the report, which are all on disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPLIT_COLORS = 6  # in page.css
 
 @dataclasses.dataclass(frozen=True)
 class ReportData:
-    """What the report shows and no other file of the dataset has.
+    """Data of the report that no other file of the dataset has.
 
     Attributes:
       anomalies: result of ``anomalies.describe``.

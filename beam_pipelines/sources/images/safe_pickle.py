@@ -36,7 +36,7 @@ class UnsafePickleError(ValueError):
 
 
 class _Name(str):
-    """What a pickle named."""
+    """A name that a pickle has, of six."""
 
     __slots__ = ()
 
