@@ -153,6 +153,17 @@ def by_tfrecord(task: Task) -> int:
     return sum(1 for _ in itertools.islice(records, task.rows))
 
 
+def by_data_loader(task: Task) -> int:
+    """Reads by PyTorch's DataLoader over the package ``tfrecord``."""
+    from tfrecord.torch.dataset import TFRecordDataset
+    from torch.utils.data import ChainDataset, DataLoader
+
+    shards = [TFRecordDataset(path, None, compression_type="gzip") for path in task.paths]
+    loader = DataLoader(ChainDataset(shards), task.batch_size, collate_fn=list)
+    batches = itertools.islice(loader, -(-task.rows // task.batch_size))
+    return min(task.rows, sum(len(batch) for batch in batches))
+
+
 def by_grain(task: Task) -> int:
     """Reads by Grain and protobuf's parser.
 
@@ -212,6 +223,7 @@ WAYS = {
     "tf.data, texts hashed": Way(partial(tf_data, True), "tensorflow"),
     "Grain, protobuf": Way(by_grain, "grain", SLOW_SHARE),
     "tfrecord": Way(by_tfrecord, "tfrecord", SLOW_SHARE),
+    "DataLoader, tfrecord": Way(by_data_loader, "tfrecord", SLOW_SHARE),
 }
 
 

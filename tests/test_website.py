@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import pathlib
 import re
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,6 +26,12 @@ WIDE_PAGES = (
     "index", "ARCHITECTURE", "docs/api", "docs/cli", "docs/performance", "docs/recipe",
     "docs/report", "docs/serving",
 )  # fmt: skip
+# What users look for, and the page that answers.
+PAGE_OF_WORDS = {
+    "oversampling": "cookbook", "normalize": "cookbook", "currency": "cookbook",
+    "kubernetes": "daily", "mixed dates": "cookbook", "upgrade": "install",
+    "class imbalance": "cookbook", "padded ids": "cookbook",
+}  # fmt: skip
 
 
 def site_in_chromium(test):
@@ -174,6 +184,45 @@ def test_no_page_is_wider_than_the_window(browser, width):
         )
     page.close()
     assert max(wider.values()) <= 0, wider
+
+
+@site_in_chromium
+def test_no_page_is_taller_than_fourteen_screens_of_a_phone(browser):
+    """A topic that needs more is two pages."""
+    heights = {}
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    for path in SITE.rglob("*.html"):
+        page.goto(path.as_uri())
+        heights[path.name] = page.evaluate("document.documentElement.scrollHeight")
+    page.close()
+    assert {name: height for name, height in heights.items() if height > 12_000} == {}
+
+
+@pytest.fixture
+def served_site() -> Iterator[str]:
+    """The address of the site; the search needs a server."""
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(SITE))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@site_in_chromium
+def test_words_of_users_find_the_right_page_first(browser, served_site):
+    """The search knows what users call a thing."""
+    from playwright.sync_api import expect
+
+    page = browser.new_page()
+    page.goto(f"{served_site}/index.html", wait_until="networkidle")
+    page.keyboard.press("/")
+    for words, name in PAGE_OF_WORDS.items():
+        page.keyboard.press("Control+A")
+        page.keyboard.insert_text(words)
+        # Addresses of results hold the words, so that those of the last ones do not count.
+        first = page.locator(f"a[href*='?h={words.replace(' ', '+')}']").first
+        expect(first).to_have_attribute("href", re.compile(f"docs/{name}.html"), timeout=60_000)
+    page.close()
 
 
 @site_in_chromium
