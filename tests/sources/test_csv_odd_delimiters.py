@@ -78,13 +78,15 @@ def test_columns_of_texts(tmp_path: Path, lines: list[str]) -> None:
 
 @pytest.mark.parametrize("header", [[], [("id", "name", "no")]])
 @pytest.mark.parametrize("mark", ["::", "||"])
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_delimiters_of_two_characters_are_asked_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, header: list[tuple[str, str, str]]
-) -> None:
-    """The remedy reads names, texts and numbers; cells have bars and commas."""
+    tmp_path, monkeypatch, encoding, mark, header
+):
+    """The remedy keeps codes, texts and letters; cells have bars and commas."""
     monkeypatch.chdir(tmp_path)
-    rows = [(str(n), f"a{', b|c' * (n % 2)} {n}", str(n * 2)) for n in range(5)]
-    write(tmp_path / "a.csv", "\n".join(mark.join(row) for row in [*header, *rows]) + "\n")
+    rows = [(f"{n:02d}", f"Caf\xe9{', b|c' * (n % 2)} {n}", str(n * 2)) for n in range(5)]
+    text = "\n".join(mark.join(row) for row in [*header, *rows]) + "\n"
+    (tmp_path / "a.csv").write_bytes(text.encode(encoding))
     with pytest.raises(DataError, match=f'found 3 cells between "{re.escape(mark)}"') as caught:
         read_rows("a.csv")
     cure = str(caught.value).partition("for example: ")[2].partition(", or set")[0]

@@ -120,7 +120,7 @@ def test_problems_with_paths(tmp_path: Path) -> None:
     assert "matched twice" in problems_of(tmp_path / "a.csv", tmp_path / "*.csv")[where]
     assert (
         "cannot tell the format"
-        in problems_of(write(tmp_path / "a.dat", "a\n"))["sources", "s", "format"]
+        in problems_of(write(tmp_path / "a.log", "a\n"))["sources", "s", "format"]
     )
 
 

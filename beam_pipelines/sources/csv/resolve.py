@@ -83,10 +83,10 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
         default=default,
     )
     _check_backslashes(text, dialect, file.path, skipped)
-    _check_blanks(text, dialect, file.path)
+    _check_blanks(text, dialect, file.path, options.encoding)
     is_one_column = len(dialect.cells) == 1
     if options.delimiter is None and (is_one_column or dialect.delimiter == "|"):
-        _check_delimiter(whole_records(text), file.path, is_one_column)
+        _check_delimiter(whole_records(text), file.path, is_one_column, options.encoding)
     if "delimiter" in dialect.reasons:
         source = source.with_options(delimiter=dialect.delimiter)
         shown = json.dumps(dialect.delimiter)
@@ -165,7 +165,7 @@ def _check_backslashes(text: bytes, dialect: FileDialect, path: str, skipped: in
         )
 
 
-def _check_blanks(text: bytes, dialect: FileDialect, path: str) -> None:
+def _check_blanks(text: bytes, dialect: FileDialect, path: str, encoding: str | None) -> None:
     """Raises ``DataError`` for quotes behind a blank, which open no cell."""
     if dialect.quote != '"' or b' "' not in text[:_LOOKED_AT]:
         return
@@ -173,37 +173,39 @@ def _check_blanks(text: bytes, dialect: FileDialect, path: str) -> None:
     rows = split_text(some, dialect.delimiter, dialect.quote)[:_ROWS]
     quoted = [next((cell for cell in row if cell.lstrip(" ")[:1] == '"'), "") for row in rows]
     if 2 * sum(map(bool, quoted)) > len(rows):
-        example, name = next(filter(None, quoted)), path.rpartition("/")[2]
+        example = next(filter(None, quoted))
+        read = _read(path, encoding, f"sep={dialect.delimiter!r}, skipinitialspace=True")
         raise DataError(
             f"{path}: found a blank before the quote of {shorten(example, 40)!r} and other cells, "
             "expected the quote first. Write the file without these blanks, for example: "
-            f"pandas.read_csv({name!r}, sep={dialect.delimiter!r}, skipinitialspace=True)"
-            ".to_csv('new.csv', index=False)"
+            f"{read}.to_csv('new.csv', index=False)"
         )
 
 
-def _check_delimiter(text: bytes, path: str, is_one_column: bool) -> None:
+def _check_delimiter(text: bytes, path: str, is_one_column: bool, encoding: str | None) -> None:
     """Checks that a column has no cells between unusual characters.
 
     Args:
       text: the beginning of the table, in whole lines.
       path: for the message.
       is_one_column: whether usual delimiters make one column of it; else between bars.
+      encoding: of the file; ``None``: UTF-8.
 
     Raises:
       DataError: they are.
     """
     lines = [line for line in text.decode("utf-8", errors="replace").splitlines() if line.strip()]
-    lines, name = lines[:_LINES], path.rpartition("/")[2]
+    lines = lines[:_LINES]
     if len(lines) < _LEAST_LINES or all(_is_value(line) for line in lines[1:]):
         return
     for mark in _DOUBLE:
         rows = [line.split(mark) for line in lines]
         if _is_even(rows, 2):
             is_header = _has_names(rows[0]) and _has_values(rows)
-            more = ")" if is_header else ", header=None).add_prefix('column')"
-            read = f"pandas.read_csv({name!r}, sep={re.escape(mark)!r}, engine='python'{more}"
-            raise _question(path, lines[1], len(rows[0]), f'"{mark}"', _written(read))
+            options = f"sep={re.escape(mark)!r}, engine='python'"
+            read = _read(path, encoding, options if is_header else f"{options}, header=None")
+            names = "" if is_header else ".add_prefix('column')"
+            raise _question(path, lines[1], len(rows[0]), f'"{mark}"', _written(read + names))
     if not is_one_column:
         return
     for mark in (*_RARE, _COMMON):
@@ -211,10 +213,10 @@ def _check_delimiter(text: bytes, path: str, is_one_column: bool) -> None:
         if _is_even(rows, 2) and (mark != _COMMON or (_has_names(rows[0]) and _has_values(rows))):
             shown = f'"{mark}"' if mark.isprintable() else f'"\\x{ord(mark):02x}"'
             raise _question(path, lines[1], len(rows[0]), shown, f"Set 'delimiter: {shown}'")
-    _check_spaces(lines, path, name)
+    _check_spaces(lines, path, encoding)
 
 
-def _check_spaces(lines: list[str], path: str, name: str) -> None:
+def _check_spaces(lines: list[str], path: str, encoding: str | None) -> None:
     """Checks that a column has no cells between blanks.
 
     Raises:
@@ -227,7 +229,7 @@ def _check_spaces(lines: list[str], path: str, name: str) -> None:
         given, keys = f", skiprows=1, names={names}", f", {named(names)}"
     is_single = not any("  " in line or "\t" in line or line != line.strip() for line in lines)
     rows = split_text("\n".join(lines), " ", '"') if is_single else [line.split() for line in lines]
-    read = f"pandas.read_csv({name!r}, sep=r'\\s+'{given})"
+    read = _read(path, encoding, f"sep=r'\\s+'{given}")
     if _is_even(rows, _LEAST_CELLS) and _has_values(rows):
         cure = f"""Set 'delimiter: " "'{keys}""" if is_single else _written(read)
         raise _question(path, lines[1], len(rows[0]), "blanks", cure)
@@ -238,8 +240,15 @@ def _check_spaces(lines: list[str], path: str, name: str) -> None:
         raise _question(path, lines[1], len(rows[1]), "blanks", cure)
     number = 0 if is_single else _fixed_columns(lines)
     if number >= _LEAST_CELLS:
-        read = f"pandas.read_fwf({name!r})"
+        read = _read(path, encoding, "", "fwf")
         raise _question(path, lines[1], number, "blanks", _written(read))
+
+
+def _read(path: str, encoding: str | None, options: str, what: str = "csv") -> str:
+    """Returns the line of pandas that reads a file, whose values stay texts."""
+    given = [repr(path.rpartition("/")[2]), *filter(None, [options]), "dtype=str"]
+    given += ["keep_default_na=False", *([f"encoding={encoding!r}"] if encoding else [])]
+    return f"pandas.read_{what}({', '.join(given)})"
 
 
 def _written(read: str, index: str = "index=False") -> str:

@@ -265,7 +265,7 @@ def _choose(found: list[_Reading], default: str, path: str) -> _Reading:
         others = [
             r
             for r in found
-            if r.usual > 1 and r.alike < _LEAST_ALIKE and r.dialect != plain.dialect
+            if r.cells != r.usual > 1 and r.alike < _LEAST_ALIKE and r.dialect != plain.dialect
         ]
         if others and plain.usual == plain.cells == 1 and plain.number > 2:
             raise _preamble(others[0], plain, path)
