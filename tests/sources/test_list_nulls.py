@@ -49,6 +49,20 @@ def test_steps_are_settled() -> None:
     assert list_nulls.settle(array, ("fill", "0")).to_pylist() == [[[1, 0], None], None, [[0]]]
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    lists=st.lists(st.lists(st.none() | st.integers(-9, 9), max_size=3), min_size=1, max_size=5),
+    first=st.lists(st.just('{"y": 1}'), max_size=2),
+)
+def test_lists_of_json_may_begin_with_nulls(tmp_path_factory, lists, first):
+    """The parser of pyarrow loses such a null while it infers types."""
+    lines = [*first, *(json.dumps({"x": values}) for values in [[None, 1], *lists])]
+    path = write(tmp_path_factory.mktemp("nulls") / "a.jsonl", "\n".join(lines))
+    found = [row["x"] for row in read_rows(path, list_nulls={"x": ("fill", "-7")})]
+    expected = [settled(values, ("fill", "-7")) for values in [[None, 1], *lists]]
+    assert found == [*[None] * len(first), *expected]
+
+
 ROWS: dict[str, tuple[list[Any], str]] = {
     "integers": ([[1, 2], [3, None], None, []], "x"),
     "floats": ([[1.5], [None, 2.5]], "x"),

@@ -78,9 +78,11 @@ def parse_lines(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Ta
     )
     try:
         table.validate()
-    except (
-        pa.ArrowInvalid
-    ) as error:  # pyarrow forgets the fields of a null among objects if all are null
+    except pa.ArrowInvalid as error:
+        # pyarrow loses a null before the first value of a list whose type it infers. The type is
+        # right, unless there are nulls only, in the place of objects.
+        if table.schema != schema:
+            return parse_lines(data, table.schema, unexpected)
         raise pa.ArrowInvalid(f"{NULL_INSIDE} of objects, and no object in it") from error
     if table.num_rows != _count_lines(data) or not _are_whole(data, table.num_rows):
         raise pa.ArrowInvalid("a line that is not exactly one object")
