@@ -282,7 +282,8 @@ def _fingerprint(column: ColumnStatistics) -> Any:
 
 # The least share of the values.
 _LEAST = 0.001
-_NUMBERS = (-1, -9, -99, -999, -9999, -99999, -999999, 999, 9999, 99999, 999999)
+# The ends of integer types, and the fill values of LAS and netCDF.
+_ENDS = (32767, 32768, 65535, 2147483647, 2147483648, 999.25, 1e20, 9.969209968386869e36)
 # -1 may be a number like others, if these are small.
 _FAR = 20
 _DATES = ("0001-01-01", "1899-12-30", "1900-01-01", "1970-01-01", "2099-12-31", "9999-12-31")
@@ -342,4 +343,6 @@ def _is_sentinel(value: float, kind: pa.DataType) -> bool:
         return value in _DAYS
     if pa.types.is_timestamp(kind):
         return not value % _MICROSECONDS_PER_DAY and value // _MICROSECONDS_PER_DAY in _DAYS
-    return value in _NUMBERS
+    digits = f"{abs(value):.7g}".replace(".", "")
+    is_nines = set(digits) == {"9"} and (value < 0 or len(digits) > 2)
+    return is_nines or value == -1 or abs(value) in _ENDS
