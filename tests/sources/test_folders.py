@@ -332,11 +332,15 @@ def test_files_of_no_format_can_be_packed(tmp_path: Path, monkeypatch: pytest.Mo
     assert sorted(row["wav"] for row in rows) == [b"RIFF a", b"RIFF b"]
 
 
-def test_a_folder_of_texts_is_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "first",
+    ["I like it, really.\nYes.", "I liked it a lot.\nGood.", "One, one, two. What", "Good\u3002"],
+)
+def test_a_folder_of_texts_is_packed(tmp_path, monkeypatch, first):
     """The command of the error makes rows of texts."""
     monkeypatch.chdir(tmp_path)
     texts = {
-        ("pos", "a"): "I like it, really.\nYes.",
+        ("neg", "a"): first,
         ("pos", "b"): "Well done.",
         ("neg", "c"): "No!",
     }

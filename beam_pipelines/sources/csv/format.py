@@ -97,7 +97,7 @@ class Csv(TextFormat):
         body = cut_preamble(body, plan.source)
         if self.has_own_names(plan.source) and body.begins_file:
             body, header = cut_header(body, self.dialect(plan.source), file.path, plan.source)
-            check_same_columns(plan.source, plan.files[0].path, parser.names, file.path, header)
+            check_same_columns(plan.files[0].path, parser.names, file.path, header)
         return _read_body(parser, plan, file, body, reject)
 
     def records(

@@ -29,6 +29,7 @@ from beam_pipelines.sources.csv.evidence import (
 from beam_pipelines.sources.csv.formats import plain_integers
 from beam_pipelines.sources.csv.header import (
     INDEX,
+    check_no_texts,
     check_one_header,
     check_same_columns,
     cut_header,
@@ -80,6 +81,7 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
       default: the format's delimiter.
     """
     asked = source
+    check_no_texts(source, [file.path for file in files])
     source, decisions, head = resolve(asked, files[0], default)
     check_agreement(asked, source, inference.sample_files(files), default)
     dialect = dialect_of(source, default)
@@ -162,7 +164,7 @@ def _bodies(
         records = records._replace(data=data)
         if has_header and body.begins_file:
             records, own = cut_header(records, dialect, file.path, source)
-            check_same_columns(source, first.path, names, file.path, own)
+            check_same_columns(first.path, names, file.path, own)
         blocks.check_lines(
             source, file, records, toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
         )

@@ -245,7 +245,7 @@ def _check_spaces(lines: list[str], path: str, encoding: str | None) -> None:
 
 
 def _read(path: str, encoding: str | None, options: str, what: str = "csv") -> str:
-    """Returns the line of pandas that reads a file, whose values stay texts."""
+    """Returns the line of pandas that reads all values as texts."""
     given = [repr(path.rpartition("/")[2]), *filter(None, [options]), "dtype=str"]
     given += ["keep_default_na=False", *([f"encoding={encoding!r}"] if encoding else [])]
     return f"pandas.read_{what}({', '.join(given)})"

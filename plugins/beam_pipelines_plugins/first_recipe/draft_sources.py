@@ -16,6 +16,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.sources import FORMATS, format_of, format_of_path
+from beam_pipelines.sources.csv.header import are_texts, texts_cure
 from beam_pipelines.sources.files.listing import is_document
 from beam_pipelines.sources.files.split_names import split_patterns, splits_of
 from beam_pipelines.sources.plan import SourcePlan
@@ -94,6 +95,10 @@ def files_of(folder: str) -> tuple[list[str], list[LeftOut]]:
             left_out.append(LeftOut(path, reason))
         else:
             found.append(path)
+    texts = [path for path in found if path.lower().endswith(".txt")]
+    if are_texts(texts):
+        found = [path for path in found if path not in set(texts)]
+        left_out.append(LeftOut(folder, f"{len(texts):,} texts; {texts_cure(folder)}"))
     if len(found) > _MOST_FILES:
         raise PipelineError(
             f"{folder}: found more than {_MOST_FILES:,} files, expected fewer to compare. Name the "
@@ -105,7 +110,9 @@ def files_of(folder: str) -> tuple[list[str], list[LeftOut]]:
 def _together(folder: str, others: Sequence[LeftOut]) -> Iterator[LeftOut]:
     """Yields a folder in place of files that are no tables."""
     reasons = sorted({one.reason for one in others})
-    if others:
+    if [one.path for one in others] == [folder]:
+        yield from others
+    elif others:
         yield LeftOut(folder, f"{len(others):,} files: {'; '.join(reasons)}")
 
 

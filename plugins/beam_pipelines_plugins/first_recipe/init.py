@@ -24,7 +24,6 @@ from beam_pipelines.recipe.places import place_in
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.text.yaml import Scalar, Tree
 from beam_pipelines.sources import FORMATS, SHARD_NUMBER, format_of_path
-from beam_pipelines.sources.csv.header import begins_text
 from beam_pipelines.sources.files.listing import has_table_log
 from beam_pipelines.sources.files.split_names import splits_of
 from beam_pipelines.sources.plan import SourcePlan
@@ -254,8 +253,7 @@ def _tables_in(folder: str, name: Names) -> tuple[list[str | tuple[str, ...]], l
         return [folder], []
     paths, left_out = files_of(folder)
     groups, unread = grouped(paths, folder, lambda path: _plan(name([path])[0], {}))
-    texts = [plan for own, plan in groups if begins_text(own[0], plan.schema.names)]
-    if not groups or len(texts) > 2:
+    if not groups:
         _plan(name([folder])[0], {})  # its error says what is wrong
         return [folder], []
     if len(groups) == 1 and len(groups[0][0]) == len(paths):
