@@ -248,6 +248,11 @@ def test_nan_is_a_number_and_infinity_is_none(tmp_path: Path) -> None:
     for number in ("Infinity", "-Infinity", "1e999"):
         path = write(tmp_path / "b.jsonl", '{"a": 1.5}\n{"a": ' + number + "}\n")
         with pytest.raises(
-            DataError, match=r"line 2, column 'a': found -?inf, expected a number within"
+            DataError,
+            match=r"line 2, column 'a': found -?inf, expected a number within .*'types: {a: text}'",
         ):
             read_rows(path)
+        assert read_rows(path, types={"a": "text"}) == [{"a": "1.5"}, {"a": number}]
+    path = write(tmp_path / "c.jsonl", '{"a": [NaN, 1]}\n{"a": [-Infinity, "x"]}\n')
+    found = read_rows(path, types={"a": "list<text>"})
+    assert found == [{"a": ["NaN", "1"]}, {"a": ["-Infinity", "x"]}]

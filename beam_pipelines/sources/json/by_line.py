@@ -211,7 +211,8 @@ class _LineParser:
         field, kind = self._plan.read_schema.field(name), self._nested.field(name).type
         leave = "leave the column out with 'columns'"
         if isinstance(found, _Number) and pa.types.is_floating(type_):
-            cure = f"Mend the line, or {leave} (a number beyond the range of its type)."
+            text = "list<text>" if is_list(kind) else "text"
+            cure = f"Mend the line, declare 'types: {{{yaml_text(name)}: {text}}}', or {leave}."
             raise _LineError(name, bad_rows.wrong_value(_plain(found), field.type, cure))
         is_tensor = columns.array_type(self._plan.source.types.get(name))
         if is_tensor or shapes.depth(kind) > 1:

@@ -24,8 +24,8 @@ Bytes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-# A number or a boolean.
-SCALAR = r"^(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false)$"
+# A number, a boolean, or one of the words that Python and JavaScript write for other numbers.
+SCALAR = r"^(?:-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|Infinity)|NaN|true|false)$"
 _QUOTE, _COLON, _COMMA, _OBJECT, _LIST, _END_OF_LIST = b'":,{[]'
 _ESCAPE, _TAB, _SPACE = b"\\\t "
 _NONE = -1
@@ -37,7 +37,7 @@ def _table(characters: bytes) -> Flags:
 
 
 _BLANK, _BREAK, _BRACKET = _table(b" \t"), _table(b"\r\n"), _table(b"{[}]")
-_ENDS, _BEGINS = _table(b",}] \t\r\n"), _table(b"-0123456789tf")
+_ENDS, _BEGINS = _table(b",}] \t\r\n"), _table(b"-0123456789tfNI")
 
 
 def text_columns(source: Source, found: pa.Schema | None = None) -> dict[str, int]:
