@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -82,7 +83,12 @@ def propose_encodings(
       grouped: the column whose values the split keeps together.
       split_time: the time that the split is by.
     """
-    chosen = [column for column in columns if column.name not in {*skipped}]
+    chosen = [
+        # Rows without the time are left out by a filter.
+        dataclasses.replace(one, nulls=0, rows=one.present) if one.name == split_time else one
+        for one in columns
+        if one.name not in {*skipped}
+    ]
     taken = {column.name for column in chosen}
     proposals = [
         _of_label(column) if column.name == label else _PROPOSE[column.role](column, taken)
@@ -214,7 +220,8 @@ def _moment(column: ColumnProfile, taken: set[str]) -> Proposal:
     low, high = (str(end).partition(".")[0] for end in column.range)
     reason = f"{low} to {high}{_nulls(column)}"
     choice = _without_sentinel(column, taken)
-    return Proposal(column.name, f"{{date_parts: {shown}}}", reason, choice)
+    steps = [*_filled(column, "median", taken), f"{{date_parts: {shown}}}"]
+    return Proposal(column.name, _chain(steps), reason, choice)
 
 
 def _without_sentinel(column: ColumnProfile, taken: set[str]) -> str:
@@ -276,26 +283,38 @@ def _category(column: ColumnProfile, taken: set[str]) -> Proposal:
         reason = f"{column.distinct:,} values in an order{_nulls(column)}: the ids are ranks"
         choice = "z_score as the last step, if a model takes the ranks as numbers"
         return Proposal(column.name, _chain([*fill, vocabulary]), reason, choice)
-    fill = ["{fill: unknown}"] if column.may_lack and column.is_text else []
     reason = f"{column.distinct:,} values{_shown(column)}{_nulls(column)}"
     choice = _as_numbers(column) or _as_one(column, taken)
-    return Proposal(column.name, _chain([*fill, _names(column)]), reason, choice)
+    return Proposal(column.name, _chain([*_with_unknown(column), *_steps(column)]), reason, choice)
 
 
 def _many(column: ColumnProfile, taken: set[str]) -> Proposal:
-    fill = ["{fill: unknown}"] if column.may_lack and column.is_text else []
     reason = f"{column.distinct:,} values in {column.present:,} rows{_nulls(column)}"
     choice = _as_numbers(column) or _as_one(column, taken)
-    return Proposal(column.name, _chain([*fill, _names(column)]), reason, choice)
+    return Proposal(column.name, _chain([*_with_unknown(column), *_steps(column)]), reason, choice)
+
+
+def _with_unknown(column: ColumnProfile) -> list[str]:
+    """Returns the step that makes one more name of nulls, if there are any."""
+    if not column.may_lack:
+        return []
+    if column.is_text:
+        return ["{fill: unknown}"]
+    least = column.range[0]
+    is_number = isinstance(least, int | float)
+    return [f"{{fill: {min(0, int(least)) - 1}}}"] if is_number else []
 
 
 def _names(column: ColumnProfile) -> str:
     """Returns the encoding of names: a vocabulary, or hashes of very many."""
+    return _chain(_steps(column))
+
+
+def _steps(column: ColumnProfile) -> list[str]:
     whole = ["{cast: int64}"] if pa.types.is_floating(column.type) else []
     if column.distinct > MANY_VALUES:
-        return _chain([*whole, f"{{hash_bucket: {_round_up(4 * column.distinct)}}}"])
-    top_k = _round_up(column.distinct)
-    return _chain([*whole, f"{{vocabulary: {{top_k: {top_k}, num_oov: 1}}}}"])
+        return [*whole, f"{{hash_bucket: {_round_up(4 * column.distinct)}}}"]
+    return [*whole, f"{{vocabulary: {{top_k: {_round_up(column.distinct)}, num_oov: 1}}}}"]
 
 
 def _ranks(column: ColumnProfile) -> list[str]:

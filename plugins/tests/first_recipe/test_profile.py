@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import beam_pipelines as bp
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines_plugins.first_recipe import (
     Role,
@@ -26,6 +28,7 @@ from beam_pipelines_plugins.first_recipe import (
     propose_splits,
 )
 from beam_pipelines_plugins.first_recipe.column_profile import profile_column
+from tests.support.tables import write_table
 
 
 @pytest.mark.parametrize(
@@ -211,6 +214,31 @@ def test_open_decisions_on_words(values: list[str], choice: str) -> None:
         sql = yaml.safe_load(line[1])["x_lower"]
         rows = pa.record_batch({"x": values})
         assert len(evaluate(rows, parse_expression("x_lower", sql, ["x"])).unique()) == 2
+
+
+NULLABLE: dict[str, list[Any]] = {
+    "user_id": [*range(30)] * 4,
+    "code": [f"{n % 30:03d}" for n in range(120)],
+    "flag": [True, False] * 60,
+    "amount": [n / 3 for n in range(120)],
+    "few": [n % 4 for n in range(120)],
+    "whole": [float(n % 30) for n in range(120)],
+    "at": [one.as_py() for one in pa.array(range(0, 7 * 120 * 3600, 7 * 3600), pa.timestamp("s"))],
+    "size": ["small", "medium", "large"] * 40,
+}
+
+
+@pytest.mark.parametrize("name", NULLABLE)
+def test_a_missing_value_has_a_place_in_a_tensor(tmp_path: Path, name: str) -> None:
+    """What is proposed for a column with nulls makes features of one shape."""
+    rows = pa.table({name: [*NULLABLE[name][:-3], None, None, None], "z": range(120)})
+    (found,) = propose_encodings(profile_columns(rows.select([name])).values(), None)
+    write_table(tmp_path / "a.parquet", rows)
+    recipe = {"name": "a", "sources": {"a": str(tmp_path / "a.parquet")}}
+    encode = {name: yaml.safe_load(found.encoding)}
+    bp.convert({**recipe, "encode": encode}, output=tmp_path / "out")
+    features = bp.open(tmp_path / "out").features.values()
+    assert [one.name for one in features if one.shape != ()] == []
 
 
 def test_a_sample_may_overlap_less() -> None:
