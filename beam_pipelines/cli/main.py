@@ -276,9 +276,9 @@ def describe(
         options = RunOptions(folder, beam_options=context.meta[BEAM_OPTIONS], quiet=is_quiet())
         manifest = convert_module.describe(plan, options)
         if form == "json":
-            say(description_json(manifest, folder, plan.policy))
+            say(description_json(manifest, folder))
             return
-        print_description(manifest, folder, output is not None, plan.policy)
+        print_description(manifest, folder, output is not None)
 
 
 @cli.command(cls=BeamCommand, epilog="transform out/flights new.csv -o out/new")

@@ -23,13 +23,7 @@ if TYPE_CHECKING:
     from beam_pipelines.recipe.settings import Setting
 
 Command = TypeVar("Command", bound=Any)
-_POLICY = (
-    "environment",
-    "baseline",
-    "allow_anomalies",
-    "previous_version",
-    "validation_config",
-)
+_POLICY = ("environment", "baseline", "allow_anomalies", "previous_version")
 
 
 def _option(
@@ -159,12 +153,6 @@ policy_options = _all(
         "--environment",
         "Environment of the schema whose features are expected; default: all features.",
         metavar="NAME",
-    ),
-    _option(
-        "--validation_config",
-        "TFDV's ValidationConfig and CustomValidationConfig as text: severities of anomalies, and "
-        "conditions in SQL.",
-        metavar="FILE",
     ),
 )
 

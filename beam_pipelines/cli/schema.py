@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -196,7 +196,7 @@ def validate(
         quiet=is_quiet(),
         **planning(context),
     )
-    findings = list(_findings(found, chosen(context, "allow_anomalies")))
+    findings = list(_findings(found))
     if not is_stored(data):
         from beam_pipelines.pipeline.planning import recipes
         from beam_pipelines.recipe.unions import unused_lines, unused_sources
@@ -210,18 +210,16 @@ def validate(
 
 
 def _findings(
-    anomalies: Mapping[str, anomalies_pb2.Anomalies], allowed: Sequence[str]
+    anomalies: Mapping[str, anomalies_pb2.Anomalies],
 ) -> Iterator[dict[str, Any]]:
     """Yields warnings, measured distances and skipped checks of data that passed."""
     from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-    from beam_pipelines.analysis.anomalies.policy import ValidationPolicy, parse_allowed
     from beam_pipelines.analysis.anomalies.table import recorded_anomalies
 
-    policy = ValidationPolicy(overrides=parse_allowed(",".join(allowed), None))
     kinds = anomalies_pb2.DriftSkewInfo.Measurement.Type
     for split, found in anomalies.items():
-        for severity, where, what in recorded_anomalies(found, policy):
+        for severity, where, what in recorded_anomalies(found):
             yield {"kind": severity, "split": split, "place": where, "text": what}
         for drift in found.drift_skew_info:
             for word, measurements in (

@@ -14,7 +14,6 @@ from typing import IO, Any
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from beam_pipelines.analysis import alerts, class_shares
-from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.table import recorded_anomalies
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.cli.feature_table import DescribedSplit, described, table_lines, to_json
@@ -127,7 +126,6 @@ def print_description(
     manifest: Manifest,
     folder: str,
     is_kept: bool,
-    policy: ValidationPolicy,
     stream: IO[str] | None = None,
 ) -> None:
     """Prints sources, joins, the features of each split, and anomalies.
@@ -136,7 +134,6 @@ def print_description(
       manifest: of the description.
       folder: of statistics and anomalies.
       is_kept: whether the folder stays, and is printed.
-      policy: of the run; says which anomalies it accepted.
       stream: default: standard output.
     """
     stream = sys.stdout if stream is None else stream
@@ -146,7 +143,7 @@ def print_description(
     _print_decisions(manifest, stream)
     _print_warnings(manifest, stream)
     for name in manifest.splits:
-        for line in _anomaly_lines(folder, name, policy):
+        for line in _anomaly_lines(folder, name):
             print(visible(line), file=stream)
     if is_kept:
         print(f"written  {mask(folder)}", file=stream)
@@ -306,12 +303,12 @@ def print_statistics(folder: str, form: str) -> None:
     _print_features(described(folder), stream)
 
 
-def description_json(manifest: Manifest, folder: str, policy: ValidationPolicy) -> str:
+def description_json(manifest: Manifest, folder: str) -> str:
     """Returns the JSON text of a description, with warnings and anomalies."""
     anomalies = [
         {"split": name, "severity": severity, "place": where, "text": what}
         for name in manifest.splits
-        for severity, where, what in recorded_anomalies(_anomalies(folder, name), policy)
+        for severity, where, what in recorded_anomalies(_anomalies(folder, name))
     ]
     document = {
         "splits": to_json(described(folder)),
@@ -328,9 +325,9 @@ def _print_features(splits: Sequence[DescribedSplit], stream: IO[str]) -> None:
             print(line, file=stream)
 
 
-def _anomaly_lines(folder: str, split: str, policy: ValidationPolicy) -> Iterator[str]:
+def _anomaly_lines(folder: str, split: str) -> Iterator[str]:
     anomalies = _anomalies(folder, split)
-    for severity, where, what in recorded_anomalies(anomalies, policy):
+    for severity, where, what in recorded_anomalies(anomalies):
         mark = "" if severity == "anomaly" else f" ({severity})"
         yield f"anomaly  {split}, {where}{mark}: {what}"
     if anomalies.data_missing:

@@ -146,8 +146,8 @@ def make_result(
     )
     # Records with accepted anomalies have to parse by the dataset's schema.
     schema = (
-        update_schema(expected, list(statistics.values()), plan.policy.allows)
-        if plan.policy.overrides
+        update_schema(expected, list(statistics.values()), plan.policy.accepts)
+        if plan.policy.accepted
         else add_representations(schema_pb2.Schema.FromString(expected.SerializeToString()))
     )
     selected = sum((*row_counts.divided.values(), *row_counts.left_out_by.values()))

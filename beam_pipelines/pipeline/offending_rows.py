@@ -99,7 +99,7 @@ def find_offenders(
         for split, found in anomalies.items()
         for name, some in found.reasons.items()
         for reason in some
-        if reason.severity == Info.ERROR and can_blame_rows(reason.type)
+        if not reason.is_accepted and can_blame_rows(reason.type)
     }
     rows: dict[AnomalyKey, list[Rejected]] = {key: [] for key in reasons}
     reader = RangeReader(plan)

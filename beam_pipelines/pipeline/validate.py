@@ -13,7 +13,7 @@ from typing import Any
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import Row, SplitAnomalies, describe, find_anomalies, table
-from beam_pipelines.analysis.anomalies.find import DATASET, with_severities
+from beam_pipelines.analysis.anomalies.find import DATASET, with_accepted
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 from beam_pipelines.analysis.compare import LargeDifference, compare_split
@@ -88,12 +88,12 @@ def with_baseline(
         if not view_of(statistics[split]).rows:
             found[split] = known
         elif base is None:
-            missing = with_severities([_only_one_has(split, _NEW_SPLIT)], DATASET, policy)
+            missing = with_accepted([_only_one_has(split, _NEW_SPLIT)], DATASET, policy)
             found[split] = dataclasses.replace(known, dataset=(*known.dataset, *missing))
         else:
             reasons = dict(known.reasons)
             for column in compare_split(base, statistics[split]).columns:
-                more = with_severities(map(_reason, column.findings), column.name, policy)
+                more = with_accepted(map(_reason, column.findings), column.name, policy)
                 if more:
                     reasons[column.name] = (*reasons.get(column.name, ()), *more)
             found[split] = dataclasses.replace(known, reasons=reasons)
@@ -102,7 +102,7 @@ def with_baseline(
     ]
     if found and vanished:
         first, known = next(iter(found.items()))
-        more = with_severities(vanished, DATASET, policy)
+        more = with_accepted(vanished, DATASET, policy)
         found[first] = dataclasses.replace(known, dataset=(*known.dataset, *more))
     return found
 

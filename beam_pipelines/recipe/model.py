@@ -268,8 +268,8 @@ class Recipe:
     label: str | None = keys.recipe_key(
         read_text, None, "none", "Name of the label feature. A null label is an error."
     )
-    validation_config: str | None = keys.recipe_key(
-        read_text, None, "none", "Path of severities of anomalies and conditions in SQL."
+    allow_anomalies: tuple[str, ...] = keys.recipe_key(
+        read_texts, (), "none", "Anomalies that are accepted: TYPE or FEATURE:TYPE.", omitted=True
     )
     sample: Sample | None = keys.recipe_key(
         read_sample, None, "none", "How many rows of each class a split keeps.", omitted=True

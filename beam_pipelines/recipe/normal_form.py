@@ -16,7 +16,7 @@ from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.sections import Statistics
 
 # Fields that may have URLs: ``files`` of splits, and ``key`` of hashes, which is one text.
-_PATHS = ("path", "labels", "schema", "validation_config", "preprocessing_fn", "files", "key")
+_PATHS = ("path", "labels", "schema", "preprocessing_fn", "files", "key")
 # Options of formats that every source of a normal form has, with their defaults, so that the hashes
 # of recipes stay. Other options are there if a recipe has them.
 _ALWAYS: Mapping[str, Any] = {
@@ -27,8 +27,9 @@ _ALWAYS: Mapping[str, Any] = {
     "image": {"resize": [], "format": None, "mode": None, "quality": 90, "classes": []},
     "idx": {"form": None, "labels": None, "classes": []},
 }
-# Keys that the section ``statistics`` had, for the same reason.
+# Keys that the section ``statistics`` and the recipe had, for the same reason.
 _OF_STATISTICS: dict[str, Any] = {"cross": []}
+_OF_RECIPE: dict[str, Any] = {"validation_config": None}
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:
@@ -37,8 +38,7 @@ def normalised(recipe: Recipe) -> dict[str, Any]:
     Secrets in paths are masked; checks, directory, date and lines are left out. New data
     that are transformed are not checked.
     """
-    result: dict[str, Any] = _plain(recipe)
-    return result
+    return _plain(recipe) | _OF_RECIPE
 
 
 def _plain(value: Any) -> Any:
@@ -101,7 +101,8 @@ def from_normalised(data: Mapping[str, Any], directory: str) -> Recipe:
         key: value for key, value in data["statistics"].items() if key not in _OF_STATISTICS
     }
     own = {"sources": sources, "statistics": statistics, "directory": directory}
-    recipe: Recipe = built(Recipe, {**data, **own})
+    known = {key: value for key, value in data.items() if key not in _OF_RECIPE}
+    recipe: Recipe = built(Recipe, {**known, **own})
     return recipe
 
 

@@ -80,7 +80,6 @@ def parse_expression(
     name: str,
     sql: str,
     known: Sequence[str],
-    are_structs: bool = False,
     sizes: Mapping[str, int] = types.MappingProxyType({}),
 ) -> Expression:
     """Checks an expression without evaluating it.
@@ -89,7 +88,6 @@ def parse_expression(
       name: of its column.
       sql: one SQL expression.
       known: the columns it may use.
-      are_structs: whether these are structs, whose fields are named as ``column.field``.
       sizes: name of a derived column in lower case -> its expression's size.
 
     Raises:
@@ -97,7 +95,7 @@ def parse_expression(
         column, or may have a value that is too large.
     """
     try:
-        return _parse(name, sql, known, are_structs, sizes)
+        return _parse(name, sql, known, sizes)
     except ExpressionError as error:
         hint = _unquoted(sql, known, str(error))
         raise ExpressionError(f"{error}. {hint}" if hint else str(error)) from error
@@ -114,9 +112,7 @@ def _unquoted(sql: str, known: Sequence[str], error: str) -> str:
     return ""
 
 
-def _parse(
-    name: str, sql: str, known: Sequence[str], are_structs: bool, sizes: Mapping[str, int]
-) -> Expression:
+def _parse(name: str, sql: str, known: Sequence[str], sizes: Mapping[str, int]) -> Expression:
     tree = tree_of(sql)
     nodes = list(walk(tree))
     for node in nodes:
@@ -132,7 +128,7 @@ def _parse(
         if reference.get("class") == "COLUMN_REF"
     }
     found = {
-        _resolve(node["column_names"], known, parameters, are_structs)
+        _resolve(node["column_names"], known, parameters)
         for node in nodes
         if node.get("class") == "COLUMN_REF"
     }
@@ -382,9 +378,7 @@ def refused_part(node: Mapping[str, Any]) -> str | None:
     return _REFUSED_CLASSES.get(kind, f"an SQL expression of the class {kind}")
 
 
-def _resolve(
-    names: Sequence[str], known: Sequence[str], parameters: set[str], are_structs: bool
-) -> str | None:
+def _resolve(names: Sequence[str], known: Sequence[str], parameters: set[str]) -> str | None:
     """Returns the column of a reference; ``None`` for a lambda's parameter.
 
     An exact match comes first, then one that ignores case.
@@ -393,7 +387,7 @@ def _resolve(
     matches = (
         [name] if name in known else [column for column in known if column.lower() == name.lower()]
     )
-    if (are_structs or len(names) == 1) and len(matches) == 1:
+    if len(names) == 1 and len(matches) == 1:
         return matches[0]
     dotted = ".".join(names)
     if dotted in known:

@@ -15,7 +15,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
 from beam_pipelines.analysis.anomalies import Row, anomalies_to_proto, describe, find_anomalies
 from beam_pipelines.analysis.anomalies.policy import (
-    Override,
+    Accepted,
     ValidationPolicy,
     check_environment,
     parse_allowed,
@@ -424,16 +424,16 @@ def test_accepted_anomalies_are_warnings() -> None:
         'feature { name: "x" type: INT presence { min_fraction: 1 } int_domain { max: 1 } }'
     )
     statistics = statistics_of([5, None], pa.int64())
-    allowed = parse_allowed("x:INT_TYPE_BIG_INT", ["x"])
-    found = find_anomalies(statistics, schema, ValidationPolicy(overrides=allowed))
+    allowed = parse_allowed(["x:INT_TYPE_BIG_INT"], ["x"])
+    found = find_anomalies(statistics, schema, ValidationPolicy(accepted=allowed))
     assert {(row.type, row.severity) for row in describe(found)} == {
         ("INT_TYPE_BIG_INT", "WARNING"),
         ("FEATURE_TYPE_LOW_FRACTION_PRESENT", "ERROR"),
     }
     assert found["train"].has_errors
     assert anomalies_to_proto(found, schema)["train"].anomaly_info["x"].severity == Info.ERROR
-    more = (*allowed, Override(Info.FEATURE_TYPE_LOW_FRACTION_PRESENT, None))
-    found = find_anomalies(statistics, schema, ValidationPolicy(overrides=more))
+    more = (*allowed, Accepted(Info.FEATURE_TYPE_LOW_FRACTION_PRESENT, None))
+    found = find_anomalies(statistics, schema, ValidationPolicy(accepted=more))
     assert not found["train"].has_errors
     info = anomalies_to_proto(found, schema)["train"].anomaly_info["x"]
     assert info.severity == Info.WARNING
@@ -442,12 +442,12 @@ def test_accepted_anomalies_are_warnings() -> None:
 
 def test_names_of_accepted_anomalies_are_checked() -> None:
     """An unknown type or feature is an error with the nearest name."""
-    assert parse_allowed(" schema_new_column, a:b:INT_TYPE_BIG_INT ,", ["a:b"]) == (
-        Override(Info.SCHEMA_NEW_COLUMN, None, is_accepted=True),
-        Override(Info.INT_TYPE_BIG_INT, "a:b", is_accepted=True),
+    assert parse_allowed([" schema_new_column", " a:b:INT_TYPE_BIG_INT ", ""], ["a:b"]) == (
+        (Info.SCHEMA_NEW_COLUMN, None),
+        (Info.INT_TYPE_BIG_INT, "a:b"),
     )
     with pytest.raises(RecipeError) as error:
-        parse_allowed("SCHEMA_NEW_COLUM,carier:INT_TYPE_BIG_INT", ["carrier"])
+        parse_allowed(["SCHEMA_NEW_COLUM", "carier:INT_TYPE_BIG_INT"], ["carrier"])
     first, second = str(error.value).split("\n")
     assert "Did you mean 'SCHEMA_NEW_COLUMN'?" in first
     assert "Did you mean 'carrier'?" in second

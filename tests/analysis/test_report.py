@@ -250,7 +250,6 @@ def test_an_anomaly_of_several_splits_stands_once() -> None:
         Row("train", "label", "Type", "a", "b"),
         Row("eval", "int", "Type", "a", "b"),
         Row("eval", "int", "Other", "c", "d", "WARNING", is_accepted=True),
-        Row("eval", "int", "Rare", "e", "f", "WARNING"),
     ]
     text = render_report(report(anomalies=rows))
     lines = re.findall(r"<tr><th><a.*", text)
@@ -258,11 +257,10 @@ def test_an_anomaly_of_several_splits_stands_once() -> None:
     assert shown == [
         "int | Type | train, eval | a | b",
         "int | Other | eval | c | d",
-        "int | Rare | eval | e | f",
         "label | Type | train | a | b",
     ]
     badges = [re.findall(r'class="badge">(.*?)<', line) for line in lines]
-    assert badges == [[], ["accepted"], ["warning"], []]
+    assert badges == [[], ["accepted"], []]
 
 
 def test_many_anomalies_are_cut() -> None:

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
 from beam_pipelines.analysis.statistics.datasets import statistics_to_files
 from beam_pipelines.cli import errors, options, summary
@@ -306,7 +305,7 @@ def test_the_table_of_features(tmp_path: pathlib.Path) -> None:
     path.write_bytes(anomalies.SerializeToString())
     stream = io.StringIO()
     described = dataclasses.replace(MANIFEST, splits={"train": MANIFEST.splits["train"]})
-    summary.print_description(described, str(tmp_path), True, DEFAULT_POLICY, stream)
+    summary.print_description(described, str(tmp_path), True, stream)
     text = stream.getvalue()
     assert re.findall(r"[^\n -~─]", text) == []
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip()}

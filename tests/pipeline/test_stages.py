@@ -98,8 +98,8 @@ def test_a_plan_has_few_parts() -> None:
         # What does not need the part that is wrong is looked at, in the order of stages.
         ({"split": "split: {train: 1, by: no}", "label": "label: l"}, ["split.by.0", "label"]),
         ({"encode": "encode: {no: z_score}", "statistics": "statistics: {weight: no}"}, ["encode.no", "statistics.weight"]),
-        ({"encode": "sequence: {features: [no]}", "statistics": "schema: no.pbtxt\nvalidation_config: no"},
-         ["schema", "sequence.features", "validation_config"]),
+        ({"encode": "sequence: {features: [no]}", "statistics": "schema: no.pbtxt\nallow_anomalies: no"},
+         ["schema", "sequence.features", "allow_anomalies"]),
         # The key of protected values does not keep other parts from being planned.
         ({"protect": "protect: {t: {keyed_hash: no}}", "label": "label: l"}, ["protect.t", "label"]),
         ({"rename": "rename: {no: y}", "label": "label: y"}, ["rename.no"]),

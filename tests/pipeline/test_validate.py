@@ -98,68 +98,27 @@ def test_what_is_accepted_passes_and_stays_recorded(folder: Path) -> None:
     assert cli("validate", "out", "--schema", "s.pbtxt", "--allow_anomalies", ALL) == 0
 
 
-def test_a_validation_config_of_the_recipe(folder, capsys):
-    """The recipe's severities and conditions hold for every run.
-
-    Those of the option come after them.
-    """
-    kinds = [name.split(":")[-1] for name in ALL.split(",")]
-    lines = [f"severity_overrides {{ type: {kind} severity: WARNING }}\n" for kind in kinds]
-    (folder / "v.pbtxt").write_text("".join(lines))
+def test_a_recipe_accepts_anomalies(folder, capsys):
+    """``allow_anomalies`` of the recipe holds for every run."""
     with (folder / "r.yaml").open("a") as file:
-        file.write("validation_config: v.pbtxt\n")
+        file.write(f"allow_anomalies: [{ALL}]\n")
     assert cli("convert", "r.yaml", "--output", "out") == 0
     assert cli("validate", "r.yaml") == 0
-    (folder / "w.pbtxt").write_text(lines[0].replace("WARNING", "ERROR"))
-    assert cli("validate", "r.yaml", "--validation_config", "w.pbtxt") == 1
-    condition = "validations {sql_expression: 'feature.num_stats.min >= 0'"
-    condition += " severity: ERROR description: 'Odd.'}"
-    with (folder / "v.pbtxt").open("a") as file:
-        file.write(f"feature_validations {{feature_path {{step: 'dist'}} {condition}}}\n")
+    wrong = "allow_anomalies=[SCHEMA_NEW_COLUM, no:INT_TYPE_BIG_INT]"
     capsys.readouterr()
-    assert cli("validate", "r.yaml") == 1
-    assert "dist:CUSTOM_VALIDATION" in capsys.readouterr().err
-    (folder / "v.pbtxt").write_text(lines[0] + "severity_overrides { type: INT_TYPE_SMALL }\n")
-    assert cli("validate", "r.yaml") == 2
-    assert "r.yaml:" in (shown := capsys.readouterr().err)
-    assert "v.pbtxt: 2:28 : " in shown
-    (folder / "in").mkdir()
-    (folder / "in/d.csv").write_text((folder / "d.csv").read_text())
-    (folder / "in/r.yaml").write_text(
-        "name: d\nsources: {d: d.csv}\nvalidation_config: ../v.pbtxt\n"
-    )
-    assert cli("convert", "in/r.yaml", "--output", "other", "--input_root", "in") == 2
-    assert "expected a path below --input_root" in capsys.readouterr().err
-
-
-def test_conditions_in_sql(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A false condition stops a run; a pair compares with the baseline."""
-    (folder / "r.yaml").write_text("name: d\nsources: {d: d.csv}\n")
-    condition = (
-        "{step: 'dist'} validations {sql_expression: '%s' severity: ERROR description: 'Odd.'}"
-    )
-    (folder / "v.pbtxt").write_text(
-        f"feature_validations {{feature_path {condition % 'feature.num_stats.min >= 0'}}}"
-    )
-    convert = ["convert", "r.yaml", "--output", "out", "--validation_config", "v.pbtxt"]
-    assert cli(*convert) == 1
+    assert cli("validate", "r.yaml", "--set", wrong) == 2
     shown = capsys.readouterr().err
-    assert "feature.num_stats.min >= 0" in shown
-    assert "--allow_anomalies TYPE or FEATURE:TYPE (here: dist:CUSTOM_VALIDATION)" in shown
-    assert cli(*convert, "--allow_anomalies=CUSTOM_VALIDATION") == 0
-    [reason] = anomalies(folder / "out").anomaly_info["dist"].reason
-    assert (reason.type, reason.short_description) == (
-        anomalies_pb2.AnomalyInfo.CUSTOM_VALIDATION,
-        "Odd.",
-    )
-    pair = condition % "feature_test.num_stats.max > feature_base.num_stats.max"
-    (folder / "v.pbtxt").write_text(
-        f"feature_pair_validations {{feature_base_path {{step: 'dist'}} feature_test_path {pair}}}"
-    )
-    validate = ["validate", "out", "--validation_config", "v.pbtxt"]
-    assert cli(*validate) == 2
-    assert "and no --baseline. Name one." in capsys.readouterr().err
-    assert cli(*validate, "--baseline", "out") == 1
+    assert "found 'SCHEMA_NEW_COLUM', expected the type of an anomaly" in shown
+    assert "found 'no', expected a feature of the schema or a column" in shown
+
+
+def test_an_expectation_is_a_condition_on_statistics(folder, capsys):
+    """What decisions.md names instead of conditions in SQL."""
+    (folder / "r.yaml").write_text("name: d\nsources: {d: d.csv}\n")
+    rule = "expect=[{name: few_zeros, column: count_if(dist < 0) < %d}]"
+    assert cli("convert", "r.yaml", "--output", "out", "--set", rule % 1) == 1
+    assert "few_zeros" in capsys.readouterr().err
+    assert cli("convert", "r.yaml", "--output", "out", "--set", rule % 2) == 0
 
 
 def test_a_stopped_run_leaves_the_dataset_that_is_there(folder: Path) -> None:

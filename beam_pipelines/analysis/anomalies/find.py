@@ -24,7 +24,6 @@ from beam_pipelines.analysis.anomalies.rules.comparators import (
     dataset_reasons,
 )
 from beam_pipelines.analysis.anomalies.rules.composite import composite_reasons, composites_of
-from beam_pipelines.analysis.anomalies.rules.custom import custom_reasons
 from beam_pipelines.analysis.anomalies.rules.feature import (
     feature_findings,
     is_in_environment,
@@ -62,8 +61,7 @@ DATASET = "(the split)"
 class Row(NamedTuple):
     """One line of a table of anomalies.
 
-    ``severity`` is ERROR or WARNING, ``type`` is TFDV's name of the anomaly. ``is_accepted`` tells
-    a WARNING that the run accepts from one that a file asks for.
+    ``type`` is TFDV's name of the anomaly, ``severity`` ERROR, or WARNING if it is accepted.
     """
 
     split: str
@@ -101,7 +99,7 @@ class SplitAnomalies:
             *self.dataset,
             *(reason for reasons in self.reasons.values() for reason in reasons),
         )
-        return any(reason.severity == Info.ERROR for reason in found)
+        return not all(reason.is_accepted for reason in found)
 
 
 def find_anomalies(
@@ -115,14 +113,11 @@ def find_anomalies(
       statistics: split name -> statistics. The first split is TFDV's training data. Skew is
         measured between it and each other split, and reported for the other split.
       schema: the expectations.
-      policy: the environment, the baseline, and the severities.
+      policy: the environment, the baseline, and what is accepted.
 
     Returns:
       Split name -> anomalies, for every split. Each anomaly is an ERROR, as in TFDV, unless the
-      policy says otherwise.
-
-    Raises:
-      DataError: a condition of the policy has no value.
+      policy accepts it.
     """
     first = next(iter(statistics.values()), None)
     found = {}
@@ -137,10 +132,6 @@ def find_anomalies(
                 split, current, None if current is first else first, view, schema, policy, measured
             ):
                 reasons[name] = (*reasons.get(name, ()), *more)
-            for name, reason in custom_reasons(
-                policy.validations, policy.environment, split, current, policy.baseline
-            ):
-                reasons[name] = (*reasons.get(name, ()), reason)
         previous = (
             None
             if policy.baseline is None or split not in policy.baseline
@@ -153,12 +144,12 @@ def find_anomalies(
         )
         found[split] = SplitAnomalies(
             {
-                name: with_severities(some, name, policy)
+                name: with_accepted(some, name, policy)
                 for name, some in _in_order(reasons, schema)
                 if some
             },
             data_missing=not view.rows,
-            dataset=with_severities(dataset, DATASET, policy),
+            dataset=with_accepted(dataset, DATASET, policy),
             measured=tuple(measured.values()),
             paths={
                 name_of(path): path
@@ -169,16 +160,12 @@ def find_anomalies(
     return found
 
 
-def with_severities(
+def with_accepted(
     reasons: Iterable[Reason], name: str, policy: ValidationPolicy
 ) -> tuple[Reason, ...]:
-    """Returns the reasons of a feature with the severities of the policy."""
+    """Returns the reasons of a feature, accepted as the policy says."""
     return tuple(
-        reason._replace(
-            severity=policy.severity(reason.type, name, reason.severity),
-            is_accepted=policy.accepts(reason.type, name),
-        )
-        for reason in reasons
+        reason._replace(is_accepted=policy.accepts(reason.type, name)) for reason in reasons
     )
 
 
@@ -345,8 +332,8 @@ def _split_to_proto(
 
 
 def _fill(info: anomalies_pb2.AnomalyInfo, reasons: tuple[Reason, ...]) -> None:
-    is_error = any(reason.severity == Info.ERROR for reason in reasons)
-    info.severity = Info.ERROR if is_error else Info.WARNING
+    is_accepted = all(reason.is_accepted for reason in reasons)
+    info.severity = Info.WARNING if is_accepted else Info.ERROR
     info.short_description = reasons[0].short if len(reasons) == 1 else "Multiple errors"
     info.description = " ".join(reason.description for reason in reasons)
     for reason in reasons:
@@ -367,7 +354,7 @@ def describe(anomalies: Mapping[str, SplitAnomalies]) -> list[Row]:
             reason.short,
             reason.expected,
             reason.found,
-            Info.Severity.Name(reason.severity),
+            "WARNING" if reason.is_accepted else "ERROR",
             Info.Type.Name(reason.type),
             reason.is_accepted,
         )

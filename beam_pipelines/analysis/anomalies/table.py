@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from beam_pipelines.analysis.anomalies.find import DATASET, Row
-from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.schema.text import feature_lines
 from beam_pipelines.core.formatting import shorten, visible
-from beam_pipelines.core.layout.schema_features import name_of
 from beam_pipelines.storage import files
 
 _HEADS = ("split", "feature", "what", "expected", "found", "where to look")
@@ -64,8 +62,6 @@ def place_in_schema(path: str | None) -> Callable[[Row], str]:
         lines = feature_lines(files.read_bytes(path).decode(errors="replace"))
 
     def place(row: Row) -> str:
-        if row.type == "CUSTOM_VALIDATION":
-            return "--validation_config"
         if path is None or not lines:
             return path or ""
         if row.feature == DATASET:
@@ -85,34 +81,23 @@ def kinds_of(rows: Sequence[Row]) -> str:
     return ",".join(names[:3]) + (",…" if len(names) > 3 else "")
 
 
-def recorded_anomalies(
-    anomalies: anomalies_pb2.Anomalies, policy: ValidationPolicy
-) -> Iterator[tuple[str, str, str]]:
+def recorded_anomalies(anomalies: anomalies_pb2.Anomalies) -> Iterator[tuple[str, str, str]]:
     """Yields severity, place and text of each anomaly of a split.
 
     The whole split precedes its features, which are in order. The severity is a word: ``anomaly``
-    for an ERROR, ``accepted`` for a WARNING that the policy accepts, ``warning`` for any other.
-
-    Args:
-      anomalies: of one split.
-      policy: of the run that found them.
+    for an ERROR, ``accepted`` for a WARNING.
     """
     if anomalies.HasField("dataset_anomaly_info"):
         info = anomalies.dataset_anomaly_info
-        yield _severity(info, DATASET, policy), "the split", _text(info)
+        yield _severity(info), "the split", _text(info)
     for path, info in sorted(anomalies.anomaly_info.items()):
         steps = tuple(info.path.step) or (path,)
-        yield _severity(info, name_of(steps), policy), f"feature '{'.'.join(steps)}'", _text(info)
+        yield _severity(info), f"feature '{'.'.join(steps)}'", _text(info)
 
 
-def _severity(info: anomalies_pb2.AnomalyInfo, name: str, policy: ValidationPolicy) -> str:
-    if info.severity != anomalies_pb2.AnomalyInfo.WARNING:
-        return "anomaly"
-    accepted = all(policy.accepts(reason.type, name) for reason in info.reason)
-    return "accepted" if accepted else "warning"
+def _severity(info: anomalies_pb2.AnomalyInfo) -> str:
+    return "accepted" if info.severity == anomalies_pb2.AnomalyInfo.WARNING else "anomaly"
 
 
 def _text(info: anomalies_pb2.AnomalyInfo) -> str:
-    # The short description of a condition in SQL is its author's, often a sentence.
-    short = info.short_description
-    return f"{short}{'' if short.endswith(('.', '!', '?')) else '.'} {info.description}".strip()
+    return f"{info.short_description}. {info.description}".strip()

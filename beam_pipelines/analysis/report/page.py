@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import collections
 import hashlib
 import unicodedata
 import urllib.parse
@@ -42,7 +41,7 @@ def render_report(report: Report) -> str:
         manifest=manifest,
         statistics=statistics,
         **data,
-        severities=collections.Counter(_severity(row) for row in anomalies),
+        accepted=sum(row.is_accepted for row in anomalies),
         anomaly_lines=_by_feature(anomalies),
         contract=_contract(manifest),
         recipe=_recipe_text(manifest.recipe),
@@ -55,10 +54,6 @@ def render_report(report: Report) -> str:
         style=page_file(environment, "page.css"),
         version=__version__,
     )
-
-
-def _severity(row: Row) -> str:
-    return "accepted" if row.is_accepted else row.severity
 
 
 def _contract(manifest: Manifest) -> str:

@@ -27,7 +27,7 @@ def fingerprint_of(plan: Plan) -> str:
     Conversions with equal fingerprints write the same shards.
 
     The hash includes the recipe, its checks and its date, this package's version, the
-    contract, the severities and conditions of anomalies, the recipe's user functions, and the path
+    contract, the recipe's user functions, and the path
     and content of every input file. Local files are read once.
 
     Raises:
@@ -41,9 +41,6 @@ def fingerprint_of(plan: Plan) -> str:
         (plan.preprocessing.source if plan.preprocessing else "").encode(),
     ):
         digest.update(hashlib.sha256(content).digest())
-    if plan.policy.overrides or plan.policy.validations:
-        policy = repr((plan.policy.overrides, plan.policy.validations))
-        digest.update(hashlib.sha256(policy.encode()).digest())
     if plan.select.checks:
         digest.update(hashlib.sha256(repr(plan.select.checks).encode()).digest())
     for name in sorted(plan.sources):

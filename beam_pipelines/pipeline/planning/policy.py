@@ -9,11 +9,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies.policy import (
     DEFAULT_POLICY,
-    ValidationConfig,
     ValidationPolicy,
     check_environment,
     parse_allowed,
-    read_validation_config,
 )
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.datasets import read_statistics
@@ -34,15 +32,12 @@ class PolicyOptions:
       allow_anomalies: accepted anomalies, each ``TYPE`` or ``FEATURE:TYPE``.
       previous_version: folder of an earlier version of the same data, or of its statistics;
         ``None`` compares with none.
-      validation_config: file of TFDV's ``ValidationConfig`` and ``CustomValidationConfig`` as
-        text, with severities of anomalies and conditions in SQL; ``None`` has neither.
     """
 
     environment: str | None = None
     baseline: str | None = None
     allow_anomalies: Sequence[str] = ()
     previous_version: str | None = None
-    validation_config: str | None = None
 
 
 def with_policy(plan: Plan, options: PolicyOptions) -> Plan:
@@ -71,8 +66,7 @@ def make_policy(
       schema: the expected schema; ``None`` if it will be inferred, so that nothing is compared.
       where: name of the schema, for messages.
       columns: of the data.
-      before: the policy without the options: the recipe's severities and conditions. The options
-        come after it.
+      before: the policy without the options: what the recipe accepts.
 
     Raises:
       RecipeError: as ``with_policy``.
@@ -80,20 +74,7 @@ def make_policy(
     environment, baseline = options.environment, options.baseline
     features = [] if schema is None else [*map(name_of, features_by_path(schema))]
     version = options.previous_version
-    known, config = [*features, *columns], ValidationConfig()
-    if options.validation_config is not None:
-        config = read_validation_config(options.validation_config, known)
-    validations = (*before.validations, *config.validations)
-    has_pairs = any(validation.base is not None for validation in validations)
-    if has_pairs and baseline is None:
-        raise RecipeError(
-            "validation_config: found feature_pair_validations, which compare with a baseline, "
-            "and no --baseline. Name one."
-        )
-    for option, value in (
-        ("--environment", None if validations else environment),
-        ("--previous_version", version),
-    ):
+    for option, value in (("--environment", environment), ("--previous_version", version)):
         if value is not None and schema is None:
             raise RecipeError(
                 f"{option} {value}: found no schema to go by, expected 'schema' in the recipe. "
@@ -113,20 +94,20 @@ def make_policy(
     statistics = rows = None
     if baseline is not None:
         statistics = {name: proto_of(split) for name, split in read_statistics(baseline).items()}
-    allowed = parse_allowed(",".join(options.allow_anomalies), known)
+    allowed = parse_allowed(
+        [name for names in options.allow_anomalies for name in names.split(",")],
+        [*features, *columns],
+    )
     if version is not None:
         rows = {name: view_of(split).rows for name, split in read_statistics(version).items()}
     return ValidationPolicy(
         environment,
         statistics,
-        (*before.overrides, *config.overrides, *allowed),
+        (*before.accepted, *allowed),
         baseline or "",
         rows,
         version or "",
-        validations,
-        baseline is not None
-        and not has_pairs
-        and not (schema is not None and _has_drift_threshold(schema)),
+        baseline is not None and not (schema is not None and _has_drift_threshold(schema)),
     )
 
 
@@ -156,27 +137,22 @@ def read_contract(schema: str | None, directory: str) -> bytes | None:
 
 
 def read_policy(
-    config: str | None, directory: str, contract: bytes | None, columns: Collection[str]
+    allowed: Sequence[str], contract: bytes | None, columns: Collection[str]
 ) -> ValidationPolicy:
-    """Returns the recipe's severities of anomalies and conditions in SQL.
+    """Returns the policy of what the recipe accepts.
 
     Args:
-      config: path of the recipe's file, or ``None``.
-      directory: where relative paths start.
+      allowed: ``allow_anomalies`` of the recipe.
       contract: the recipe's schema, serialized, or ``None``.
       columns: names of the columns.
 
     Raises:
-      RecipeProblems: the file cannot be read, or names something unknown.
+      RecipeProblems: it names something unknown.
     """
-    if config is None:
-        return DEFAULT_POLICY
     schema = schema_pb2.Schema.FromString(contract or b"")
     known = [*map(name_of, features_by_path(schema)), *columns]
-    path = files.resolve(config, directory)
     try:
-        read = read_validation_config(path, known, where="")
-    except (DataError, RecipeError) as error:
+        return ValidationPolicy(accepted=parse_allowed(allowed, known, where=""))
+    except RecipeError as error:
         lines = str(error).split("\n")
-        raise RecipeProblems([Problem(("validation_config",), line) for line in lines]) from error
-    return ValidationPolicy(overrides=read.overrides, validations=read.validations)
+        raise RecipeProblems([Problem(("allow_anomalies",), line) for line in lines]) from error

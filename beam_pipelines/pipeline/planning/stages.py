@@ -242,8 +242,8 @@ def _statistics(draft: PlanDraft) -> None:
 
 
 def _policy(draft: PlanDraft) -> None:
-    recipe, names = draft.recipe, draft.columns.names
-    draft.policy = read_policy(recipe.validation_config, recipe.directory, draft.contract, names)
+    allowed = draft.recipe.allow_anomalies
+    draft.policy = read_policy(allowed, draft.contract, draft.columns.names)
 
 
 def _preprocessing(draft: PlanDraft) -> None:

@@ -112,7 +112,7 @@ def plan_transform(
         sources=changed,
         fit=type(recipe.fit)(),
         schema=None,
-        validation_config=None,
+        allow_anomalies=(),
         date=date,
     )
     planned: dict[str, SourcePlan] = {}

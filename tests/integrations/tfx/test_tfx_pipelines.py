@@ -294,18 +294,14 @@ def write_contract(folder: pathlib.Path) -> pathlib.Path:
 
 
 def test_a_recipe_accepts_anomalies(tmp_path):
-    """The recipe's ``validation_config`` holds for the component.
-
-    Its content is part of the cache's key.
-    """
+    """The recipe's ``allow_anomalies`` holds for the component."""
     write_documented(tmp_path)
     (tmp_path / "alone.py").write_text(ALONE)
     recipe = write_contract(tmp_path)
-    config = tmp_path / "accepted.pbtxt"
-    config.write_text("severity_overrides { type: INT_TYPE_BIG_INT severity: WARNING }\n")
-    recipe.write_text(recipe.read_text() + "validation_config: accepted.pbtxt\n")
+    strict = recipe.read_text()
+    recipe.write_text(strict + "allow_anomalies: INT_TYPE_BIG_INT\n")
     run_script(tmp_path, "alone.py")
-    config.write_text("")
+    recipe.write_text(strict)
     run = subprocess.run([sys.executable, "alone.py"], cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 1
     assert [state for _, state in states(tmp_path)] == ["COMPLETE", "FAILED"]

@@ -50,8 +50,7 @@ class Reason(NamedTuple):
       description: a sentence.
       expected, found: texts for a table.
       widen: the change that TFDV's ``update_schema`` makes so that the reason no longer applies.
-      severity: ``AnomalyInfo.Severity``: ERROR, as in TFDV, or WARNING if the policy says so.
-      is_accepted: whether the run accepts it.
+      is_accepted: whether the run accepts it: a WARNING then, else an ERROR, as in TFDV.
     """
 
     type: int
@@ -60,7 +59,6 @@ class Reason(NamedTuple):
     expected: str
     found: str
     widen: Widen = _keep
-    severity: int = Info.ERROR
     is_accepted: bool = False
 
 
