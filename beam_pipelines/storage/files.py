@@ -257,7 +257,7 @@ def reason(error: Exception) -> str:
     if str(error).startswith("Unable to get filesystem"):
         return (
             "found an address of a kind that is not known, expected a path, gs://, s3://, azfs://, "
-            "hdfs://, hf:// or https://. Copy the files to one of them."
+            "hdfs:// or https://. Copy the files to one of them."
         )
     return str(error) or type(error).__name__
 

@@ -42,8 +42,6 @@ def as_file(path: str) -> str:
     if path == STDIN:
         return _standard_input(os.getpid())
     scheme = path.partition("://")[0] if "://" in path else ""
-    if scheme == http_files.HUB:
-        http_files.check_hub_path(path)
     if scheme not in http_files.SCHEMES:
         return path
     try:
