@@ -54,31 +54,23 @@ def _pictures_of(
     "-n",
     "number",
     type=click.IntRange(1, sys.maxsize),
-    help="How many examples to show; default: 5, with --images 64.",
+    default=5,
+    show_default=True,
+    help="How many examples to show.",
 )
 @click.option("--split", metavar="NAME", help="Split to take them from; default: the first.")
-@click.option(
-    "--images",
-    metavar="FILE",
-    help="Draw their pictures, with class names, on one page: a .html file.",
-)
-@click.option(
-    "--feature", metavar="NAME", help="Feature with the pictures; default: image/encoded."
-)
 @click.option("--report", metavar="FILE", help="Make the dataset's report again: a .html file.")
 @output_options
 def inspect(
     path: str,
-    number: int | None,
+    number: int,
     split: str | None,
-    images: str | None,
-    feature: str | None,
     report: str | None,
     form: str,
 ) -> None:
     """Print examples of a dataset or a TFRecord file.
 
-    With --images, draw their pictures; with --report, write the report.
+    With --report, write the report.
     """
     if report is not None:
         from beam_pipelines.dataset.report import make_report
@@ -87,21 +79,12 @@ def inspect(
         files.write_bytes(report, make_report(path).encode())
         answer(form, {"path": report}, [f"{report}: the report of {path}."])
         return
-    if images is not None:
-        from beam_pipelines.dataset.contact_sheet import write_contact_sheet
-
-        count = write_contact_sheet(path, images, number or 64, split, feature)
-        text = f"{images}: {count:,} picture{'' if count == 1 else 's'} of {path}."
-        answer(form, {"path": images, "pictures": count}, [text])
-        return
-    if feature is not None:
-        raise click.UsageError("found --feature without --images FILE, expected both or neither.")
     from beam_pipelines.dataset.inspect import example_values, inspect_examples
 
     if form == "json":
-        answer(form, example_values(path, number or 5, split), ())
+        answer(form, example_values(path, number, split), ())
         return
-    for text in inspect_examples(path, number or 5, split):
+    for text in inspect_examples(path, number, split):
         answer(form, None, [text])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import RecipeProblems
-from beam_pipelines.dataset import contact_sheet, inspect
+from beam_pipelines.dataset import inspect
 from beam_pipelines.encodings.labels import label_files, labels_of_features
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.pipeline import convert
@@ -139,11 +139,11 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_dataset_tells_its_labels(tmp_path, folder, monkeypatch):
+def test_a_dataset_tells_its_labels(tmp_path, folder):
     """A dataset has the labels of a vocabulary and of one-hot.
 
-    They are in its manifest, labels.txt, ``info``, ``inspect`` and the contact sheet. Another
-    feature has its own file.
+    They are in its manifest, labels.txt, ``info`` and ``inspect``. Another feature has its own
+    file.
     """
     names = ("small", "large")
     recipe = parse_recipe(RECIPE, "recipe.yaml", str(folder))
@@ -164,16 +164,6 @@ def test_a_dataset_tells_its_labels(tmp_path, folder, monkeypatch):
     assert features["image/encoded"].kind == "image"
     assert features["image/class/label"].vocabulary == NAMES
     assert features["color"].vocabulary == ("red", "blue")
-    captions: list[str] = []
-    draw = contact_sheet.draw_contact_sheet
-
-    def note(title: str, pictures: list[contact_sheet.Thumbnail]) -> str:
-        captions.extend(picture.caption for picture in pictures)
-        return draw(title, pictures)
-
-    monkeypatch.setattr(contact_sheet, "draw_contact_sheet", note)
-    assert contact_sheet.write_contact_sheet(out, str(tmp_path / "out.html"), 3) == 3
-    assert set(captions) == set(names)
 
 
 def test_two_maps_of_one_source(tmp_path: Path) -> None:
