@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from beam_pipelines.integrations.beam.analyze import ComputeStatistics, EncodeFeatures, InferSchema
 from beam_pipelines.integrations.beam.batches import AsBatches, BatchesOf
-from beam_pipelines.integrations.beam.rows import FromRows, ToRows
 from beam_pipelines.integrations.beam.tables import (
     AssignSplit,
     JoinBatches,
@@ -25,11 +24,9 @@ __all__ = [
     "BatchesOf",
     "ComputeStatistics",
     "EncodeFeatures",
-    "FromRows",
     "InferSchema",
     "JoinBatches",
     "ReadBatches",
     "SelectBatches",
-    "ToRows",
     "WriteShards",
 ]

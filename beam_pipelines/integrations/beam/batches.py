@@ -122,7 +122,7 @@ def schema_of(batches: beam.PCollection[pa.RecordBatch], stage: str) -> pa.Schem
     raise RecipeError(
         f"{stage}: found a PCollection of {batches.element_type}, expected RecordBatches whose "
         "columns are known. The stages know them; a user function loses them: add "
-        "AsBatches(schema) after it, or FromRows() after Beam's rows."
+        "AsBatches(schema) after it."
     )
 
 

@@ -20,12 +20,10 @@ from beam_pipelines.integrations.beam import (
     BatchesOf,
     ComputeStatistics,
     EncodeFeatures,
-    FromRows,
     InferSchema,
     JoinBatches,
     ReadBatches,
     SelectBatches,
-    ToRows,
     WriteShards,
 )
 from tests.integrations.beam.reading import read_examples
@@ -234,32 +232,6 @@ def test_statistics_and_schema(tmp_path, folder):
     ]
 
 
-def test_rows_become_batches_and_rows_again(tmp_path):
-    """Beam's rows come back unchanged, with nulls and lists; dates are text."""
-    schema = pa.schema(
-        [("day", pa.date32()), ("at", pa.timestamp("us")), ("n", pa.list_(pa.int64()))]
-    )
-    batch = pa.RecordBatch.from_pylist(
-        [{"day": None, "at": None, "n": [1, 2]}, {"day": 1, "at": 3_600_000_000, "n": []}], schema
-    )
-    out = tmp_path / "rows.txt"
-    with pipeline() as p:
-        rows = p | beam.Create([batch]) | AsBatches(schema) | ToRows()
-        again = rows | FromRows() | "Again" >> ToRows()
-        _ = (
-            again
-            | beam.Map(lambda row: json.dumps(row.as_dict()))
-            | beam.io.WriteToText(str(out), shard_name_template="")
-        )
-    written = sorted(
-        (json.loads(line) for line in out.read_text().splitlines()), key=lambda row: len(row["n"])
-    )
-    assert written == [
-        {"day": "1970-01-02", "at": "1970-01-01T01:00:00.000000", "n": []},
-        {"day": None, "at": None, "n": [1, 2]},
-    ]
-
-
 def test_columns_travel_through_beams_own_transforms(tmp_path, folder):
     """Filter, Reshuffle and Flatten keep the columns.
 
@@ -321,7 +293,6 @@ def test_wrong_arguments_are_found_before_the_pipeline_runs(stage, message):
         (lambda b: b | beam.Map(lambda batch: batch.slice(1)) | SelectBatches(), "SelectBatches: found a PCollection of Any"),
         (lambda b: b | WriteShards("out", label="lable"), "WriteShards: label"),
         (lambda b: {"train": b, "eval": b | SelectBatches(drop=["ad"])} | ComputeStatistics(), "expected the same columns"),
-        (lambda b: b | beam.Map(len).with_output_types(int) | FromRows(), "FromRows: found a PCollection of <class 'int'>"),
     ],
     ids=[
         "expression",
@@ -330,7 +301,6 @@ def test_wrong_arguments_are_found_before_the_pipeline_runs(stage, message):
         "columns unknown",
         "label",
         "columns differ",
-        "no rows",
     ],
 )  # fmt: skip
 def test_what_does_not_fit_the_columns_is_found_before_the_pipeline_runs(
