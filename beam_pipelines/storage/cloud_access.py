@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import importlib
 import importlib.util
 import itertools
 import os
@@ -136,53 +135,6 @@ def gs_access(options: Sequence[str] = ()) -> CloudAccess:
     return _reached(f"credentials of {kind}", address)
 
 
-def azfs_access(options: Sequence[str] = ()) -> CloudAccess:
-    """Returns the access to ``azfs://``: packages, account, credentials."""
-    if not _is_installed("azure.storage.blob"):
-        return CloudAccess("", "azfs:// needs Azure's packages: pip install 'apache-beam[azure]'.")
-    connection = "AZURE_STORAGE_CONNECTION_STRING"
-    if text := _value("azure_connection_string", options) or os.environ.get(connection, ""):
-        parts = dict(part.split("=", 1) for part in text.split(";") if "=" in part)
-        name = parts.get("AccountName", "")
-        address = parts.get("BlobEndpoint") or f"https://{name}.blob.core.windows.net"
-        return _reached(f"a connection string for {name}", address)
-    if not (account := _value("blob_service_endpoint", options)):
-        return CloudAccess(
-            "",
-            f"found no account for azfs://, expected {connection}, or --blob_service_endpoint "
-            "https://ACCOUNT.blob.core.windows.net.",
-        )
-    identity: Any = importlib.import_module("azure.identity")
-
-    scope = "https://storage.azure.com/.default"
-    found, failure = _within(
-        _ANSWER_SECS, lambda: identity.DefaultAzureCredential().get_token(scope)
-    )
-    if found is None:
-        why = (failure or "no answer in time").splitlines()[0].rstrip(".")
-        return CloudAccess(
-            "",
-            f"found no credentials for azfs:// ({why}), expected 'az login', AZURE_CLIENT_ID and "
-            f"its like, or a machine of Azure's; or {connection}.",
-        )
-    return _reached(f"credentials of Azure for {account}", account)
-
-
-def hdfs_access(options: Sequence[str] = ()) -> CloudAccess:
-    """Returns the access to ``hdfs://``: its package and its server."""
-    if not _is_installed("hdfs"):
-        return CloudAccess("", "hdfs:// needs the package hdfs: pip install 'apache-beam[hadoop]'.")
-    known = {name: _value(name, options) for name in ("hdfs_host", "hdfs_port", "hdfs_user")}
-    if missing := [f"--{name}" for name, value in known.items() if not value]:
-        return CloudAccess(
-            "",
-            f"found no {', '.join(missing)} for hdfs://, expected host, port and user of the "
-            "server's web interface, WebHDFS.",
-        )
-    place = f"{known['hdfs_host']}:{known['hdfs_port']}"
-    return _reached(f"server at {place}, user {known['hdfs_user']}", f"http://{place}")
-
-
 def _reached(found: str, address: str) -> CloudAccess:
     """Returns an access, if its server answers; libraries would try for minutes.
 
@@ -229,8 +181,6 @@ def _value(name: str, options: Sequence[str]) -> str:
 ACCESS_FOR_SCHEME: dict[str, Callable[[Sequence[str]], CloudAccess]] = {
     "gs": gs_access,
     "s3": s3_access,
-    "azfs": azfs_access,
-    "hdfs": hdfs_access,
 }
 _AZURE = "azfs://ACCOUNT/CONTAINER/…"
 # What other programs call these stores.

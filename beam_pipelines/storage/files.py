@@ -256,8 +256,8 @@ def reason(error: Exception) -> str:
         return "paths on S3 need another package. Install it: pip install '.[s3]' in a clone"
     if str(error).startswith("Unable to get filesystem"):
         return (
-            "found an address of a kind that is not known, expected a path, gs://, s3://, azfs://, "
-            "hdfs:// or https://. Copy the files to one of them."
+            "found an address of a kind that is not known here, expected a path, gs://, s3:// or "
+            "https://; or azfs:// and hdfs:// with apache-beam[azure] and apache-beam[hadoop]"
         )
     return str(error) or type(error).__name__
 
