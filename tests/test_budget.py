@@ -34,7 +34,7 @@ LONG_MODULES = {
 }
 LONG_SIGNATURES = {
     "beam_pipelines/dataset/loader.py:load": 14,
-    "beam_pipelines/pipeline/api.py:transform": 15,
+    "beam_pipelines/pipeline/api.py:transform": 14,
 }
 LARGE_CLASSES = {
     "beam_pipelines/analysis/report/features.py:FeatureRow": 13,

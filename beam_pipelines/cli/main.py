@@ -217,7 +217,6 @@ def convert(
     output_folder.check_inputs(output, [recipe_or_data])
     run = running(context)
     if not waits_for_end(pipeline_options(run["beam_options"], plan.size_bytes)):
-        del run["warn"]
         where = convert_module.submit(plan, RunOptions(output, **run))
         line = f"submitted: {where}. The dataset is complete when there is a {output}/{MANIFEST}."
         answer(form, {"submitted": where, "dataset": output}, [line])

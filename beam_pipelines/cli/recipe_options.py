@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from beam_pipelines.cli.errors import warn
 from beam_pipelines.cli.options import BEAM_OPTIONS
 from beam_pipelines.cli.output import is_quiet
 from beam_pipelines.recipe import path_dates
@@ -226,7 +225,6 @@ def running(context: click.Context) -> dict[str, Any]:
         "resume": chosen(context, "resume"),
         "beam_options": context.meta[BEAM_OPTIONS],
         "quiet": is_quiet(),
-        "warn": None if is_quiet() else warn,
     }
 
 

@@ -10,7 +10,7 @@ import dataclasses
 import datetime
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
@@ -27,7 +27,6 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.plan_recipe import NO_POLICY, RecipeLike, plan
 from beam_pipelines.pipeline.planning.policy import PolicyOptions, make_policy, with_policy
 from beam_pipelines.pipeline.planning.transform import plan_transform
-from beam_pipelines.pipeline.previews.disk_space import report_disk_space
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.pipeline.validate import check_statistics, schema_of
 from beam_pipelines.reader.dataset import Dataset
@@ -62,7 +61,6 @@ def convert(
     resume: bool = False,
     beam_options: Sequence[str] = (),
     quiet: bool = True,
-    warn: Callable[[str], None] | None = None,
     **planning: Any,
 ) -> Dataset:
     """Converts sources into a dataset and returns it.
@@ -74,7 +72,6 @@ def convert(
       resume: takes over the shards of an interrupted run of the same recipe, inputs and version.
       beam_options: options of Apache Beam, as on the command line.
       quiet: shows no progress.
-      warn: is called with a warning if the disk is probably too small.
       planning: further arguments of ``plan``: ``schema``, ``date``, ``input_roots``, ``policy``,
         ``encode``.
 
@@ -87,8 +84,7 @@ def convert(
     if isinstance(recipe, str | os.PathLike):
         output_folder.check_inputs(output, [os.fspath(recipe)])
     options = RunOptions(output, overwrite, resume, beam_options, quiet)
-    with report_disk_space(planned, options, warn):
-        convert_module.run_conversion(planned, options)
+    convert_module.run_conversion(planned, options)
     if beam_options:
         files.use_options(beam_options)  # the dataset is opened without Beam
     return Dataset(output)
@@ -114,7 +110,6 @@ def transform(
     resume: bool = False,
     beam_options: Sequence[str] = (),
     quiet: bool = True,
-    warn: Callable[[str], None] | None = None,
 ) -> Dataset:
     """Converts new data with the fitted encodings of a dataset.
 
@@ -131,7 +126,7 @@ def transform(
         recipe, and all columns. What has drifted from the first one is an anomaly.
       date, input_roots, policy: as ``plan`` takes them.
       settings: values for keys of ``output``, ``on_error`` and ``limits`` of the recipe.
-      overwrite, resume, beam_options, quiet, warn: as ``convert`` takes them.
+      overwrite, resume, beam_options, quiet: as ``convert`` takes them.
 
     Raises:
       RecipeError: the new data do not fit the dataset's recipe.
@@ -153,7 +148,6 @@ def transform(
         resume=resume,
         beam_options=beam_options,
         quiet=quiet,
-        warn=warn,
     )
 
 
