@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from beam_pipelines.recipe.settings import Setting
 
 Command = TypeVar("Command", bound=Any)
-_POLICY = ("environment", "baseline", "allow_anomalies", "previous_version")
+_POLICY = ("environment", "baseline", "allow_anomalies")
 
 
 def _option(
@@ -140,12 +140,6 @@ policy_options = _all(
         "--baseline",
         "Earlier dataset (or its statistics), from which the data may drift as far as the schema "
         "allows.",
-        metavar="DATASET",
-    ),
-    _option(
-        "--previous_version",
-        "Earlier version of the same data (or its statistics), with whose number of rows the "
-        "schema's num_examples_version_comparator compares.",
         metavar="DATASET",
     ),
     _option(

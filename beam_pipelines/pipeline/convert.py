@@ -364,7 +364,6 @@ def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
     paths = {
         "--output": output,
         "--baseline": plan.policy.baseline_path or "",
-        "--previous_version": plan.policy.previous_version_path or "",
         "DATASET": plan.transform_graph or "",
     }
     for name, source in plan.sources.items():

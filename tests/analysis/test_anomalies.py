@@ -384,36 +384,6 @@ def test_dataset_sizes(constraints, rows, previous, expected):
     assert proto.HasField("dataset_anomaly_info") == bool(expected)
 
 
-@pytest.mark.parametrize(
-    ("limit", "rows", "version", "expected"),
-    [
-        ("min_fraction_threshold: 0.5", 4, 10,
-         "The ratio of num examples in the current dataset versus the previous version is 0.4 (up to six significant digits), which is below the threshold 0.5."),
-        ("max_fraction_threshold: 1.5", 4, 2,
-         "The ratio of num examples in the current dataset versus the previous version is 2 (up to six significant digits), which is above the threshold 1.5."),
-        ("max_fraction_threshold: 2", 1, 0,
-         "The previous version has 0 examples, so there is a high number of examples in current dataset versus the previous version."),
-        ("min_fraction_threshold: 0.5 max_fraction_threshold: 1.5", 4, 4, None),
-        ("min_fraction_threshold: 0.5", 4, None, None),
-    ],
-)  # fmt: skip
-def test_rows_of_the_previous_version(limit, rows, version, expected):
-    """The version comparator divides by the rows of the previous version.
-
-    The rows of the baseline do not matter.
-    """
-    schema = parsed(
-        'feature { name: "x" type: INT } '
-        f"dataset_constraints {{ num_examples_version_comparator {{ {limit} }} }}"
-    )
-    policy = ValidationPolicy(
-        baseline=proto_of_rows(1000),
-        previous_version=None if version is None else {"train": version},
-    )
-    found = find_anomalies(statistics_of([1] * rows, pa.int64()), schema, policy)["train"]
-    assert [reason.description for reason in found.dataset] == [expected] * (expected is not None)
-
-
 def proto_of_rows(rows: int) -> dict[str, Any]:
     return {"train": to_proto(statistics_of([1] * rows, pa.int64()))["train"].datasets[0]}
 

@@ -256,20 +256,20 @@ def test_splits_of_the_baseline(folder: Path, capsys: pytest.CaptureFixture[str]
     assert "a split 'eval', as in the baseline" in capsys.readouterr().err
 
 
-def test_rows_against_the_previous_version(folder, capsys):
-    """A version with too few rows does not replace the previous one.
+def test_rows_against_the_baseline(folder, capsys):
+    """A dataset with too few rows does not replace the one before.
 
     With the anomaly allowed, it does.
     """
     (folder / "s.pbtxt").write_text(
         'feature { name: "id" type: INT }\n'
-        "dataset_constraints { num_examples_version_comparator { min_fraction_threshold: 0.9 } }\n"
+        "dataset_constraints { num_examples_drift_comparator { min_fraction_threshold: 0.9 } }\n"
     )
     (folder / "d.csv").write_text("id\n1\n2\n3\n")
     assert cli("convert", "r.yaml", "--output", "out") == 0
     (folder / "d.csv").write_text("id\n1\n2\n")
     before = contents(folder / "out")
-    again = ["convert", "r.yaml", "--output", "out", "--overwrite", "--previous_version", "out"]
+    again = ["convert", "r.yaml", "--output", "out", "--overwrite", "--baseline", "out"]
     assert cli(*again) == 1
     error = capsys.readouterr().err
     assert "Low num examples in current" in error
@@ -278,15 +278,13 @@ def test_rows_against_the_previous_version(folder, capsys):
     assert cli(*again, "--allow_anomalies=COMPARATOR_LOW_NUM_EXAMPLES") == 0
     recorded = anomalies(folder / "out").dataset_anomaly_info
     assert recorded.severity == anomalies_pb2.AnomalyInfo.WARNING
-    validate = ["validate", "out", "--schema", "s.pbtxt", "--previous_version"]
+    validate = ["validate", "out", "--schema", "s.pbtxt", "--baseline"]
     assert cli(*validate, "out/statistics/Split-train/FeatureStats.pb") == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["validate", "r.yaml", "--previous_version", "out"], "--previous_version out: found no threshold in"),
-        (["validate", "d.csv", "--previous_version", "out"], "found no schema to go by"),
         (["convert", "r.yaml", "--output", "o", "--allow_anomalies", "SCHEMA_NEW_COLUM"], "Did you mean 'SCHEMA_NEW_COLUMN'?"),
         (["validate", "r.yaml", "--environment", "SERVING"], "expected none, because the schema names no environment"),
         (["validate", "r.yaml", "--baseline", "nowhere"], "nowhere: found no statistics"),

@@ -138,10 +138,7 @@ def find_anomalies(
             else policy.baseline[split]
         )
         previous_rows = None if previous is None else int(previous.num_examples)
-        version_rows = (policy.previous_version or {}).get(split)
-        dataset = dataset_reasons(
-            schema.dataset_constraints, view.rows, previous_rows, version_rows
-        )
+        dataset = dataset_reasons(schema.dataset_constraints, view.rows, previous_rows)
         found[split] = SplitAnomalies(
             {
                 name: with_accepted(some, name, policy)

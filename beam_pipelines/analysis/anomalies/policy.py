@@ -30,9 +30,6 @@ class ValidationPolicy:
       baseline: split name -> statistics of an earlier dataset; ``None`` checks no drift.
       accepted: anomalies that are warnings and do not stop the run.
       baseline_path: path of the baseline, or ``""``.
-      previous_version: split name -> number of rows of an earlier version of the same data;
-        ``None`` compares with none.
-      previous_version_path: path of the previous version, or ``""``.
       compares: whether the data are compared with the baseline as 'compare' does, because the
         schema has no thresholds of drift.
     """
@@ -41,8 +38,6 @@ class ValidationPolicy:
     baseline: Mapping[str, statistics_pb2.DatasetFeatureStatistics] | None = None
     accepted: tuple[Accepted, ...] = ()
     baseline_path: str = ""
-    previous_version: Mapping[str, int] | None = None
-    previous_version_path: str = ""
     compares: bool = False
 
     def accepts(self, type_: int, feature: str) -> bool:

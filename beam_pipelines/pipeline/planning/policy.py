@@ -15,7 +15,7 @@ from beam_pipelines.analysis.anomalies.policy import (
 )
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.datasets import read_statistics
-from beam_pipelines.analysis.statistics.view import proto_of, view_of
+from beam_pipelines.analysis.statistics.view import proto_of
 from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
 from beam_pipelines.core.layout.schema_features import features_by_path, name_of
 from beam_pipelines.pipeline.planning.plan import Plan
@@ -30,14 +30,11 @@ class PolicyOptions:
       environment: the schema's environment whose features are expected; ``None`` expects all.
       baseline: folder of an earlier dataset, or of its statistics; ``None`` compares with none.
       allow_anomalies: accepted anomalies, each ``TYPE`` or ``FEATURE:TYPE``.
-      previous_version: folder of an earlier version of the same data, or of its statistics;
-        ``None`` compares with none.
     """
 
     environment: str | None = None
     baseline: str | None = None
     allow_anomalies: Sequence[str] = ()
-    previous_version: str | None = None
 
 
 def with_policy(plan: Plan, options: PolicyOptions) -> Plan:
@@ -73,40 +70,25 @@ def make_policy(
     """
     environment, baseline = options.environment, options.baseline
     features = [] if schema is None else [*map(name_of, features_by_path(schema))]
-    version = options.previous_version
-    for option, value in (("--environment", environment), ("--previous_version", version)):
-        if value is not None and schema is None:
+    if environment is not None:
+        if schema is None:
             raise RecipeError(
-                f"{option} {value}: found no schema to go by, expected 'schema' in the recipe. "
-                "Name one."
+                f"--environment {environment}: found no schema to go by, expected 'schema' in the "
+                "recipe. Name one."
             )
-    if environment is not None and schema is not None:
         check_environment(environment, schema, where)
-    if version is not None and not (
-        schema is not None
-        and schema.dataset_constraints.HasField("num_examples_version_comparator")
-    ):
-        raise RecipeError(
-            f"--previous_version {version}: found no threshold in {where}, expected "
-            "num_examples_version_comparator in dataset_constraints. Without one nothing is "
-            "compared."
-        )
-    statistics = rows = None
+    statistics = None
     if baseline is not None:
         statistics = {name: proto_of(split) for name, split in read_statistics(baseline).items()}
     allowed = parse_allowed(
         [name for names in options.allow_anomalies for name in names.split(",")],
         [*features, *columns],
     )
-    if version is not None:
-        rows = {name: view_of(split).rows for name, split in read_statistics(version).items()}
     return ValidationPolicy(
         environment,
         statistics,
         (*before.accepted, *allowed),
         baseline or "",
-        rows,
-        version or "",
         baseline is not None and not (schema is not None and _has_drift_threshold(schema)),
     )
 

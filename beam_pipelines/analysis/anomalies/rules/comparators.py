@@ -157,10 +157,7 @@ def _reason(
 
 
 def dataset_reasons(
-    constraints: schema_pb2.DatasetConstraints,
-    rows: int,
-    previous_rows: int | None,
-    version_rows: int | None = None,
+    constraints: schema_pb2.DatasetConstraints, rows: int, previous_rows: int | None
 ) -> Iterator[Reason]:
     """Yields the reasons that concern a split's number of rows.
 
@@ -168,14 +165,10 @@ def dataset_reasons(
       constraints: constraints of the schema.
       rows: number of rows of the split.
       previous_rows: number of rows of the same split of the baseline, or ``None``.
-      version_rows: number of rows of the same split of the previous version, or ``None``.
     """
     if previous_rows is not None:
         comparator = constraints.num_examples_drift_comparator
-        yield from _ratio_reasons(comparator, rows, previous_rows, "previous span")
-    if version_rows is not None:
-        comparator = constraints.num_examples_version_comparator
-        yield from _ratio_reasons(comparator, rows, version_rows, "previous version")
+        yield from _ratio_reasons(comparator, rows, previous_rows)
     if constraints.HasField("min_examples_count") and rows < constraints.min_examples_count:
         description = f"The dataset has {rows} examples, which is fewer than expected."
         expected = f"at least {constraints.min_examples_count:,} rows"
@@ -189,14 +182,14 @@ def dataset_reasons(
 
 
 def _ratio_reasons(
-    comparator: schema_pb2.NumericValueComparator, rows: int, previous: int, name: str
+    comparator: schema_pb2.NumericValueComparator, rows: int, previous: int
 ) -> Iterator[Reason]:
     low, high = comparator.min_fraction_threshold, comparator.max_fraction_threshold
-    versus = f"in current dataset versus the {name}"
+    versus = "in current dataset versus the previous span"
     ratio = rows / previous if previous else 0.0
     found = f"{rows:,} rows against {previous:,}"
     text = (
-        f"The ratio of num examples in the current dataset versus the {name} is "
+        "The ratio of num examples in the current dataset versus the previous span is "
         f"{number_text(float(ratio))} "
         "(up to six significant digits), which is {} the threshold {}."
     )
@@ -204,7 +197,7 @@ def _ratio_reasons(
         expected = f"at most {number_text(high)} times as many rows"
         if not previous and rows:
             description = (
-                f"The {name} has 0 examples, so there is a high number of examples {versus}."
+                f"The previous span has 0 examples, so there is a high number of examples {versus}."
             )
             short = f"High num examples {versus}, which has 0."
             yield Reason(Info.COMPARATOR_HIGH_NUM_EXAMPLES, short, description, expected, found)
