@@ -31,7 +31,6 @@ from beam_pipelines.sources.format import (
     problem,
 )
 from beam_pipelines.sources.nesting import shapes
-from beam_pipelines.sources.nesting.sparse_structs import read_as_sparse
 from beam_pipelines.sources.options import TableOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 
@@ -93,8 +92,7 @@ class BatchFiles(Format):
                         shapes.note_shapes(seen, [batch.select(names).slice(0, SAMPLE_ROWS)])
             if rows:
                 break
-        contents = tables.contents_of(source, schemas, seen)
-        return contents._replace(sparse=read_as_sparse(schemas[0][1], contents.read_schema))
+        return tables.contents_of(source, schemas, seen)
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool

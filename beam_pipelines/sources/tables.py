@@ -32,7 +32,7 @@ from beam_pipelines.sources.format import (
     empty_batch,
     problem,
 )
-from beam_pipelines.sources.nesting import nested, shapes, sparse_structs, tensors
+from beam_pipelines.sources.nesting import nested, shapes, tensors
 from beam_pipelines.sources.options import ListOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 
@@ -315,7 +315,7 @@ def errors_of(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]
     """
     errors: dict[int, ColumnError] = {}
     choices = plan.source.options_of(ListOptions).list_nulls
-    flat = sparse_structs.with_indices(nested.flat_arrays(batch), plan.sparse)
+    flat = nested.flat_arrays(batch)
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
         declared, nulls = plan.source.types.get(field.name), choices.get(field.name, ())
         attempt = functools.partial(
@@ -324,9 +324,6 @@ def errors_of(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]
         for found in bad_rows.sift(attempt, 0, batch.num_rows):
             if isinstance(found, BadRow):
                 errors.setdefault(found.number, ColumnError(field.name, str(found.error)))
-    for name, wrong in sparse_structs.bad_vectors(flat, plan.sparse):
-        for number in np.flatnonzero(wrong).tolist():
-            errors.setdefault(number, ColumnError(name, bad_values.SPARSE))
     return dict(sorted(errors.items()))
 
 
@@ -348,7 +345,7 @@ def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
     Raises:
       ColumnError: a value that does not fit.
     """
-    flat = sparse_structs.with_indices(nested.flat_arrays(batch), plan.sparse)
+    flat = nested.flat_arrays(batch)
     arrays, choices = [], plan.source.options_of(ListOptions).list_nulls
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
         try:
@@ -357,9 +354,6 @@ def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
         except bad_rows.ERRORS as error:
             raise ColumnError(field.name, str(error)) from error
         arrays.append(array)
-    for name, wrong in sparse_structs.bad_vectors(flat, plan.sparse):
-        if wrong.any():
-            raise ColumnError(name, bad_values.SPARSE)
     return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
 
 

@@ -25,8 +25,8 @@ def add_sparse_features(
     Args:
       schema: schema that has the columns' features; it is changed.
       sparse: columns of each sparse feature.
-      statistics: split -> statistics. An undeclared size is the largest of the rows' own, or the
-        largest index of all splits plus 1.
+      statistics: split -> statistics. An undeclared size is the largest index of all splits
+        plus 1.
 
     Raises:
       RecipeError: an undeclared size is needed, and not all values of its column were counted.
@@ -39,8 +39,7 @@ def add_sparse_features(
         for name, size in zip(columns.indices, columns.sizes, strict=True):
             added.index_feature.add(name=name)
             if size is None:
-                of_rows = _maximum(views, columns.size) if columns.size else 0
-                size = max(_maximum(views, name) + 1, of_rows)  # noqa: PLW2901 - known from here
+                size = _maximum(views, name) + 1  # noqa: PLW2901 - known from here
             domain = features[name].int_domain
             domain.min, domain.max = 0, size - 1
         for name in columns.columns:

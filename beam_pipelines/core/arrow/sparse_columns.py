@@ -17,14 +17,12 @@ class SparseColumns(NamedTuple):
         ascending.
       value: the column of the values.
       sizes: of the dimensions; ``None``: found in the data.
-      size: the column with the size of the only dimension in each row, or ``""``.
     """
 
     name: str
     indices: tuple[str, ...]
     value: str
     sizes: tuple[int | None, ...]
-    size: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:

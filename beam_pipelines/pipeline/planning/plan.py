@@ -161,7 +161,6 @@ class Plan(PickledOnce):
                     tuple(added.get(name, "") for name in sparse.indices),
                     added.get(sparse.value, ""),
                     sparse.sizes,
-                    added.get(sparse.size, ""),
                 )
                 for sparse in step.source_plan.sparse
             ]

@@ -19,10 +19,9 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources.exact_cast import NULL_INSIDE, convert_array
 from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.nesting import list_nulls, nested, shapes, sparse_structs
+from beam_pipelines.sources.nesting import list_nulls, nested, shapes
 from beam_pipelines.sources.plan import SourcePlan
 
-SPARSE = "no sparse vector"
 # Types that may take a value which another one refuses.
 _OTHERS = ("text", "float64", "int64")
 
@@ -110,8 +109,6 @@ def _known_problem(found: pa.Array, error: ColumnError, plan: SourcePlan) -> str
       error: of the value.
       plan: of the source.
     """
-    if error.message == SPARSE:
-        return bad_rows.wrong_value(_value(found), sparse_structs.EXPECTED, sparse_structs.CURE)
     if is_list(found.type) and error.message == NULL_INSIDE:
         is_value = pc.list_flatten(found, recursive=True).null_count > 0
         cure = null_cure(plan, error.column) if is_value else "Leave the column out with 'columns'."

@@ -75,7 +75,6 @@ class _Lake(Planner):
             schema=schema,
             null_columns=contents.null_columns,
             file_schema=contents.file_schema,
-            sparse=contents.sparse,
         )
         return plan, contents
 

@@ -31,7 +31,6 @@ from beam_pipelines.sources.format import (
     skip_rows,
 )
 from beam_pipelines.sources.nesting import shapes
-from beam_pipelines.sources.nesting.sparse_structs import read_as_sparse
 from beam_pipelines.sources.parquet.footers import Piece, pieces_of
 from beam_pipelines.sources.parquet.format import (
     Parquet,
@@ -112,8 +111,7 @@ class LakeTable(Format):
                 if batch.num_rows
             )
             shapes.note_shapes(seen, sample if source.reads_all else itertools.islice(sample, 1))
-        contents = tables.contents_of(source, [(named, self.columns)], seen)
-        return contents._replace(sparse=read_as_sparse(self.columns, contents.read_schema))
+        return tables.contents_of(source, [(named, self.columns)], seen)
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
