@@ -362,52 +362,7 @@ def _arrow(values: list[Any], type_: pa.DataType) -> pa.Array:
     return pa.array(values, type_)
 
 
-FLOATS = st.floats() | st.floats(width=32) | st.floats(-4, 4) | st.sampled_from([3.3895e38, -0.0])
-
-
-@hypothesis.settings(max_examples=60, deadline=None)
-@hypothesis.given(st.lists(FLOATS, min_size=1, max_size=6))
-def test_bfloat16_is_the_nearest(values: list[float]) -> None:
-    """Each number becomes the nearest bfloat16.
-
-    A tie becomes the even one. A number that would become infinite is refused.
-    """
-    bits = np.arange(0x7F80, dtype=np.uint32)  # all finite ones from 0
-    known = (bits << 16).view(np.float32).astype(np.float64)
-    wanted = []
-    for value in values:
-        if not np.isfinite(value):
-            wanted.append(value)
-            continue
-        high = int(np.searchsorted(known, abs(value)))
-        if high == len(known):
-            step = known[-1] - known[-2]
-            wanted.append(np.inf if abs(value) >= known[-1] + step / 2 else known[-1])
-        else:
-            low = max(high - 1, 0)
-            below, above = abs(value) - known[low], known[high] - abs(value)
-            is_low = below < above or (below == above and low % 2 == 0)
-            wanted.append(known[low if is_low else high])
-        wanted[-1] = np.copysign(wanted[-1], value)
-    array = pa.array([values])
-    if any(
-        np.isinf(want) and np.isfinite(value) for want, value in zip(wanted, values, strict=True)
-    ):
-        with pytest.raises(pa.ArrowInvalid, match="beyond the range of bfloat16"):
-            tensors.serialize(array, "tensor<bfloat16>")
-        return
-    (found,) = tensors.serialize(array, "tensor<bfloat16>").to_pylist()
-    # Not by tf.cast, which may take the smallest numbers for 0.
-    bits = tf.bitcast(tf.io.parse_tensor(found, tf.bfloat16), tf.uint16).numpy()
-    parsed = (bits.astype(np.uint32) << 16).view(np.float32)
-    assert same(parsed.tolist(), [float(want) for want in wanted])
-
-
 DECLARED = {
-    "tensor<bfloat16>": ([[1.5, -2.0]], lambda x: tf.io.parse_tensor(x, tf.bfloat16), [1.5, -2.0]),
-    "tensor<complex64>": ([[0.1, -2.0], [3.0, 0.5]], lambda x: tf.io.parse_tensor(x, tf.complex64),
-                          [np.complex64(0.1 - 2j), np.complex64(3 + 0.5j)]),
-    "tensor<complex128>": ([0.1, -2.0], lambda x: tf.io.parse_tensor(x, tf.complex128), 0.1 - 2j),
     "tensor<uint8>": ([1, 255], lambda x: tf.io.parse_tensor(x, tf.uint8), [1, 255]),
     "raw": ([0.1, 2.0], lambda x: tf.io.decode_raw(x, tf.float64), [0.1, 2.0]),
     "raw<float64>": ([[1], [2]], lambda x: tf.io.decode_raw(x, tf.float64), [1.0, 2.0]),
@@ -438,8 +393,6 @@ def test_numbers_of_declared_tensors(tmp_path: Path, declared: str, kind: str) -
 @pytest.mark.parametrize(
     ("value", "declared", "message"),
     [
-        ([257], "tensor<bfloat16>", "an integer that no bfloat16 equals"),
-        ([1.0, 2.0, 3.0], "tensor<complex64>", "a complex number that is no list of two numbers"),
         ([2**53 + 1], "raw<float64>", "an integer that no float64 equals"),
         ([300], "raw<uint8>", "not in range"),
     ],
@@ -460,10 +413,9 @@ def test_types_that_are_no_declared_tensors(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [["a"]], "y": [0.5]}), path)
     for name, declared, message in (
         ("x", "raw", "which cannot become raw"),
-        ("x", "tensor<bfloat16>", "which cannot become tensor<bfloat16>"),
-        ("y", "tensor<complex64>", "which cannot become tensor<complex64>"),
+        ("x", "tensor<float16>", "which cannot become tensor<float16>"),
         ("y", "tensor<bfloat>", "unknown type 'tensor<bfloat>'"),
-        ("y", "raw<bfloat16>", "unknown type 'raw<bfloat16>'"),
+        ("y", "raw<text>", "unknown type 'raw<text>'"),
         ("y", "list<raw>", "unknown type"),
     ):
         assert message in str(problems_of(path, types={name: declared})), declared

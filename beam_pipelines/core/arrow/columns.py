@@ -64,9 +64,8 @@ TYPE_FOR_NAME: dict[str, pa.DataType] = {
     "timestamptz": pa.timestamp("us", "UTC"),
 }
 # The declared types of columns whose values become serialized tensors, or the raw bytes of numbers
-# (sources/nesting/tensors.py), and the types of their numbers that no column has.
+# (sources/nesting/tensors.py).
 TENSOR, RAW = "tensor", "raw"
-_TENSOR_ITEMS = ("bfloat16", "complex64", "complex128")
 _ARRAY = re.compile(f"({TENSOR}|{RAW})(?:<([^<>]*)>)?")
 
 Shape = tuple[int, ...]
@@ -74,7 +73,7 @@ _SHAPE_KEY = b"shape"
 
 
 def array_type(name: str | None) -> tuple[str, str] | None:
-    """Returns the parts of a type such as ``tensor<bfloat16>``.
+    """Returns the parts of a type such as ``tensor<float64>``.
 
     Args:
       name: of a declared type, or ``None``.
@@ -90,8 +89,7 @@ def array_type(name: str | None) -> tuple[str, str] | None:
     if name is None or match is None:
         return None
     kind, item = match[1], (match[2] or "").strip()
-    numbers = [known for known, type_ in TYPE_FOR_NAME.items() if _is_number(type_)]
-    known = (*numbers, *(_TENSOR_ITEMS if kind == TENSOR else ()))
+    known = [name for name, type_ in TYPE_FOR_NAME.items() if _is_number(type_)]
     if match[2] is not None and item not in known:
         raise ValueError(f"unknown type '{name}'.{nearest(name, [f'{kind}<{k}>' for k in known])}")
     return kind, item

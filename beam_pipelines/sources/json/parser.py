@@ -44,7 +44,7 @@ _NULL_LINES = (
 )
 _OPENS, _CLOSES = b"{}"
 # Types of the numbers of tensors and raw bytes that take fractions.
-_FLOATS = ("float16", "float32", "float64", "bfloat16", "complex64", "complex128")
+_FLOATS = ("float16", "float32", "float64")
 
 _STRING = re.compile(rb'"[^"\n]*"')
 _STEPS = np.zeros(256, np.int8)

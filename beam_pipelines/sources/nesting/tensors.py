@@ -24,10 +24,6 @@ from beam_pipelines.core.arrow.raw_numbers import cut, numbers_of, width_of
 from beam_pipelines.sources.exact_cast import exact_cast
 from beam_pipelines.sources.nesting import shapes
 
-# A bfloat16 is the upper half of a float32.
-_LOWER_BITS, _HALF = np.uint32(16), np.uint32(0x7FFF)
-_QUIET_NAN = np.uint16(0x7FC0)
-_LOWER = np.uint32(0xFFFF)
 _NUMBER_FOR_TYPE = {
     pa.float32(): 1,
     pa.float64(): 2,
@@ -46,9 +42,7 @@ _NUMBER_FOR_TYPE = {
     pa.uint32(): 22,
     pa.uint64(): 23,
 }
-_BYTES, _BFLOAT16 = 7, 14
-# Name -> type of each part, and TensorFlow's number.
-_COMPLEX = {"complex64": (pa.float32(), 8), "complex128": (pa.float64(), 18)}
+_BYTES = 7
 # Field numbers of TensorProto with their wire types: dtype, tensor_shape, tensor_content,
 # string_val; and of its dimensions.
 _DTYPE, _SHAPE, _CONTENT, _STRING = b"\x08", b"\x12", b"\x22", b"\x42"
@@ -65,16 +59,14 @@ def can_become(type_: pa.DataType, name: str) -> bool:
     kind, item = array_type(name) or (TENSOR, "")
     leaf = shapes.leaf(type_)
     is_text = _NUMBER_FOR_TYPE.get(leaf) == _BYTES
-    if leaf not in _NUMBER_FOR_TYPE or (is_text and (item or kind == RAW)):
-        return False
-    return item not in _COMPLEX or shapes.depth(type_) > 0
+    return leaf in _NUMBER_FOR_TYPE and not (is_text and (item or kind == RAW))
 
 
 def serialize(array: pa.Array, name: str) -> pa.BinaryArray:
     """Serializes each value as a tensor of its shape, or raw bytes.
 
-    The shape of a scalar is (), of a list [n], of a list of lists [m, n]. A complex number is a
-    list of two: real and imaginary part. Raw bytes are little-endian and have no shape.
+    The shape of a scalar is (), of a list [n], of a list of lists [m, n]. Raw bytes are
+    little-endian and have no shape.
 
     Args:
       array: numbers, bools, text or bytes, or lists of any depth. Null stays null.
@@ -83,7 +75,7 @@ def serialize(array: pa.Array, name: str) -> pa.BinaryArray:
 
     Raises:
       pa.ArrowInvalid: a null inside a list, lists of several lengths in one dimension of an array,
-        a number that has no equal, lists of complex numbers that have not two parts.
+        a number that has no equal.
     """
     kind, item = array_type(name) or (TENSOR, "")
     fixed = shapes.shape_of_type(array.type)
@@ -97,11 +89,8 @@ def serialize(array: pa.Array, name: str) -> pa.BinaryArray:
     if values.null_count:
         raise pa.ArrowInvalid("a null inside a list")
     counts = dimensions.prod(axis=1)
-    values, number = _cast(values, item)
-    if item in _COMPLEX:
-        if (dimensions[:, -1] != 2).any():
-            raise pa.ArrowInvalid("a complex number that is no list of two numbers")
-        dimensions = dimensions[:, :-1]
+    values = exact_cast(values, TYPE_FOR_NAME[item]) if item else values
+    number = _NUMBER_FOR_TYPE[values.type]
     payloads = (
         _texts(values, counts)
         if number == _BYTES
@@ -112,18 +101,6 @@ def serialize(array: pa.Array, name: str) -> pa.BinaryArray:
         places = np.where(present, np.cumsum(present) - 1, -1)
         tensors = tensors.take(pa.array(places, mask=~present))
     return tensors
-
-
-def _cast(values: pa.Array, item: str) -> tuple[pa.Array, int]:
-    """Returns values as numbers of a type, and TensorFlow's type number."""
-    if item == "bfloat16":
-        return to_bfloat16(values), _BFLOAT16
-    if item in _COMPLEX:
-        part, number = _COMPLEX[item]
-        return exact_cast(values, part), number
-    if item:
-        values = exact_cast(values, TYPE_FOR_NAME[item])
-    return values, _NUMBER_FOR_TYPE[values.type]
 
 
 def _with_heads(
@@ -173,35 +150,3 @@ def _texts(values: pa.Array, counts: npt.NDArray[np.int64]) -> pa.BinaryArray:
 
 def _ends(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-
-
-def to_bfloat16(values: pa.Array) -> pa.UInt16Array:
-    """Returns the bits of the nearest bfloat16 of each number.
-
-    Ties go to even.
-
-    Args:
-      values: bools, integers or floats, without nulls.
-
-    Raises:
-      pa.ArrowInvalid: an integer that no bfloat16 equals; a finite number beyond the range of
-        bfloat16.
-    """
-    if not pa.types.is_floating(values.type):
-        values = exact_cast(values, pa.float32())
-        if (values.to_numpy().view(np.uint32) & _LOWER).any():
-            raise pa.ArrowInvalid("an integer that no bfloat16 equals")
-    wide = values.to_numpy(zero_copy_only=False).astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        narrow = wide.astype(np.float32)
-        # Rounding twice may miss the nearest. An odd last bit marks what the first cut off.
-        away = np.abs(narrow.astype(np.float64)) > np.abs(wide)
-        narrow = np.where(away, np.nextafter(narrow, np.float32(0)), narrow)
-        bits = narrow.view(np.uint32) | (narrow.astype(np.float64) != wide)
-    rounded = bits + _HALF + ((bits >> _LOWER_BITS) & np.uint32(1))
-    result = (rounded >> _LOWER_BITS).astype(np.uint16)
-    result[np.isnan(wide)] = _QUIET_NAN
-    is_infinite = (result & np.uint16(0x7FFF)) == np.uint16(0x7F80)
-    if (is_infinite & np.isfinite(wide)).any():
-        raise pa.ArrowInvalid("a number beyond the range of bfloat16")
-    return pa.array(result)
