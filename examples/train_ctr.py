@@ -116,7 +116,7 @@ def read_arguments() -> argparse.Namespace:
 def read_raw(text: str) -> dict[str, tf.TensorSpec]:
     """Returns shape and dtype of a feature's raw bytes, by name.
 
-    ``bp.load`` takes them in this form. The text is for example ``numbers=10``.
+    The text is for example ``numbers=10``.
     """
     name, _, length = text.partition("=")
     return {name: tf.TensorSpec([int(length)], tf.float32)}
@@ -179,6 +179,7 @@ def load_rows(
     def prepare(
         features: dict[str, Any], label: tf.Tensor
     ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        features |= {name: from_raw(features[name], row) for name, row in arguments.raw.items()}
         for name in inputs.sparse:
             features |= padded(name, features.pop(name))
         return features, tf.cast(label > 0, tf.float32)
@@ -188,12 +189,16 @@ def load_rows(
         folders,
         split,
         features=names,
-        raw=arguments.raw,
         batch_size=arguments.batch_size,
         shuffle=split == "train",
         seed=7 if split == "train" else None,
     )
     return batches.map(prepare, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def from_raw(texts: tf.Tensor, row: tf.TensorSpec) -> tf.Tensor:
+    """Returns numbers [batch, …] of raw bytes [batch, 1]."""
+    return tf.ensure_shape(tf.io.decode_raw(texts[:, 0], row.dtype), [None, *row.shape])
 
 
 def prepare_request(
@@ -208,8 +213,7 @@ def prepare_request(
     for name in (*inputs.ids, *inputs.numbers):
         taken[name] = features[name]
         if name in raw:
-            numbers = tf.io.decode_raw(features[name][:, 0], raw[name].dtype)
-            taken[name] = tf.ensure_shape(numbers, [None, *raw[name].shape])
+            taken[name] = from_raw(features[name], raw[name])
     for name in inputs.sparse:
         if name in features:
             taken |= padded(name, features[name])

@@ -17,6 +17,7 @@ files of images, raw pixels or numbers, and returns names of classes and their p
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import os
 import pathlib
@@ -26,6 +27,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
+import PIL.Image
 import tensorflow as tf
 from feeding import one_line_errors
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -132,12 +134,7 @@ def load(
         split,
         features=[arguments.feature],
         label=info.label or LABEL,
-        images=False if is_raw else arguments.feature,
-        raw={arguments.feature: tf.TensorSpec(arguments.raw_shape, tf.uint8)}
-        if is_raw and is_bytes
-        else None,
-        image_size=arguments.image_size,
-        image_channels=arguments.channels,
+        images=None if is_raw else {arguments.feature: picture(info, split, arguments)},
         batch_size=arguments.batch_size,
         shuffle=shuffle,
         seed=7,
@@ -145,12 +142,22 @@ def load(
 
     def pair(features: dict[str, tf.Tensor], label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         image = features[arguments.feature]
-        if is_raw and not is_bytes:
-            image = tf.reshape(tf.cast(image, tf.float32), (-1, *arguments.raw_shape))
+        if is_raw:
+            numbers = tf.io.decode_raw(image[:, 0], tf.uint8) if is_bytes else image
+            image = tf.reshape(numbers, (-1, *arguments.raw_shape))
         # A label of several values is one-hot.
         return image, label[:, 0] if label.shape[1] == 1 else tf.argmax(label, 1)
 
     return batches.map(pair, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def picture(info: bp.Info, split: str, arguments: argparse.Namespace) -> bp.Image:
+    """Returns how images are decoded: by the options, or as the first one."""
+    content = bp.open(info.folder).head(1, split)[arguments.feature][0].as_py()[0]
+    with PIL.Image.open(io.BytesIO(content)) as first:
+        size = tuple(arguments.image_size or (first.height, first.width))
+        channels = 1 if first.mode in ("1", "L", "LA") else 3
+    return bp.Image(size, channels=arguments.channels or channels)
 
 
 def labels_of(info: bp.Info) -> Sequence[str]:

@@ -198,7 +198,12 @@ def check_serving(folder: Path, day: Path, raw: dict[str, tf.TensorSpec]) -> Non
     clicks = raw_examples(joined(folder, day.name))
     served = predict(examples=tf.constant(clicks))["clicked"].numpy()
     names = list(model.input)
-    batches = loader.load(day, features=names, label=False, raw=raw, shuffle=False)
+    batches = loader.load(day, features=names, label=False, shuffle=False).map(
+        lambda batch: (
+            batch
+            | {name: tf.io.decode_raw(batch[name][:, 0], row.dtype) for name, row in raw.items()}
+        )
+    )
     scores = np.concatenate([model(batch, training=False) for batch in batches])
     assert len(served) == len(scores) == 20000
     assert served.std() > 0.1

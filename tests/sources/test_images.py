@@ -445,7 +445,7 @@ def test_a_dataset_of_class_folders(tmp_path):
     assert info.labels() == tuple(names)
     seen = {}
     for split in info.splits:
-        for features, label in loader.load(tmp_path / "out", split, images=False, batch_size=32):
+        for features, label in loader.load(tmp_path / "out", split, batch_size=32):
             for number, path in enumerate(features["image/filename"].numpy()[:, 0]):
                 name, data = written[path.decode()]
                 assert (
@@ -475,7 +475,7 @@ join: [{source: labels, on: {image/filename: file}, how: inner}]
     assert manifest.counts.dropped == 1
     assert manifest.labels == {}
     assert not (tmp_path / "out" / "labels.txt").exists()
-    (features,) = loader.load(tmp_path / "out", images=False)
+    (features,) = loader.load(tmp_path / "out")
     kinds = dict(
         zip(features["image/filename"].numpy()[:, 0], features["kind"].numpy()[:, 0], strict=True)
     )
@@ -546,7 +546,8 @@ def test_the_example_meets_its_schema(tmp_path):
     recipe = recipe.replace("../../schemas", str(REPOSITORY / "schemas"))
     manifest = convert_in(tmp_path, recipe)
     assert manifest.counts.written == 40
-    batch, labels = next(iter(loader.load(tmp_path / "out", "train", batch_size=16)))
+    images = {"image/encoded": bp.Image((224, 224))}
+    batch, labels = next(iter(loader.load(tmp_path / "out", "train", batch_size=16, images=images)))
     assert batch["image/encoded"].shape == (16, 224, 224, 3)
     assert labels.shape == (16, 1)
 
