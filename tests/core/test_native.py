@@ -35,13 +35,6 @@ INDICES = [
 LISTS = ["list", "large_list", "fixed_size_list"]
 
 
-def list_type(shape: str, kind: pa.DataType, size: int) -> pa.DataType:
-    """Returns the type of lists of a kind."""
-    if shape == "fixed_size_list":
-        return pa.list_(kind, size)
-    return pa.list_(kind) if shape == "list" else pa.large_list(kind)
-
-
 @st.composite
 def indices_into(draw: st.DrawFn, dictionary: pa.Array, length: int) -> pa.DictionaryArray:
     """Draws a dictionary array of so many values, with null indices."""

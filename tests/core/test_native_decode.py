@@ -30,7 +30,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 TYPES = {"i": pa.int64(), "f": pa.float32(), "b": pa.large_binary()}
-KIND_OF = {"b": 1, "f": 2, "i": 3}
 FEATURE_TYPE = {
     pa.large_binary(): schema_pb2.BYTES,
     pa.float32(): schema_pb2.FLOAT,

@@ -16,7 +16,6 @@ _DAY = r"(\d{4})-(\d{2})-(\d{2})"
 _CLOCK = r"(\d{2})(?::?(\d{2})(?::?(\d{2})(?:\.(\d{1,9}))?)?)?"
 _ZONE = r"(?:(Z)|([+-])(\d{2})(?::?(\d{2}))?)?"
 _TIMESTAMP = re.compile(rf"{_DAY}(?:[T ]{_CLOCK}{_ZONE})?")
-_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps are UTC, or have no zone
 
 
 def means(cell: bytes, value: Any, kind: str, nulls: Sequence[str]) -> bool:

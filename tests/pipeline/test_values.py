@@ -37,7 +37,6 @@ pytestmark = pytest.mark.end_to_end
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 US = datetime.timedelta(microseconds=1)
-SECOND = datetime.timedelta(seconds=1)
 
 
 def integers(bits: int, signed: bool) -> st.SearchStrategy[int]:

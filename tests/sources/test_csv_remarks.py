@@ -19,7 +19,6 @@ from beam_pipelines.sources.text.quotes import Dialect
 from tests.sources.support import plan_of, problems_of, read_rows, write
 
 DAY, TIME, MOMENT = datetime.date, datetime.time, datetime.datetime
-UTC = datetime.timezone.utc
 
 
 def put(tmp_path: Path, cells: list[str], name: str = "a") -> str:
