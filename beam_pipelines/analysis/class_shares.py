@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fractions
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,7 +30,6 @@ class ClassShares(NamedTuple):
         return {
             "stratify": list(self.stratify),
             "classes": len(self.rows),
-            "largest_difference": self._largest_difference(),
             "splits": {
                 name: {"share": share, "achieved": own / max(1, sum(sums)), "rows": own}
                 for (name, share), own in zip(self.shares.items(), sums, strict=True)
@@ -42,47 +40,17 @@ class ClassShares(NamedTuple):
             },
         }
 
-    def _largest_difference(self) -> dict[str, Any]:
-        """Returns the class that is farthest from its share.
-
-        The difference is in rows.
-        """
-        shares = [fractions.Fraction(repr(share)) for share in self.shares.values()]
-        whole = sum(shares)
-        found = max(
-            (
-                (abs(count - sum(own) * share / whole), name, split)
-                for name, own in self.rows.items()
-                for split, share, count in zip(self.shares, shares, own, strict=True)
-            ),
-            default=None,
-        )
-        if found is None:
-            return {}
-        difference, name, split = found
-        rows = sum(self.rows[name])
-        return {
-            "class": name,
-            "split": split,
-            "rows": float(difference),
-            "of_class": float(difference) / rows,
-        }
-
 
 def lines_of(entry: Mapping[str, Any] | None) -> Iterator[str]:
     """Yields a line of the summary on the classes of a dataset."""
     if not entry or not entry["classes"]:
         return
-    worst, classes = entry["largest_difference"], entry["classes"]
+    classes = entry["classes"]
     shares = ", ".join(
         f"{name} {split['achieved']:.2%}" for name, split in list(entry["splits"].items())[:10]
     )
     plural = "" if classes == 1 else "es"
-    yield (
-        f"{classes:,} class{plural} of {', '.join(entry['stratify'])}: {shares}; farthest "
-        f"from its share is {worst['class']} in {worst['split']}, by {worst['rows']:,.1f} rows "
-        f"({worst['of_class']:.2%} of the class)"
-    )
+    yield f"{classes:,} class{plural} of {', '.join(entry['stratify'])}: {shares}"
 
 
 # Sampled classes in a line of the summary.
