@@ -55,7 +55,7 @@ class Distribution:
         arrays = [
             part for one in (self.values, weights) for part in (one.dtype.char, one.tobytes())
         ]
-        return _unpickle, (*arrays, self.error)
+        return unpickle, (*arrays, self.error)
 
     @property
     def exact(self) -> bool:
@@ -122,9 +122,10 @@ def _bounded(distribution: Distribution, limits: ColumnLimits) -> Distribution:
     )
 
 
-def _unpickle(
+def unpickle(
     dtype: str, values: bytes, of_weights: str, weights: bytes, error: float
 ) -> Distribution:
+    """Returns a pickled distribution; the arguments are those of its pickle."""
     numbers = np.frombuffer(weights, of_weights).astype("d" if of_weights == "d" else np.int64)
     return Distribution(np.frombuffer(values, dtype), numbers, error)
 
