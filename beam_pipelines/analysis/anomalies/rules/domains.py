@@ -90,8 +90,7 @@ def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) ->
                 clear_domain,
             )
             return
-        numbers = texts.integers(view.strings.values)
-        least, most = min(numbers, default=None), max(numbers, default=None)
+        least, most = pc.min_max(texts.integers(view.strings.values)).as_py().values()
     yield from _range_findings(feature, "int_domain", least, most)
 
 

@@ -13,7 +13,13 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies.rules.domains import domain_values, in_domain, truth_values
 from beam_pipelines.analysis.anomalies.rules.reason import Info
-from beam_pipelines.analysis.anomalies.rules.texts import Mask, are_floats, are_integers, floats
+from beam_pipelines.analysis.anomalies.rules.texts import (
+    Mask,
+    are_floats,
+    are_integers,
+    floats,
+    integers,
+)
 from beam_pipelines.analysis.statistics.column import as_numbers, is_text
 from beam_pipelines.core.arrow.columns import has_lists_as_steps
 from beam_pipelines.core.layout.schema_features import Domains
@@ -113,17 +119,10 @@ def _outside(bound: str, is_beyond: Callable[[Any, Any], Any], domain: str) -> C
         if domain == "float_domain":
             return is_beyond(_as_float32(values), np.float32(limit))
         if isinstance(values, pa.Array):
-            return [
-                is_beyond(int(text), limit) if good else False
-                for text, good in _parsed(values, are_integers)
-            ]
+            values = integers(values).fill_null(limit).to_numpy()
         return is_beyond(values, limit)
 
     return find
-
-
-def _parsed(values: pa.Array, are_good: Callable[[pa.Array], Mask]) -> list[tuple[str, bool]]:
-    return list(zip(values.to_pylist(), are_good(values).tolist(), strict=True))
 
 
 def _as_float32(values: Any) -> Any:

@@ -15,8 +15,8 @@ Mask = npt.NDArray[np.bool_]
 _TRUE_VALUES = frozenset(("TRUE", "true", "SET", "set", "1", ""))
 _FALSE_VALUES = frozenset(("FALSE", "false", "CLEAR", "clear", "0"))
 # As in TFDV, which uses absl::SimpleAtoi and SimpleAtof: outer spaces, a sign, decimal digits.
-_INTEGER = r"^[\s\v]*[+-]?[0-9]+[\s\v]*$"
-_SURELY_INT64 = r"^[\s\v]*[+-]?[0-9]{1,18}[\s\v]*$"
+_INTEGER = r"^[\s\v]*(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,19})[\s\v]*$"
+_MOST = pa.scalar((1 << 63) - 1, pa.uint64())
 _FLOAT = r"(?i)^[\s\v]*[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)[\s\v]*$"
 
 
@@ -34,10 +34,18 @@ def true_and_false(values: Sequence[str]) -> tuple[str | None, str | None] | Non
 
 def are_integers(values: pa.Array) -> Mask:
     """Returns bool[n]: whether each text (no nulls) is an integer within int64."""
-    mask = _matches(values, _SURELY_INT64)
-    for place in np.flatnonzero(~mask & _matches(values, _INTEGER)):
-        mask[place] = -(1 << 63) <= int(values[int(place)].as_py()) < 1 << 63
+    mask: Mask = integers(values).is_valid().to_numpy(zero_copy_only=False)
     return mask
+
+
+def integers(values: pa.Array) -> pa.Array:
+    """Returns texts as int64[n]; null for one that is no integer within int64."""
+    parts = pc.extract_regex(values, _INTEGER)
+    digits = pc.struct_field(parts, "digits").cast(pa.string()).cast(pa.uint64())
+    is_negative = pc.equal(pc.struct_field(parts, "sign").cast(pa.string()), "-")
+    fits = pc.less_equal(digits, pc.add(is_negative.cast(pa.uint64()), _MOST))
+    numbers = digits.view(pa.int64())
+    return pc.if_else(fits, pc.if_else(is_negative, pc.negate(numbers), numbers), None)
 
 
 def are_floats(values: pa.Array) -> Mask:
@@ -46,11 +54,6 @@ def are_floats(values: pa.Array) -> Mask:
     ``values`` has no nulls.
     """
     return _matches(values, _FLOAT)
-
-
-def integers(values: pa.Array) -> list[int]:
-    """Returns texts that are integers as numbers."""
-    return [int(value) for value in values.to_pylist()]
 
 
 def floats(values: pa.Array) -> npt.NDArray[np.float32]:
