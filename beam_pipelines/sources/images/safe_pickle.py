@@ -2,7 +2,8 @@
 
 CIFAR's batches are pickles. ``pickle.load`` would call whatever a file names, and numpy's
 constructors allocate what it claims. So Python's machine gets six names here, which are texts and
-stand for arrays and bytes. A value takes at most some 64 times the file's bytes.
+stand for arrays and bytes. Each of its instructions may make an object of some 64 bytes, so their
+number is bound: a batch has a few for each row of 3,072 bytes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _NAMES = {
     "_codecs.encode": "encode",
     "__builtin__.bytes": "bytes",
 }
+_LEAST, _BYTES_PER_INSTRUCTION = 100_000, 128
 _SCALARS = {type(None), bool, int, bytes, str}
 _TYPE_CODES = frozenset(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8))
 
@@ -39,6 +41,21 @@ class _Name(str):
     """A name that a pickle has, of six."""
 
     __slots__ = ()
+
+
+class _Instructions(io.BytesIO):
+    """A pickle of which few instructions are read, each of at least one read."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self._left = _LEAST + len(data) // _BYTES_PER_INSTRUCTION
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Reads bytes."""
+        self._left -= 1
+        if self._left < 0:
+            raise UnsafePickleError("far more objects than a batch of images has")
+        return super().read(size)
 
 
 class _Array:
@@ -88,7 +105,7 @@ class _Unpickler(_Machine):
     """Python's machine, which calls nothing."""
 
     def __init__(self, data: bytes) -> None:
-        super().__init__(io.BytesIO(data), encoding="bytes")
+        super().__init__(_Instructions(data), encoding="bytes")
         # Encoding one text again and again would make more bytes than the pickle has.
         self._left_to_encode = len(data)
 
@@ -166,4 +183,9 @@ _Unpickler.dispatch = {
     code: _shallow(load) if "tuple" in load.__name__ else load
     for code, load in _Machine.dispatch.items()
     if not _LEFT_OUT.search(load.__name__)
-} | {b"R"[0]: _Unpickler._call, b"b"[0]: _Unpickler._build, b"\x96"[0]: _Unpickler._read_bytes}  # noqa: SLF001
+} | {
+    b"R"[0]: _Unpickler._call,  # noqa: SLF001
+    b"b"[0]: _Unpickler._build,  # noqa: SLF001
+    b"\x96"[0]: _Unpickler._read_bytes,  # noqa: SLF001
+    b"\x95"[0]: lambda unpickler: unpickler.read(8),  # a frame is read as its instructions are
+}
