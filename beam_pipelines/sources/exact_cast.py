@@ -57,7 +57,7 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
         floats, is_equal = nearest_floats(array, type_)
         _need(pa.array(is_equal), f"an integer that no {type_name(type_)} equals")
         return floats
-    result = texts_of(array) if pa.types.is_string(type_) else pc.cast(array, type_)
+    result = _cast(array, type_)
     if pa.types.is_boolean(type_) and _is_number(array.type):
         _need(pc.equal(result.cast(pa.int8()), array), "a number other than 0 and 1")
     elif pa.types.is_date(type_) and pa.types.is_timestamp(array.type):
@@ -72,6 +72,13 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
         infinite = array.filter(_is_infinite(result))
         _need(pc.match_substring_regex(infinite, INFINITY), f"a number beyond the range of {type_}")
     return result
+
+
+def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    if pa.types.is_time(type_) and pa.types.is_string(array.type):  # Arrow has no such cast
+        _need(pc.match_substring(array, ":"), "a text that is no time")
+        array = pc.binary_join_element_wise("1970-01-01", array, "T").cast(pa.timestamp("us"))
+    return texts_of(array) if pa.types.is_string(type_) else pc.cast(array, type_)
 
 
 def convert_array(array: pa.Array, type_: pa.DataType, nulls: Sequence[str] = ()) -> pa.Array:

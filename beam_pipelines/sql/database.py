@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.arrow.raw_numbers import raw_numbers
+from beam_pipelines.core.formatting import shorten
 
 if TYPE_CHECKING:
     import duckdb
@@ -149,7 +150,8 @@ def registered(table: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
 def clean(message: str) -> str:
     """Returns DuckDB's message without the query and lists of functions."""
     message = re.sub(r"Python exception occurred while executing the UDF: \w+: ", "", message)
-    return " ".join(re.split(r"\n\s*\nLINE \d+:|\nLINE \d+:|\n\s*Candidate", message)[0].split())
+    message = re.split(r"\n\s*\nLINE \d+:|\nLINE \d+:|\n\s*Candidate", message)[0]
+    return shorten(" ".join(message.split()), 300)  # it may have a value of megabytes
 
 
 def parsed(statement: str) -> dict[str, Any]:

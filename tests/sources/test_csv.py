@@ -453,3 +453,17 @@ def test_an_apostrophe_before_texts_encloses_nothing(tmp_path: Path, last: str) 
     lines = "".join(f"'{number}, it''s',{number},'{last[-1]}'\n" for number in range(40))
     rows = read_rows(write(tmp_path / "a.csv", f"a,b,c\n{lines}"))
     assert [row["a"] for row in rows] == [f"{number}, it's" for number in range(40)]
+
+
+@pytest.mark.parametrize("cell", ["x" * 10_000, "9" * 10_000, "1e" + "9" * 10_000])
+@pytest.mark.parametrize(
+    "options",
+    [{"types": {"a": name}} for name in ("date", "bool", "time")]
+    + [{"types": {"a": "int64"}}, {"types": {"a": "float64"}}, {"formats": {"a": "%d/%m/%Y"}}],
+)
+def test_errors_of_long_cells_are_short(tmp_path: Path, cell: str, options: dict) -> None:
+    """An error shows the beginning of a cell only."""
+    path = write(tmp_path / "a.csv", f"a,b\n{cell},1\n")
+    with pytest.raises(DataError, match=r"line 2, column 'a'") as caught:
+        read_rows(path, **options)
+    assert len(str(caught.value)) < 1_000

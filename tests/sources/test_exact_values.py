@@ -443,3 +443,13 @@ def test_a_slice_of_lists_is_not_refused_for_its_neighbours() -> None:
     assert normalise(lists.slice(2)).to_pylist() == [[2]]
     with pytest.raises(pa.ArrowInvalid):
         normalise(lists.slice(1, 1))
+
+
+def test_texts_are_times_of_a_day() -> None:
+    """Texts of times become times, in lists too; other texts do not."""
+    texts = pa.array([["05:15", "23:59:59.000001"], None, ["00:00:00"]])
+    found = exact_cast(texts, pa.list_(pa.time64("us"))).to_pylist()
+    assert found == [[datetime.time(5, 15), datetime.time(23, 59, 59, 1)], None, [datetime.time(0)]]
+    for text in ("5", "05", "24:00", "05:15Z", "2020-01-01 05:15", ""):
+        with pytest.raises(pa.ArrowInvalid):
+            exact_cast(pa.array([text]), pa.time64("us"))

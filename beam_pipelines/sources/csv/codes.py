@@ -230,8 +230,8 @@ def wrong_format(found: str, field: pa.Field, format_: CellFormat) -> str:
         remedy = f"Declare 'types: {{{key}: text}}', or no type, as it is written as '{format_}'."
         return bad_rows.wrong_value(found, field.type, remedy)
     return (
-        f"found {shorten(found, 100)!r}, expected it written as {str(format_)!r}. Add {found!r} to "
-        f"'nulls' of the source, declare 'types: {{{key}: text}}', or set 'formats' of the source."
+        f"found {shorten(found, 100)!r}, expected it written as {str(format_)!r}. "
+        f"{_left_out(found)}, declare 'types: {{{key}: text}}', or set 'formats' of the source."
     )
 
 
@@ -268,7 +268,13 @@ def cure(field: pa.Field, found: str) -> str:
         return float_cure(field.name)
     if other := _other_zone(field.type, found):
         return f"Declare 'types: {{{key}: {other}}}', or 'types: {{{key}: text}}'."
-    return f"Add {found!r} to 'nulls' of the source, or declare 'types: {{{key}: text}}'."
+    return f"{_left_out(found)}, or declare 'types: {{{key}: text}}'."
+
+
+def _left_out(found: str) -> str:
+    """Returns what leaves a cell out, or its row if no recipe would have the cell."""
+    is_short = len(found) <= 100
+    return f"Add {found!r} to 'nulls' of the source" if is_short else "Set 'on_error: {reject: 10}'"
 
 
 def _other_zone(type_: pa.DataType, found: str) -> str:

@@ -108,7 +108,7 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
     if not found.rows:
         raise DataError(
             f"{files[0].path}: found a header and no rows, expected data. Check 'path' of the "
-            "source."
+            "source. If a row may have more than 8 MiB, set 'infer: full'."
         )
     if found.counts_rows and not source.columns and source.options_of(CsvOptions).header is None:
         source = dataclasses.replace(source, columns=names[1:])

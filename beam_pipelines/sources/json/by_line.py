@@ -122,7 +122,7 @@ class _LineParser:
             errors, numbers = tables.errors_of(batch, self._plan), list(rows)
         for row, why in errors.items():
             wrong[numbers[row]] = bad_values.explain(batch.slice(row, 1), self._plan, why)
-        good = pa.array([row not in errors for row in range(len(rows))])
+        good = pa.array([row not in errors for row in range(len(rows))], pa.bool_())
         return wrong, tables.convert(batch.filter(good), self._plan)
 
     def _row(self, line: bytes, text: bytes) -> dict[str, Any]:
