@@ -79,7 +79,7 @@ map_extract map_extract_value map_from_entries map_keys map_values range reduce 
 
 from_json from_json_strict json json_array json_array_length json_deep_merge json_exists
 json_extract json_extract_path json_extract_path_text json_extract_string json_insert json_keys
-json_merge_patch json_merge_patch_diff json_normalize json_object json_quote json_remove
+json_merge_patch_diff json_normalize json_object json_quote json_remove
 json_replace json_set json_strip_nulls json_transform json_transform_strict json_type json_valid
 json_value row_to_json to_json
 
@@ -121,7 +121,7 @@ _FAMILIES = (
     (re.compile("(icu_)?collate_.*|is( not)? distinct from"), None),
     (re.compile("__internal_.*"), "which is about DuckDB's own data"),
     (re.compile("(pg|has|inet)_.*"), _CLOCK),
-    (re.compile("json_(contains|pretty|structure)|variant_.*"), _NESTING),
+    (re.compile("json_(contains|merge_patch|pretty|structure)|variant_.*"), _NESTING),
 )
 _SCHEMAS = ("main", "pg_catalog", "system")
 # Functions that call the aggregate which their second argument names.

@@ -286,7 +286,7 @@ def test_an_array_without_values_is_damaged() -> None:
 @pytest.mark.parametrize("instruction", [b"]", b"}", b"(", b"N2", b"K\x07", b"X\0\0\0\0"])
 @pytest.mark.parametrize("head", [b"\x80\x02", b"\x80\x04\x95" + (1 << 20).to_bytes(8, "little")])
 def test_a_pickle_has_few_instructions(head: bytes, instruction: bytes) -> None:
-    """More objects than a batch of images has are refused, in frames too."""
+    """More objects than a batch has are refused, in frames too."""
     with pytest.raises(safe_pickle.UnsafePickleError, match="far more objects than a batch"):
         safe_pickle.loads(head + instruction * (1 << 20) + b".")
 

@@ -77,7 +77,7 @@ BATCH = pa.record_batch({"a": [1], "b": ["x"], "t": pa.array([0], pa.timestamp("
 
 OF_NESTING = """json_pretty(b); json_contains(b, '1'); json_structure(b::JSON); b->'$..*'
 b::JSON::VARIANT::VARCHAR; TRY_CAST([b] AS VARIANT[])::VARCHAR; b::STRUCT(c VARIANT)::VARCHAR
-variant_typeof(b); damerau_levenshtein(b, b); b->>'$..*'; b->>['$.a', '$..*']
+variant_typeof(b); json_merge_patch(b, b); damerau_levenshtein(b, b); b->>'$..*'; b->>['$.a', '$..*']
 json_extract(b, '$.' || '.*'); json_value(b, lower('$..A')); b->>'"\\u002e"'"""
 
 

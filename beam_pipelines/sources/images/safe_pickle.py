@@ -44,7 +44,7 @@ class _Name(str):
 
 
 class _Instructions(io.BytesIO):
-    """A pickle of which few instructions are read, each of at least one read."""
+    """A pickle whose instructions are counted, by the reads."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)

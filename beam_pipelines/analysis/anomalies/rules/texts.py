@@ -39,7 +39,7 @@ def are_integers(values: pa.Array) -> Mask:
 
 
 def integers(values: pa.Array) -> pa.Array:
-    """Returns texts as int64[n]; null for one that is no integer within int64."""
+    """Returns int64[n]: integers of texts; null for other texts."""
     parts = pc.extract_regex(values, _INTEGER)
     digits = pc.struct_field(parts, "digits").cast(pa.string()).cast(pa.uint64())
     is_negative = pc.equal(pc.struct_field(parts, "sign").cast(pa.string()), "-")
