@@ -37,6 +37,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.layout.shard_formats import Compression
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.encodings.apply import encode_batch
+from beam_pipelines.joins.index import JoinIndex, build_index, join_batch
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.output import Output
@@ -45,7 +46,6 @@ from beam_pipelines.sinks.tfrecord.sink import DeflateStream, compress_parts
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges
 from beam_pipelines.tfrecord.framing import read_record_blocks
 from beam_pipelines.transforms import read, shuffle, size_sample
-from beam_pipelines.transforms.join import hash_join
 from beam_pipelines.transforms.select import select
 from beam_pipelines.transforms.split import split
 from clicks import OUTPUT, SHARDS, Clicks, quote_states
@@ -177,7 +177,7 @@ def join(clicks: Clicks) -> Work:
 
     return each_chunk(
         clicks,
-        lambda chunk: hash_join.join_batch(chunk.batch, found, JOIN),
+        lambda chunk: join_batch(chunk.batch, found, JOIN),
         matched,
     )
 
@@ -190,9 +190,9 @@ def right_side() -> pa.Table:
     return pa.table({COLUMN_OF_JOIN: values, "weight": np.arange(len(values))})
 
 
-def index_right(right: pa.Table) -> hash_join.JoinIndex:
+def index_right(right: pa.Table) -> JoinIndex:
     """Indexes the right side."""
-    return hash_join.build_index(right, JOIN, [("weight", "weight")])
+    return build_index(right, JOIN, [("weight", "weight")])
 
 
 @stages.add(("select: a filter and a derived column",))

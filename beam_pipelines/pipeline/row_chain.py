@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.joins.index import JoinIndex, build_index
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.group import group_batch
-from beam_pipelines.transforms.join.hash_join import JoinIndex, build_index
 from beam_pipelines.transforms.join.join import join_chunk, load_index
 from beam_pipelines.transforms.join.plan import BROADCAST_LIMIT_BYTES, JoinStep
 from beam_pipelines.transforms.read import number_rows

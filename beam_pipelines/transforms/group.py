@@ -27,12 +27,12 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest_column
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.process.pickling import PickledOnce
+from beam_pipelines.joins.index import table_batch
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.sections import Sequences
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.transforms.exchange import Message, Received
-from beam_pipelines.transforms.join.hash_join import table_batch
 from beam_pipelines.transforms.join.plan import plain_bytes
 from beam_pipelines.transforms.meet import MeetByKey, cut_by_key, send_counts, send_rows
 

@@ -19,10 +19,10 @@ import google_crc32c
 from beam_pipelines.core.chunks import LEFT_OUT, Chunk, ChunkCounts, Rejected, add_counts
 from beam_pipelines.core.errors import DataError, FindingsError, mask
 from beam_pipelines.core.limits import allowed_rows, show_budget
+from beam_pipelines.joins.timed import quantiles_of_ages
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
-from beam_pipelines.transforms.join.timed import quantiles_of_ages
 
 # Rejected rows of a source in its row counts, and in an error.
 _KEPT_ROWS = 10

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.encodings import ENCODING_FOR_KIND
+from beam_pipelines.joins.index import build_index, join_batch, table_batch
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Source
@@ -30,7 +31,6 @@ from beam_pipelines.sources.wrapping.derived import with_derived
 from beam_pipelines.sources.wrapping.unions import plan_union
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.join.hash_join import build_index, join_batch, table_batch
 from beam_pipelines.transforms.join.plan import plan_join
 from beam_pipelines.transforms.row_positions import RowPositions
 from tests.support.made_source import made_source

@@ -19,8 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
+from beam_pipelines.core.arrow import key_index
 from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.joins.index import build_index, join_batch
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
@@ -130,11 +132,9 @@ def test_join_batch_equals_nested_loop(tables, how, left_start, right_start):
     kinds, left, right = tables
     step = step_of(kinds, how)
     right_table = pa.Table.from_batches([batch_of(kinds, right).slice(right_start)])
-    index = hash_join.build_index(right_table, step.join, step.added)
+    index = build_index(right_table, step.join, step.added)
     left, right = left[left_start:], right[right_start:]
-    joined, counts = hash_join.join_batch(
-        batch_of(kinds, left, "left"), index, step.join, step.number
-    )
+    joined, counts = join_batch(batch_of(kinds, left, "left"), index, step.join, step.number)
     expected = nested_loop(left, right, len(kinds), how)
     assert rows_of(joined) == [repr(row) for row in expected]
     assert joined.schema == step.schema
@@ -203,9 +203,7 @@ def test_hash_partitioned_join_gives_the_broadcast_joins_chunks(
     """
     kinds, left, right = tables
     step = step_of(kinds, how, partitions)
-    index = hash_join.build_index(
-        pa.Table.from_batches([batch_of(kinds, right)]), step.join, step.added
-    )
+    index = build_index(pa.Table.from_batches([batch_of(kinds, right)]), step.join, step.added)
     left_chunks = chunks_of(kinds, left, cuts, "left")
     expected = [join.join_chunk(chunk, step, index) for chunk in left_chunks]
 
@@ -248,12 +246,12 @@ def test_colliding_hashes_are_told_apart(monkeypatch, bad_seeds):
 
     monkeypatch.setattr(_native, "hash_rows", weak)
     right = pa.table({"k": list(range(50)), "v": list(range(50))})
-    index = hash_join.build_index(right, Join("b", (("k", "k"),)), [("v", "v")])
+    index = build_index(right, Join("b", (("k", "k"),)), [("v", "v")])
     assert index.keys.seed == bad_seeds
     monkeypatch.setattr(
         _native, "hash_rows", lambda arrays, _: np.repeat(index.keys.hashes[:1], len(arrays[0]))
     )
-    found = hash_join.find_keys(index.keys, [pa.array(range(100))])
+    found = key_index.find_keys(index.keys, [pa.array(range(100))])
     assert (found >= 0).sum() == 1
 
 
@@ -263,13 +261,9 @@ def test_empty_sides():
     It counts nothing.
     """
     step = step_of([pa.int64()], "left")
-    index = hash_join.build_index(
-        pa.Table.from_batches([], step.source_plan.schema), step.join, step.added
-    )
+    index = build_index(pa.Table.from_batches([], step.source_plan.schema), step.join, step.added)
     for rows in ([], [(1, 10), (None, 20)]):
-        joined, counts = hash_join.join_batch(
-            batch_of([pa.int64()], rows, "left"), index, step.join
-        )
+        joined, counts = join_batch(batch_of([pa.int64()], rows, "left"), index, step.join)
         assert joined.to_pylist() == [
             {"k0": key, "left": value, "right": None} for key, value in rows
         ]
@@ -298,7 +292,7 @@ def test_empty_sides():
 def test_repeated_key_is_an_error_that_shows_it(rows, message):
     """The first repeated key is shown with its number of rows."""
     table = pa.record_batch({"tail": [row[0] for row in rows], "year": [row[1] for row in rows]})
-    index = hash_join.index_keys(table.columns)
+    index = key_index.index_keys(table.columns)
     with pytest.raises(DataError, match=message):
         join.check_unique(index, table, ("tail", "year"), "planes")
 
@@ -310,7 +304,7 @@ def test_unique_keys_pass():
     """
     table = pa.record_batch({"tail": ["N1", "N1", None, None], "year": [1, 2, 1, 1]})
     assert (
-        join.check_unique(hash_join.index_keys(table.columns), table, ("tail", "year"), "planes")
+        join.check_unique(key_index.index_keys(table.columns), table, ("tail", "year"), "planes")
         == 2
     )
 

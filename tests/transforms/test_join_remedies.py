@@ -18,13 +18,13 @@ import yaml
 
 from beam_pipelines.core.arrow.columns import column_type
 from beam_pipelines.core.errors import RecipeProblems
+from beam_pipelines.joins.index import build_index, find_matches
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.sources.wrapping.derived import with_derived
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.join.hash_join import build_index, find_matches
 from beam_pipelines.transforms.join.plan import plan_join
 from tests.support.made_source import made_source
 

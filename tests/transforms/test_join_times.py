@@ -19,12 +19,14 @@ import yaml
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.joins import timed
+from beam_pipelines.joins.index import build_index, join_batch, table_batch
 from beam_pipelines.recipe.joins import AsOf, Join
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.sources.wrapping.derived import with_derived
-from beam_pipelines.transforms.join import hash_join, timed
+from beam_pipelines.transforms.join import hash_join
 from beam_pipelines.transforms.join.plan import JoinStep, plan_join
 from beam_pipelines.transforms.meet import send_counts
 from tests.transforms.test_join import exchange
@@ -79,8 +81,8 @@ def step_of(left: pa.Table, right: pa.Table, join: Join) -> JoinStep:
 def joined(left: pa.Table, right: pa.Table, join: Join) -> pa.Table:
     """Joins in one piece, and by partitions of pieces; both are equal."""
     step = step_of(left, right, join)
-    index = hash_join.build_index(right, join, step.added)
-    whole, counts = hash_join.join_batch(hash_join.table_batch(left), index, join)
+    index = build_index(right, join, step.added)
+    whole, counts = join_batch(table_batch(left), index, join)
     assert whole.schema == step.schema
 
     def chunks(table: pa.Table) -> list[Chunk]:
@@ -221,11 +223,11 @@ def test_several_newest_rows_are_an_error_that_names_them() -> None:
 def test_a_row_of_the_future_is_an_error() -> None:
     """The check sees an index that is out of order."""
     join = Join("b", (("k", "k"),), prefix="b_", as_of=AsOf("t", "t"))
-    index = hash_join.build_index(rows([1, 2, 3]), join, [])
+    index = build_index(rows([1, 2, 3]), join, [])
     assert index.order is not None
     index.order.rows[:] = index.order.rows[::-1].copy()
     with pytest.raises(DataError, match=r"a row of the future was found for 1 rows"):
-        hash_join.join_batch(hash_join.table_batch(rows([1])), index, join)
+        join_batch(table_batch(rows([1])), index, join)
 
 
 def test_ages_are_counted_within_three_per_cent() -> None:

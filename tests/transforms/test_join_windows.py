@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.joins.index import build_index, join_batch, table_batch
 from beam_pipelines.recipe.joins import Join, Window
-from beam_pipelines.transforms.join import hash_join
 from tests.transforms.test_join_times import (
     HOURS,
     TYPES,
@@ -137,8 +137,8 @@ def test_a_sum_depends_on_the_rows_of_its_key_alone() -> None:
 
 def joined_once(left: pa.Table, right: pa.Table, join: Join) -> pa.RecordBatch:
     """Joins in one piece."""
-    index = hash_join.build_index(right, join, step_of(left, right, join).added)
-    return hash_join.join_batch(hash_join.table_batch(left), index, join)[0]
+    index = build_index(right, join, step_of(left, right, join).added)
+    return join_batch(table_batch(left), index, join)[0]
 
 
 def test_extremes_of_nan_are_duckdbs() -> None:

@@ -22,6 +22,7 @@ from beam_pipelines.core.arrow.key_index import KeyIndex, index_keys
 from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, add_counts
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.joins.index import JoinIndex, build_index, join_batch, table_batch
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
@@ -70,7 +71,7 @@ def check_unique(
     return len(counts)
 
 
-def load_index(step: JoinStep, reject: bool) -> hash_join.JoinIndex:
+def load_index(step: JoinStep, reject: bool) -> JoinIndex:
     """Reads the right source of a broadcast join and indexes it.
 
     Raises:
@@ -79,14 +80,14 @@ def load_index(step: JoinStep, reject: bool) -> hash_join.JoinIndex:
     table, _, _ = read.read_table(step.source_plan, reject)
     source = step.source_plan.source
     if source.key:
-        batch = hash_join.table_batch(table.select(source.key))
+        batch = table_batch(table.select(source.key))
         check_unique(index_keys(batch.columns), batch, source.key, source.name)
-    return hash_join.build_index(table, step.join, step.added)
+    return build_index(table, step.join, step.added)
 
 
-def join_chunk(chunk: Chunk, step: JoinStep, index: hash_join.JoinIndex) -> Chunk:
+def join_chunk(chunk: Chunk, step: JoinStep, index: JoinIndex) -> Chunk:
     """Joins one chunk; adds the join's counts."""
-    batch, counts = hash_join.join_batch(chunk.batch, index, step.join, step.number)
+    batch, counts = join_batch(chunk.batch, index, step.join, step.number)
     return chunk._replace(batch=batch, counts=add_counts(chunk.counts, counts))
 
 
@@ -97,7 +98,7 @@ class _ProbeIndex(beam.DoFn):
         self._step = step
         self._reject = reject
         self._shared = Shared()
-        self._index: hash_join.JoinIndex | None = None
+        self._index: JoinIndex | None = None
 
     def process(self, chunk: Chunk) -> Iterator[Chunk]:
         # Shared keeps only the last object of a process, and a chain of joins has several.
@@ -186,7 +187,7 @@ def check_partition(received: Received, source: Source) -> Iterator[int]:
       DataError: a key occurs more than once; the message shows it.
     """
     batches = [packed.batch for payload in received.payloads() for packed in unpack(payload)]
-    batch = hash_join.table_batch(pa.Table.from_batches(batches))
+    batch = table_batch(pa.Table.from_batches(batches))
     yield check_unique(index_keys(batch.columns), batch, source.key, source.name)
 
 

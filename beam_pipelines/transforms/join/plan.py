@@ -13,12 +13,12 @@ from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import Problem, RecipeProblems, nearest_column
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.process.pickling import PickledOnce
+from beam_pipelines.joins.timed import time_problems
+from beam_pipelines.joins.windows import feature_problems
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.join.remedies import Keys, SampledKey, near_miss, type_remedy
-from beam_pipelines.transforms.join.timed import time_problems
-from beam_pipelines.transforms.join.windows import feature_problems
 
 # Every worker process holds a broadcast table as Arrow data and an index: about 1.5 times its
 # plain bytes.

@@ -20,8 +20,8 @@ from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.arrow.hashing import canonical_bits
 from beam_pipelines.core.arrow.key_index import Rows
 from beam_pipelines.core.errors import DataError, Problem, nearest_column
+from beam_pipelines.joins.timed import first_not_before
 from beam_pipelines.recipe.joins import Join, WindowFeature
-from beam_pipelines.transforms.join.timed import first_not_before
 
 Values = npt.NDArray[Any]
 _MOST = int(np.iinfo(np.int64).max)

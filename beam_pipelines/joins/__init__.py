@@ -1,0 +1,1 @@
+"""Joins of rows with an index: by key, by time, of windows."""
