@@ -323,8 +323,9 @@ class Dataset:
         """Returns the dataset's ``derive`` and encodings as a function of raw rows.
 
         It is for a model that serves. ``encoder(rows)`` gives the features that the shards would
-        have, with the code that writes shards. Imports neither TensorFlow nor Beam; with derived
-        columns it needs DuckDB. See ``Encoder``.
+        have, with the code that writes shards. ``encoder(row, history={"clicks": events})`` makes
+        the features of joins over time. Imports neither TensorFlow nor Beam; with derived columns
+        it needs DuckDB. See ``Encoder``.
 
         Args:
           columns: names of the features to make; default: all but the label.

@@ -16,8 +16,7 @@ from hypothesis import given, settings
 import beam_pipelines as bp
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.manifest import Manifest
-from beam_pipelines.reader.encodings.request import plan_request
+from beam_pipelines.reader.encodings.request import ColumnTypes, plan_request
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.protect import Protection
@@ -25,7 +24,6 @@ from beam_pipelines.sql.derive import Deriver
 from beam_pipelines.sql.expressions import NoValueError
 from beam_pipelines.transforms.select import select
 from tests.dataset.test_encoder import assert_same, rows_of
-from tests.support.manifests import parsed_manifest
 
 COLUMNS = pa.schema(
     [
@@ -113,10 +111,10 @@ def recipes(draw: st.DrawFn) -> Recipe:
     return Recipe("test", {"rows": Source("rows")}, "rows", derive=derive)
 
 
-def manifest_of(columns: dict[str, Any], **sources: Any) -> Manifest:
-    """The part of a manifest that says the types of columns."""
+def types_of(columns: dict[str, str], **sources: dict[str, str]) -> ColumnTypes:
+    """The types of columns of a manifest."""
     own = {field.name: type_name(field.type) for field in COLUMNS}
-    return parsed_manifest(columns=columns, sources={"rows": {"columns": own}, **sources})
+    return ColumnTypes(columns, {"rows": own, **sources})
 
 
 @settings(max_examples=25, deadline=None)
@@ -126,7 +124,7 @@ def test_columns_are_those_of_a_conversion(recipe: Recipe, rows: list[dict[str, 
     batch = pa.RecordBatch.from_pylist(rows, COLUMNS)
     plan = select.plan_select(recipe, COLUMNS)
     types = {field.name: type_name(field.type) for field in plan.schema}
-    request = plan_request(recipe, manifest_of(types), plan.schema, "out")
+    request = plan_request(recipe, types_of(types), plan.schema, "out")
     assert set(request.columns.names) == set(COLUMNS.names)
     assert [column.name for column in request.derived] == list(recipe.derive)
     derive = Deriver(request.derived, request.columns, request.most_bytes)
@@ -169,7 +167,7 @@ RENAMED = Recipe(
     },
     protect={"b": Protection("mask"), "d": Protection("drop")},
 )
-JOINED = {"other": {"columns": {"code": "text", "key": "text", "x": "int8", "more": "text"}}}
+JOINED = {"other": {"code": "text", "x": "int8", "more": "text"}}
 
 
 @pytest.mark.parametrize(
@@ -195,7 +193,7 @@ def test_requests_have_what_features_need(
             for name, type_ in columns.items()
         ]
     )
-    request = plan_request(RENAMED, manifest_of(every, **JOINED), schema, "out")
+    request = plan_request(RENAMED, types_of(every, **JOINED), schema, "out")
     assert set(request.columns.names) == wanted
     assert [column.name for column in request.derived] == derived
 
@@ -204,7 +202,7 @@ def test_sources_derive_under_their_own_names() -> None:
     """An expression of a source sees the names before ``rename``."""
     schema = pa.schema([("twice", pa.int64()), ("sum", pa.int64())])
     types = {"twice": "int64", "sum": "int64"}
-    request = plan_request(RENAMED, manifest_of(types, **JOINED), schema, "out")
+    request = plan_request(RENAMED, types_of(types, **JOINED), schema, "out")
     derive = Deriver(request.derived, request.columns, request.most_bytes)
     rows = pa.RecordBatch.from_pylist([{"A1": 4, "x": 9}, {"A1": None, "x": 1}], request.columns)
     for batch in (rows, rows.slice(0, 1), rows.slice(0, 0)):
@@ -215,11 +213,11 @@ def test_sources_derive_under_their_own_names() -> None:
 def test_a_reader_without_duckdb_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a feature of a derived column needs DuckDB."""
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    manifest = manifest_of({"sum": "int64"}, **JOINED)
+    types = types_of({"sum": "int64"}, **JOINED)
     with pytest.raises(DataError, match=r"out: found columns that the recipe derives.*duckdb"):
-        plan_request(RENAMED, manifest, pa.schema([("sum", pa.int64())]), "out")
+        plan_request(RENAMED, types, pa.schema([("sum", pa.int64())]), "out")
     plain = pa.schema([("A1", pa.int64())])
-    assert plan_request(RENAMED, manifest, plain, "out").columns == plain
+    assert plan_request(RENAMED, types, plain, "out").columns == plain
 
 
 RECIPE = """

@@ -6,10 +6,9 @@ Opening an encoder and encoding rows load neither TensorFlow nor Beam nor tfx-bs
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.arrow.binary_arrays import byte_lengths, is_valid
 from beam_pipelines.core.arrow.columns import parse_type, type_name, with_shape
-from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.core.errors import DataError, RecipeProblems, nearest
 from beam_pipelines.core.layout.dataset_layout import ENCODINGS, MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.process.file_locks import Lock
@@ -29,15 +28,12 @@ from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
 from beam_pipelines.encodings.schema import raw_features
 from beam_pipelines.encodings.stored import FILE_NAME, decode_encodings
 from beam_pipelines.reader.columns import Ragged, arrow_rows
-from beam_pipelines.reader.encodings.raw_rows import to_batch
-from beam_pipelines.reader.encodings.request import Request, plan_request
+from beam_pipelines.reader.encodings.events import RequestMaker
+from beam_pipelines.reader.encodings.request import ColumnTypes, Requests, made_columns
 from beam_pipelines.reader.features import ReadFeature, Wishes, wanted_features
 from beam_pipelines.reader.folders.opened import Opened
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import from_normalised
-
-if TYPE_CHECKING:
-    from beam_pipelines.sql.derive import Deriver
 
 Encoded = dict[str, Any]
 
@@ -49,13 +45,13 @@ class FittedPlan(NamedTuple):
       plan: of these features and the columns that they need; fitted.
       raw: features of these columns before encoding.
       origins: column -> how the recipe makes it, for messages.
-      request: the columns that a server has, and those that are derived of them.
+      requests: plans the columns that a server has, and those that are made of them.
     """
 
     plan: EncodePlan
     raw: Mapping[str, RawFeature]
     origins: Mapping[str, str]
-    request: Request
+    requests: Requests
 
 
 class Encoder:
@@ -70,6 +66,10 @@ class Encoder:
         Rows may be nested: ``{"a": {"b": 1}}`` has the column ``a.b``. Values of dictionaries are
         bool, int, float, str, bytes, ``datetime.date``, ``time`` and ``datetime`` (without a zone:
         UTC) or their ISO 8601 texts, lists, numpy's numbers, and ``None`` for null.
+      history: source -> the events of a join over time, in any form of ``rows``, in the order of
+        the source. Then rows have that join's keys and time in place of its columns. With one row,
+        events may lack the keys: they are the row's own. No event at or after the row's time is
+        used, as in the shards.
 
     Returns:
       Feature -> values, as ``Dataset.batches`` gives them: an array [n] or [n, \*shape] of int64,
@@ -79,10 +79,11 @@ class Encoder:
     Raises:
       DataError: a column is missing, a value is of another type or has no encoding, an expression
         has no value, or a row lacks a value that every row of the dataset has.
-      TypeError: the rows are something else.
+      TypeError: the rows or events are something else.
+      ValueError: no join over time takes events of a source.
 
     Attributes:
-      columns: column -> type, as recipes name it: what a raw row must have.
+      columns: column -> type, as recipes name it: what a raw row without events must have.
       features: names of the features that it gives.
     """
 
@@ -93,17 +94,27 @@ class Encoder:
     ) -> None:
         """Takes the encodings, and the features as the dataset's schema has them."""
         self._fitted, self._features = fitted, features
-        self._plan, self._raw, self._origins, self._request = fitted
-        self.columns = {field.name: type_name(field.type) for field in self._request.columns}
+        self._plan, self._raw, self._origins, self._requests = fitted
+        self._makers: dict[frozenset[str], RequestMaker] = {}
+        self.columns = _types(self._requests.plan().columns)
         self.features = tuple(feature.name for feature in features)
         self._lock, self._encode = Lock(), BatchEncoder(self._plan)
 
-    def __call__(self, rows: Any) -> Encoded:
+    @property
+    def events(self) -> dict[str, dict[str, str]]:
+        """Source -> column -> type: what events must have.
+
+        Those of a single row need no keys.
+        """
+        found: dict[str, dict[str, str]] = {}
+        for each in self._requests.plan(self._requests.sources).joins:
+            columns = each.events(each.join.right_on).columns
+            found.setdefault(each.join.source, {}).update(_types(columns))
+        return found
+
+    def __call__(self, rows: Any, history: Mapping[str, Any] | None = None) -> Encoded:
         """Encodes raw rows; see the class."""
-        if self._request.derived:
-            batch = self._derived(to_batch(rows, self._request.columns, self._origins))
-            rows = batch.select(self._plan.columns.names)
-        batch = to_batch(rows, self._plan.columns, self._origins)
+        batch = self._maker(history or {})(rows, history or {}).select(self._plan.columns.names)
         for name, feature in self._raw.items():
             if feature.required:
                 _check(batch.column(name), f"column '{name}'", feature.length or 1)
@@ -113,36 +124,34 @@ class Encoder:
             for feature in self._features
         }
 
-    def _derived(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns rows with the derived columns.
+    def _maker(self, sources: Collection[str]) -> RequestMaker:
+        """Returns what makes the columns of rows with events of some sources.
 
         Raises:
-          DataError: an expression has no value for a row.
+          ValueError: no join over time takes events of a source.
         """
-        from beam_pipelines.sql.expressions import NoValueError, find_row
-
+        for name in sources:
+            if name not in (known := self._requests.sources):
+                expected = ", ".join(f"'{each}'" for each in known) or "none"
+                raise ValueError(
+                    f"history: found '{name}', expected {expected}: the sources that the recipe "
+                    f"joins by time.{nearest(name, known)}"
+                )
         with self._lock:
-            derive = self._deriver
-        try:
-            return derive(batch)
-        except NoValueError as error:
-            row = find_row(error.batch, error.expression)
-            raise DataError(
-                f"{'rows' if row is None else f'row {row}'}, {error.where} "
-                f"({error.expression.sql}): found {error}, expected a value."
-            ) from error
-
-    @functools.cached_property
-    def _deriver(self) -> Deriver:
-        from beam_pipelines.sql.derive import Deriver
-
-        return Deriver(self._request.derived, self._request.columns, self._request.most_bytes)
+            key = frozenset(sources)
+            if key not in self._makers:
+                self._makers[key] = RequestMaker(self._requests.plan(key), self._origins)
+            return self._makers[key]
 
     def __repr__(self) -> str:
         return f"Encoder({len(self.columns)} columns -> {len(self.features)} features)"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._fitted, self._features)
+
+
+def _types(columns: pa.Schema) -> dict[str, str]:
+    return {field.name: type_name(field.type) for field in columns}
 
 
 def _from_arrow(array: pa.Array, feature: ReadFeature) -> Any:
@@ -240,11 +249,13 @@ def read_plan(
         chains=tuple(chains),
         written=tuple(names),
     )
-    request = (
-        plan_request(recipe, manifest, plan.columns, folder) if derives else Request(plan.columns)
+    types = ColumnTypes(
+        manifest.columns, {name: source.columns for name, source in manifest.sources.items()}
     )
-    origins = _origins(manifest, recipe, request.columns.names)
-    fitted = FittedPlan(plan, raw_features(raw_schema, plan.columns), origins, request)
+    requests = Requests(recipe, types, plan.columns, folder)
+    asked = requests.plan().columns if derives else plan.columns
+    origins = _origins(types, recipe, asked.names)
+    fitted = FittedPlan(plan, raw_features(raw_schema, plan.columns), origins, requests)
     return fitted, features
 
 
@@ -325,20 +336,23 @@ def _sizes(manifest: Manifest, recipe: Recipe) -> dict[str, int]:
     return sizes
 
 
-def _origins(manifest: Manifest, recipe: Recipe, columns: Sequence[str]) -> dict[str, str]:
+def _origins(types: ColumnTypes, recipe: Recipe, columns: Sequence[str]) -> dict[str, str]:
     """Returns where columns come from that the base source lacks."""
     names = {new: old for old, new in recipe.rename.items()}
-    base = manifest.sources[recipe.base].columns
+    made = {name: join for join in recipe.join for name in made_columns(join, recipe, types)}
     origins = {}
     for name in columns:
         old = names.get(name, name)
         if name in recipe.derive:
             origins[name] = f", derived in the recipe as {recipe.derive[name]}"
+        elif old in made and made[old].timed:
+            source = made[old].source
+            origins[name] = f", or the events that make it: history={{'{source}': …}}"
         elif name in names:
             origins[name] = f", renamed in the recipe from '{old}'"
         elif old in recipe.sources[recipe.base].derive:
             sql = recipe.sources[recipe.base].derive[old]
             origins[name] = f", derived in source '{recipe.base}' as {sql}"
-        elif old not in base:
+        elif old not in types.sources[recipe.base]:
             origins[name] = ", of a joined source"
     return origins

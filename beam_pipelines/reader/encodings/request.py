@@ -1,19 +1,23 @@
-"""The columns of a request: a recipe derives others from them.
+"""The columns of a request: a recipe makes others from them.
 
 A request has the columns of a joined row. The recipe's ``derive``, and that of the source whose
-rows become examples, are evaluated on it as in a conversion.
+rows become examples, are evaluated on it as in a conversion. Where the events of a join over time
+come along, a request has the columns before that join instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from beam_pipelines.core.arrow.columns import column_type, parse_type
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.manifest import Manifest
+from beam_pipelines.joins.windows import feature_type
+from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.protect import DROP
 
@@ -21,21 +25,87 @@ if TYPE_CHECKING:
     from beam_pipelines.sql.derive import DerivedColumn
 
 
+class ColumnTypes(NamedTuple):
+    """Column -> type, as a manifest has them.
+
+    Attributes:
+      rows: the columns before encoding.
+      sources: of each source, before anything is derived.
+    """
+
+    rows: Mapping[str, str]
+    sources: Mapping[str, Mapping[str, str]]
+
+
+class EventJoin(NamedTuple):
+    """A join with events that come with a request.
+
+    Attributes:
+      join: a left join, with the features that are needed.
+      left: column on the left side -> its name in the request.
+      added: (column of an event, its name in the result), of an as-of join.
+      made: column that the join adds -> its name in the request.
+      events: returns the columns of an event with some keys, and those that are derived of them.
+    """
+
+    join: Join
+    left: Mapping[str, str]
+    added: tuple[tuple[str, str], ...]
+    made: Mapping[str, str]
+    events: Callable[[Iterable[str]], Request]
+
+
 class Request(NamedTuple):
-    """The columns of a request, and those that are derived of them.
+    """The columns of a request, and those that are made of them.
 
     Attributes:
       columns: that a request has to have.
       derived: the others, in order.
       most_bytes: of a derived column.
+      joins: that come before ``derived``.
+      base: columns that are derived before the joins.
     """
 
     columns: pa.Schema
     derived: tuple[DerivedColumn, ...] = ()
     most_bytes: int = 0
+    joins: tuple[EventJoin, ...] = ()
+    base: tuple[DerivedColumn, ...] = ()
 
 
-def plan_request(recipe: Recipe, manifest: Manifest, columns: pa.Schema, folder: str) -> Request:
+class Requests(NamedTuple):
+    """What plans the requests of a dataset.
+
+    Attributes:
+      recipe: of the dataset.
+      types: of its columns.
+      columns: that the encodings need.
+      folder: of the dataset, for messages.
+    """
+
+    recipe: Recipe
+    types: ColumnTypes
+    columns: pa.Schema
+    folder: str
+
+    @property
+    def sources(self) -> list[str]:
+        """Sources whose events may come along."""
+        timed = (join.source for join in self.recipe.join if join.timed and join.adds_columns)
+        return list(dict.fromkeys(timed))
+
+    def plan(self, sources: Collection[str] = ()) -> Request:
+        """Returns the request that has the events of some sources; see ``plan_request``."""
+        return plan_request(*self, sources)
+
+
+def plan_request(
+    recipe: Recipe,
+    types: ColumnTypes,
+    columns: pa.Schema,
+    folder: str,
+    sources: Collection[str] = (),
+) -> Request:
     """Finds the columns that a request must have.
 
     A column whose values ``protect`` replaces, and one that is derived of it, comes with the
@@ -43,16 +113,40 @@ def plan_request(recipe: Recipe, manifest: Manifest, columns: pa.Schema, folder:
 
     Args:
       recipe: of the dataset.
-      manifest: of the dataset.
+      types: of its columns.
       columns: that the encodings need.
       folder: of the dataset, for messages.
+      sources: whose events come along.
 
     Raises:
       DataError: a column is derived, and DuckDB is not installed.
     """
     base = recipe.sources[recipe.base].derive
-    if not {*recipe.derive, *_renamed(recipe, base).values()}.intersection(columns.names):
+    renamed = set(_renamed(recipe, base).values())
+    if not sources and not {*recipe.derive, *renamed}.intersection(columns.names):
         return Request(columns)
+    if any([recipe.derive, base, *(recipe.sources[name].derive for name in sources)]):
+        _check_duckdb(folder)
+    fields = _fields(recipe, types) | {field.name: field for field in columns}
+    joins = [join for join in recipe.join if join.source in sources]
+    made = {
+        name
+        for join in joins
+        for name in _renamed(recipe, made_columns(join, recipe, types)).values()
+    }
+    derived = list(_derived(recipe, types, {*fields, *made}))
+    wanted = set(columns.names)
+    after = _take([each for each in derived if each.name not in renamed], wanted)
+    taken = [each for join in reversed(joins) if (each := _event_join(join, recipe, types, wanted))]
+    before = _take([each for each in derived if each.name in renamed], wanted)
+    kept = pa.schema([field for name, field in fields.items() if name in wanted])
+    most = recipe.limits.derived_bytes
+    if not taken:
+        return Request(kept, (*before, *after), most)
+    return Request(kept, after, most, tuple(reversed(taken)), before)
+
+
+def _check_duckdb(folder: str) -> None:
     try:
         import duckdb  # noqa: F401
     except ImportError as error:
@@ -60,60 +154,139 @@ def plan_request(recipe: Recipe, manifest: Manifest, columns: pa.Schema, folder:
             f"{folder}: found columns that the recipe derives, which takes DuckDB ({error}). "
             "Install duckdb."
         ) from error
-    fields = _fields(recipe, manifest) | {field.name: field for field in columns}
-    wanted, needed = set(columns.names), list["DerivedColumn"]()
-    for column in reversed(list(_derived(recipe, manifest, fields))):
+
+
+def _take(derived: Sequence[DerivedColumn], wanted: set[str]) -> tuple[DerivedColumn, ...]:
+    """Returns the derived columns that are wanted.
+
+    Their inputs are wanted instead.
+    """
+    taken = list["DerivedColumn"]()
+    for column in reversed(derived):
         if column.name in wanted:
-            needed.append(column)
-            wanted = (wanted - {column.name}).union(column.inputs)
-    kept = [field for name, field in fields.items() if name in wanted]
-    return Request(pa.schema(kept), tuple(reversed(needed)), recipe.limits.derived_bytes)
+            taken.append(column)
+            wanted.remove(column.name)
+            wanted.update(column.inputs)
+    return tuple(reversed(taken))
 
 
-def _derived(
-    recipe: Recipe, manifest: Manifest, fields: Mapping[str, pa.Field]
-) -> Iterator[DerivedColumn]:
+def _event_join(
+    join: Join, recipe: Recipe, types: ColumnTypes, wanted: set[str]
+) -> EventJoin | None:
+    """Returns a join with events, if its columns are wanted.
+
+    Its left columns are wanted instead.
+    """
+    timed, every = join.timed, made_columns(join, recipe, types)
+    names = {name: new for name, new in _renamed(recipe, every).items() if new in wanted}
+    if not names or timed is None:
+        return None
+    left = _renamed(recipe, join.left_keys)
+    wanted.difference_update(names.values())
+    wanted.update(left.values())
+    features = {name: text for name, text in join.features.items() if join.prefix + name in names}
+    join = dataclasses.replace(join, how="left", features=features)
+    needed = (*(every[name] for name in names), timed.right, timed.tie)
+    columns = frozenset(name for name in needed if name)
+    added = () if join.window else tuple((every[name], name) for name in names)
+    events = functools.partial(_events, join.source, recipe, types, columns)
+    return EventJoin(join, left, added, names, events)
+
+
+def _events(
+    source: str, recipe: Recipe, types: ColumnTypes, columns: frozenset[str], keys: Iterable[str]
+) -> Request:
+    """Returns the columns that an event has to have."""
+    fields, wanted = _typed(types.sources[source]), {*columns, *keys}
+    expressions = recipe.sources[source].derive
+    names = {name: name for name in [*fields, *expressions]}
+    derived = _take(list(_parsed(expressions, names, set(fields), set())), wanted)
+    kept = pa.schema([field for name, field in fields.items() if name in wanted])
+    return Request(kept, derived, recipe.limits.derived_bytes)
+
+
+def made_columns(join: Join, recipe: Recipe, types: ColumnTypes) -> dict[str, str]:
+    """Returns added column -> column of the source, or ""."""
+    if not join.adds_columns:
+        return {}
+    if join.window is not None:
+        return {name: feature.column for name, feature in join.parsed.items()}
+    names = [*types.sources[join.source], *recipe.sources[join.source].derive]
+    return {join.prefix + name: name for name in names if name not in join.right_on}
+
+
+def _derived(recipe: Recipe, types: ColumnTypes, known: set[str]) -> Iterator[DerivedColumn]:
     """Yields the columns that can be derived of a request, in order.
 
     Args:
-      recipe, manifest: of the dataset.
-      fields: all columns whose types are known; derived ones are known where they can be derived,
-        or where the request has them.
+      recipe, types: of the dataset.
+      known: columns of a request; derived ones are added where they can be derived, or where the
+        request has them.
     """
+    base = recipe.sources[recipe.base].derive
+    own = _renamed(recipe, [*types.sources[recipe.base], *base])
+    every = {name: name for name in [*known, *own.values(), *recipe.derive]}
+    hidden = {name for name, each in recipe.protect.items() if each.kind != DROP}
+    yield from _parsed(base, own, known, hidden)
+    yield from _parsed(recipe.derive, every, known, hidden)
+
+
+def _parsed(
+    expressions: Mapping[str, str], names: Mapping[str, str], known: set[str], hidden: set[str]
+) -> Iterator[DerivedColumn]:
+    """Yields the columns of expressions of known ones, which become known.
+
+    Args:
+      expressions: column -> SQL.
+      names: column that an expression sees -> its name.
+      known: names.
+      hidden: names of what no expression may see.
+    """
+    if not expressions:
+        return
     from beam_pipelines.sql.database import ExpressionError
     from beam_pipelines.sql.derive import DerivedColumn
     from beam_pipelines.sql.expressions import parse_expression
 
-    base = recipe.sources[recipe.base].derive
-    own = _renamed(recipe, [*manifest.sources[recipe.base].columns, *base])
-    every = {name: name for name in [*fields, *own.values(), *recipe.derive]}
-    known = set(fields)
-    hidden = {name for name, each in recipe.protect.items() if each.kind != DROP}
-    for expressions, names in ((base, own), (recipe.derive, every)):
-        for name, sql in expressions.items():
-            try:
-                expression = parse_expression(name, sql, list(names))
-            except ExpressionError:
-                continue  # of a column of a joined source that is not in the dataset
-            inputs = tuple(names[column] for column in expression.columns)
-            if known.issuperset(inputs) and hidden.isdisjoint({*inputs, names[name]}):
-                known.add(names[name])
-                yield DerivedColumn(names[name], expression, inputs)
+    for name, sql in expressions.items():
+        try:
+            expression = parse_expression(name, sql, list(names))
+        except ExpressionError:
+            continue  # of a column of a joined source that is not in the dataset
+        inputs = tuple(names[column] for column in expression.columns)
+        if known.issuperset(inputs) and hidden.isdisjoint({*inputs, names[name]}):
+            known.add(names[name])
+            yield DerivedColumn(names[name], expression, inputs)
 
 
-def _fields(recipe: Recipe, manifest: Manifest) -> dict[str, pa.Field]:
-    """Returns the columns of joined rows whose types the manifest has."""
-    types = dict[str, str]()
-    for prefix, source, keys in (
-        ("", recipe.base, ()),
-        *((join.prefix, join.source, dict(join.on).values()) for join in recipe.join),
-    ):
-        columns = manifest.sources[source].columns
-        added = {prefix + name: type_ for name, type_ in columns.items() if name not in keys}
-        types = added | types
-    names = _renamed(recipe, types)
+def _fields(recipe: Recipe, types: ColumnTypes) -> dict[str, pa.Field]:
+    """Returns the columns of joined rows whose types are known."""
+    fields = _typed(types.sources[recipe.base])
+    for join in recipe.join:
+        right = _typed(types.sources[join.source])
+        for name, column in made_columns(join, recipe, types).items():
+            if (type_ := _made_type(join, name, right.get(column))) is not None:
+                fields.setdefault(name, pa.field(name, type_))
+    names = _renamed(recipe, fields)
+    return {names[name]: field.with_name(names[name]) for name, field in fields.items()} | _typed(
+        types.rows
+    )
+
+
+def _made_type(join: Join, name: str, right: pa.Field | None) -> pa.DataType | None:
+    """Returns the type of an added column, if it is known."""
+    type_ = None if right is None else right.type
+    feature = join.parsed.get(name)
+    if feature is None or (feature.column and type_ is None):
+        return type_
+    found = feature_type(feature, type_)
+    return None if isinstance(found, str) else found
+
+
+def _typed(types: Mapping[str, str]) -> dict[str, pa.Field]:
+    """Returns the columns whose types are columns' types."""
     fields = {}
-    for name, type_ in [*((names[old], types[old]) for old in types), *manifest.columns.items()]:
+    for name, type_ in types.items():
         try:
             fields[name] = pa.field(name, column_type(parse_type(type_)))
         except ValueError:
