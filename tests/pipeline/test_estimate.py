@@ -7,6 +7,8 @@ import gzip
 import math
 import pathlib
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -165,6 +167,26 @@ def test_a_hash_join_has_a_limit_of_its_own(folder, tmp_path):
     scale = make_scale(plan, make_preview(plan), 10**11)
     (found,) = [limit for limit in scale.limits if "hash join" in limit.name]
     assert found.value == pytest.approx(10**11 / plan.joins.steps[0].partitions)
+
+
+def test_windows_count_what_their_features_keep(tmp_path):
+    """An index of a million rows keeps 20 numbers a row to count distinct values."""
+    rows = pa.table({"k": [1] * 40_000, "t": pa.array(range(40_000), pa.timestamp("us"))})
+    for name in ("left", "right"):
+        pq.write_table(rows, tmp_path / f"{name}.parquet")
+    worker = {}
+    for feature in ("count()", "max(t)", "count_distinct(t)"):
+        (tmp_path / "recipe.yaml").write_text(
+            "name: w\nsources: {left: left.parquet, right: right.parquet}\nfrom: left\n"
+            "join: [{source: right, on: k, window: {left: t, right: t}, "
+            f"features: {{n: {feature}}}}}]\n"
+        )
+        plan = planned(tmp_path / "recipe.yaml")
+        step = dataclasses.replace(plan.joins.steps[0], size_bytes=16_000_000)
+        plan = dataclasses.replace(plan, joins=dataclasses.replace(plan.joins, steps=(step,)))
+        worker[feature] = make_scale(plan, make_preview(plan)).worker_bytes
+    assert worker["max(t)"] - worker["count()"] == pytest.approx(16e6, rel=0.01)
+    assert worker["count_distinct(t)"] - worker["count()"] == pytest.approx(80e6, rel=0.01)
 
 
 @pytest.mark.parametrize(

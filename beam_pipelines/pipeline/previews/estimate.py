@@ -27,7 +27,7 @@ from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import GATHERED_FILES, RANGE_BYTES
 from beam_pipelines.transforms.fit import fit_batch
 from beam_pipelines.transforms.join.plan import PARTITION_BYTES as JOIN_PARTITION_BYTES
-from beam_pipelines.transforms.join.plan import plain_bytes
+from beam_pipelines.transforms.join.plan import JoinStep, plain_bytes
 from beam_pipelines.transforms.shards import PARTITION_BYTES, count_shards
 from beam_pipelines.transforms.size_sample import (
     MOST_SAMPLED_BYTES,
@@ -278,6 +278,7 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         + offsets
         + 3 * min(PARTITION_BYTES, written * preview.framed_bytes)
         + (2 * JOIN_PARTITION_BYTES if hashed else 0)
+        + sum(map(_window_bytes, plan.joins.steps))
     )
     index = INDEX_BYTES_PER_PART * max(split.rows for split in splits.values())
     quantities = (
@@ -304,6 +305,20 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         cpu_secs=_cpu(plan, preview, rows, written),
         limits=tuple(sorted(_limits(size, quantities), key=lambda limit: limit.size_bytes)),
     )
+
+
+def _window_bytes(step: JoinStep) -> float:
+    """Returns the bytes that features of windows keep of an index.
+
+    ``count_distinct`` keeps an int32 of each row for each block of 1, 2, 4 … rows of its key, which
+    may have all rows. Others keep up to two values a row, ``std`` six.
+    """
+    is_whole = step.strategy == "broadcast"
+    plain = step.size_bytes if is_whole else min(step.size_bytes, JOIN_PARTITION_BYTES)
+    rows = plain / (8 * len(step.source_plan.schema))
+    kept = {"count_distinct": 4 * math.log2(2 + rows), "std": 48}
+    made = {(each.kind, each.column) for each in step.join.parsed.values() if each.column}
+    return rows * sum(kept.get(kind, 16) for kind, _ in made)
 
 
 def _ranges(plan: Plan, size: float) -> tuple[int, float]:
