@@ -139,3 +139,26 @@ def test_as_of_is_the_same_every_way_and_that_of_duckdb(folder: Path) -> None:
     ]
     ages_shown = f"{show_secs(join.ages['median'])} {show_secs(join.ages['p99'])}"
     assert line.split()[-4:] == ages_shown.split()
+
+
+def test_last_values_are_lists_and_feature_lists_of_tensorflow(folder: Path) -> None:
+    """TensorFlow parses the same values of both forms."""
+    import tensorflow as tf
+
+    lists, context = tf.io.RaggedFeature(tf.int64), {"number": tf.io.FixedLenFeature([], tf.int64)}
+    converted(folder, "lists")
+    examples = [
+        tf.io.parse_single_example(record, {**context, "last": lists})
+        for record in read_records(folder / "lists")
+    ]
+    text = RECIPE.replace("STRATEGY", "hash") + "sequence: {features: last}\n"
+    plan = make_plan(parse_recipe(text, "recipe.yaml", str(folder)))
+    convert.convert(plan, str(folder / "steps"), quiet=True)
+    steps = {"last": tf.io.FixedLenSequenceFeature([], tf.int64)}
+    sequences = [
+        tf.io.parse_single_sequence_example(record, context, steps)
+        for record in read_records(folder / "steps")
+    ]
+    found = [(own["number"].numpy(), each["last"].numpy().tolist()) for own, each in sequences]
+    assert found == [(each["number"].numpy(), each["last"].numpy().tolist()) for each in examples]
+    assert {len(values) for _, values in found} == {0, 1, 2, 3}

@@ -34,6 +34,12 @@ from tests.transforms.test_join import exchange
 HOURS = 3_600_000_000
 TYPES = [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.date32()]
 
+# The oracle's tables; `make test-slow` has those from the 200th on.
+SEEDS = [
+    *range(200),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(200, 1000)),
+]
+
 
 def times_of(random: np.random.Generator, rows: int, type_: pa.DataType) -> pa.Array:
     """Draws few times, so that many are equal; some are null."""
@@ -143,7 +149,7 @@ def newest(left: pa.Table, right: pa.Table, as_of: AsOf) -> list[int | None]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_as_of_is_duckdbs_and_that_of_a_loop(seed: int) -> None:
     """Each left row gets the newest row at its time."""
     random = np.random.default_rng(seed)

@@ -14,6 +14,7 @@ from beam_pipelines.joins.index import build_index, join_batch, table_batch
 from beam_pipelines.recipe.joins import Join, Window
 from tests.transforms.test_join_times import (
     HOURS,
+    SEEDS,
     TYPES,
     asked,
     hours_of,
@@ -54,7 +55,7 @@ def agree(found: Any, expected: Any) -> bool:
     return bool(found == expected)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_features_are_duckdbs(seed: int) -> None:
     """Windows of several lengths in one join have DuckDB's values."""
     random = np.random.default_rng(seed)
@@ -89,7 +90,7 @@ def test_features_are_duckdbs(seed: int) -> None:
         assert not wrong, (name, sql)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", SEEDS[::3])
 def test_features_are_those_of_a_loop(seed: int) -> None:
     """Deviations, lists and kinds of joins are those of a loop."""
     random = np.random.default_rng(seed)
