@@ -80,8 +80,8 @@ class JoinMatches(NamedTuple):
 
     def _no_match(self) -> str:
         return (
-            f"join with '{self.source}': none of {self.rows:,} rows has a match. Compare the keys "
-            "of both sides; 'require_match: 0' says that none is right."
+            f"join with '{self.source}': none of {self.rows:,} rows has a match. Compare the keys, "
+            "and any times, of both sides; 'require_match: 0' says that none is right."
         )
 
     def _matches(self) -> str:

@@ -141,7 +141,7 @@ def join_batch(
         right = _features(left, index, join, (lows[kept], highs[kept]))
     else:
         if index.order is not None:
-            check_ties(left, index.order, places, join)
+            check_ties(left, index.order, index.added, places, join)
         right_rows = index.keys.rows[places] if len(index.keys.rows) else places
         right = index.added.take(pa.array(right_rows, mask=places < 0))
     schema = pa.schema([*left.schema, *right.schema])

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.arrow.hashing import canonical_bits
 from beam_pipelines.core.arrow.key_index import KeyIndex, Rows
@@ -140,12 +141,17 @@ def see(
     return lows, highs, at[found] - newest
 
 
-def check_ties(batch: pa.RecordBatch, order: TimeOrder, picked: Rows, join: Join) -> None:
+def check_ties(
+    batch: pa.RecordBatch, order: TimeOrder, added: pa.RecordBatch, picked: Rows, join: Join
+) -> None:
     """Checks that one row of the source is the newest.
+
+    Equal rows, as of events that are logged twice, count as one.
 
     Args:
       batch: left rows.
       order: of the index.
+      added: the columns that rows of the index add, in the table's order.
       picked: int64[m], the place of each left row's match, or -1.
       join: of the recipe.
 
@@ -154,6 +160,8 @@ def check_ties(batch: pa.RecordBatch, order: TimeOrder, picked: Rows, join: Join
     """
     matched = np.flatnonzero(picked >= 0)
     wrong = matched[order.is_tie[picked[matched]]]
+    if len(wrong) and added.num_columns:
+        wrong = wrong[_differs(order, added)[picked[wrong]]]
     if not len(wrong):
         return
     timed, row, place = order.timed, int(wrong[0]), int(picked[wrong[0]])
@@ -165,6 +173,15 @@ def check_ties(batch: pa.RecordBatch, order: TimeOrder, picked: Rows, join: Join
         f"expected one newest row for that at {python_value(batch[timed.left], row)}. Name a "
         "column that orders them, as 'tie: version' in 'as_of', or remove the repeated rows."
     )
+
+
+def _differs(order: TimeOrder, added: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Returns bool[n]: whether a row is tied with another one before it."""
+    hashes = _native.hash_rows(added.columns, 0)[order.rows]
+    others = np.cumsum(order.is_tie & np.append(hashes[:1] != hashes[:1], np.diff(hashes) != 0))
+    firsts = np.where(order.is_tie, 0, np.arange(len(hashes)))
+    differs: npt.NDArray[np.bool_] = others > others[np.maximum.accumulate(firsts)]
+    return differs
 
 
 def time_problems(
@@ -205,11 +222,13 @@ def _type_problem(key: str, name: str, type_: pa.DataType) -> str:
         return f"column '{name}' is {shown}, expected no list." if columns.is_list(type_) else ""
     if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
         return ""
-    sql = yaml_text(f"make_timestamp({identifier(name)} * 1000000)")
+    made, sql = "seconds since 1970", f"make_timestamp({identifier(name)} * 1000000)"
+    if pa.types.is_string(type_):
+        made, sql = "texts like 31.12.2025", f"strptime({identifier(name)}, '%d.%m.%Y')"
     return (
         f"column '{name}' is {shown}, expected a date or a timestamp. Declare it in 'types' of its "
-        "source, or make one there and name it here; of seconds since 1970 by "
-        f"'derive: {{{yaml_text(f'{name}_time')}: {sql}}}'."
+        f"source, or make one there and name it here; of {made} by "
+        f"'derive: {{{yaml_text(f'{name}_time')}: {yaml_text(sql)}}}'."
     )
 
 

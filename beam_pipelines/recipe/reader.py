@@ -300,8 +300,11 @@ def _joins(
         check_join(item, joins[-1])
     seen: dict[tuple[str, str], int] = {}
     for index, join in enumerate(joins):
+        # Features of windows have names of their own.
+        if not join.source or join.window or not join.adds_columns:
+            continue
         first = seen.setdefault((join.source, join.prefix), index)
-        if join.source and first != index:
+        if first != index:
             value.wrong(
                 f"found source '{join.source}' joined again with the same prefix '{join.prefix}' "
                 f"as in join[{first}], "

@@ -73,3 +73,13 @@ def test_wrong_keys_are_errors(text: str, message: str) -> None:
     """Each contradiction says what to do."""
     with pytest.raises(RecipeError, match=message):
         parse_recipe(HEAD + text + "}", "r.yaml", "")
+
+
+def test_one_source_has_several_windows() -> None:
+    """Joins that name their features, or add none, need no other prefix."""
+    window = f"{WINDOW}, features: {{NAME: count()}}}}"
+    again = "\n- {source: b, on: k, "
+    text = HEAD + again.join(
+        [window.replace("NAME", "n"), window.replace("NAME", "m"), "how: semi}"]
+    )
+    assert len(parse_recipe(text, "r.yaml", "").join) == 3

@@ -226,6 +226,19 @@ def test_several_newest_rows_are_an_error_that_names_them() -> None:
     joined(left, right, Join("b", (("k", "k"),), "semi", as_of=AsOf("t", "t")))
 
 
+def test_equal_newest_rows_count_as_one() -> None:
+    """A row that is logged twice is no tie; one of three that differs is."""
+    join = Join("b", (("k", "k"),), prefix="b_", as_of=AsOf("t", "t"))
+    left = rows([1, 2, 5])
+    right = rows([1, 1, 1, 2, 4, 4], b=[[1, None]] * 3 + [None] * 3, c=[0.5] * 6)
+    found = joined(left, right, join)
+    assert found["b_b"].to_pylist() == [[1, None], None, None]
+    for place in range(3):
+        values = [0 if each == place else 7 for each in range(6)]
+        with pytest.raises(DataError, match="found several rows"):
+            joined(left, right.set_column(2, "b", pa.array(values)), join)
+
+
 def test_a_row_of_the_future_is_an_error() -> None:
     """The check sees an index that is out of order."""
     join = Join("b", (("k", "k"),), prefix="b_", as_of=AsOf("t", "t"))
@@ -259,6 +272,7 @@ def test_ages_are_counted_within_three_per_cent() -> None:
         ("date", "timestamp", "'t' is date and 't' is timestamp of source 'b'"),
         ("int64", "timestamp", "column 't' is int64, expected a date or"),
         ("date", "int64", "column 't' is int64, expected a date or"),
+        ("text", "timestamp", "column 't' is text, expected a date or"),
     ],
 )
 def test_remedies_of_times_work(tmp_path: Path, left: str, right: str, message: str) -> None:
@@ -266,7 +280,8 @@ def test_remedies_of_times_work(tmp_path: Path, left: str, right: str, message: 
     types, as_of, plans, told = {"a": left, "b": right}, AsOf("t", "t"), {}, []
     for name, type_ in types.items():
         path = tmp_path / f"{name}.csv"
-        value = "17" if type_ == "int64" else "2024-01-01" + "T00:00:00Z" * (type_ != "date")
+        plain = {"text": "01.01.2024", "int64": "17", "date": "2024-01-01"}
+        value = plain.get(type_, "2024-01-01T00:00:00Z")
         path.write_text(f"k,t\nx,{value.removesuffix('' if type_[-1] == 'z' else 'Z')}\n")
         plans[name] = plan_source(Source(name, (str(path),), types={"t": type_}), "")
     while len(told) < 3:
@@ -279,7 +294,7 @@ def test_remedies_of_times_work(tmp_path: Path, left: str, right: str, message: 
         line = re.search(r"derive: (\{.*?\})'", problem.message)
         assert line is not None
         # The message names the column, which both sides call t: the side whose type it speaks of.
-        weak = "int64" if "int64" in problem.message else "date"
+        weak = next((each for each in ("int64", "text") if each in problem.message), "date")
         weak = weak if weak in types.values() else "timestamp"
         side = next(name for name, type_ in types.items() if type_ == weak)
         plans[side] = with_derived(plans[side], yaml.safe_load(line[1]))
