@@ -20,7 +20,7 @@ import argparse
 import functools
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -68,7 +68,7 @@ def main() -> None:
     with one_line_errors():
         info = bp.info(arguments.folders)
         find_label(info)
-        inputs = find_inputs(info, arguments.raw)
+        inputs = find_inputs(info, arguments.raw, arguments.without)
         load = functools.partial(load_rows, inputs, arguments)
         batches = load(arguments.folders, "train")
         # A later day may have no rows in ``eval``.
@@ -107,6 +107,7 @@ def read_arguments() -> argparse.Namespace:
         default={},
         help="NAME=LENGTH of a feature that is float32 as raw bytes",
     )
+    parser.add_argument("--without", nargs="*", default=[], help="features that are left out")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("out/ctr-model"))
     parser.add_argument("--learning_rate", type=float, default=0.002)
     add_arguments(parser, epochs=2, batch_size=512, least_steps=200)
@@ -122,15 +123,18 @@ def read_raw(text: str) -> dict[str, tf.TensorSpec]:
     return {name: tf.TensorSpec([int(length)], tf.float32)}
 
 
-def find_inputs(info: bp.Info, raw: Mapping[str, tf.TensorSpec]) -> Inputs:
+def find_inputs(
+    info: bp.Info, raw: Mapping[str, tf.TensorSpec], without: Collection[str] = ()
+) -> Inputs:
     """Returns the features that a model can take unchanged.
 
-    They are ids with a domain and numbers, both without nulls, and sparse vectors.
+    They are ids with a domain and numbers, both without nulls, and sparse vectors; none is in
+    ``without``.
 
     Raises:
       ValueError: the dataset has no such feature.
     """
-    spec = info.feature_spec()
+    spec = {name: one for name, one in info.feature_spec().items() if name not in without}
     categories = {
         feature.name: feature.int_domain.max + 1
         for feature in info.schema().feature

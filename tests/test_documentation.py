@@ -28,7 +28,7 @@ from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.recipe.reader import parse_recipe
 from beam_pipelines.sources import FORMATS
-from benchmarks import draw_speed
+from benchmarks import draw_as_of, draw_speed
 
 pytestmark = pytest.mark.end_to_end
 
@@ -552,5 +552,7 @@ def test_charts_show_the_figures(tmp_path, monkeypatch):
         assert [bar for bar in group["bars"] if f"{bar['value']:,}" not in page] == []
     monkeypatch.setattr(draw_speed, "IMAGES", tmp_path)
     draw_speed.main()
+    monkeypatch.setattr(draw_as_of, "PICTURE", tmp_path / "as-of.svg")
+    draw_as_of.main()
     for drawn in tmp_path.iterdir():
         assert (ROOT / "docs" / "images" / drawn.name).read_text() == drawn.read_text()

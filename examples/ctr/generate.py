@@ -1,6 +1,7 @@
-"""Makes a click log of a news site, with users and articles.
+"""Makes a click log of a news site, with users, articles, and a log of reading.
 
-Each row of the log is an article shown to a user, and says whether the user clicked it.
+Each row of the click log is an article shown to a user, and says whether the user clicked it. The
+log of reading has what users read on their own, from a week before the first day on.
 
   python examples/ctr/generate.py --output .demo/ctr-data --date 2026-11-21 --days 3
 
@@ -31,6 +32,8 @@ POSITIONS = 10
 HOURS = np.array([2, 1, 1, 1, 1, 2, 5, 8, 9, 8, 7, 7, 8, 7, 6, 6, 6, 7, 8, 9, 10, 10, 7, 4], float)
 FIRST_DAY = np.datetime64("2026-11-01")
 ZIPF = 1.1
+READS_A_DAY = 2  # of a user, on average
+DAYS_BEFORE = 7
 
 Numbers = npt.NDArray[Any]
 
@@ -82,6 +85,13 @@ def main() -> None:
     (arguments.output / "clicks").mkdir(parents=True, exist_ok=True)
     write_users(arguments.output / "users.parquet", users)
     write_articles(arguments.output / "articles.csv", articles)
+    (arguments.output / "reads").mkdir(exist_ok=True)
+    for number in range(-DAYS_BEFORE, arguments.days):
+        date = arguments.date + datetime.timedelta(days=number)
+        random = np.random.default_rng([arguments.seed, 4, date.toordinal()])
+        write_reads(
+            arguments.output / "reads" / f"{date}.parquet", random, np.datetime64(date), users
+        )
     for number in range(arguments.days):
         date = arguments.date + datetime.timedelta(days=number)
         random = np.random.default_rng([arguments.seed, 3, date.toordinal()])
@@ -160,6 +170,31 @@ def write_articles(path: pathlib.Path, articles: Articles) -> None:
                     "true" if paywalled else "false",
                 ]
             )
+
+
+def write_reads(
+    path: pathlib.Path, random: np.random.Generator, date: np.datetime64, users: Users
+) -> None:
+    """Writes what users read on a day, as Parquet.
+
+    Users read more who like to click, and more of the sections that they prefer.
+    """
+    counts = random.poisson(READS_A_DAY * np.exp(users.mood - 0.4))
+    user = np.repeat(np.arange(len(counts)), counts)
+    likes = np.exp(users.taste[user])
+    shares = np.cumsum(likes / likes.sum(axis=1, keepdims=True), axis=1)
+    section = (random.random([len(user), 1]) > shares[:, :-1]).sum(axis=1)
+    hour = random.choice(24, len(user), p=HOURS / HOURS.sum())
+    seconds = hour * 3600 + random.integers(0, 3600, len(user))
+    order = np.argsort(seconds, kind="stable")
+    table = pa.table(
+        {
+            "time": (date.astype("datetime64[s]") + seconds)[order].astype("datetime64[us]"),
+            "user": [f"u{number:06}" for number in user[order]],
+            "section": [SECTIONS[number] for number in section[order]],
+        }
+    )
+    pq.write_table(table, path)
 
 
 def write_day(

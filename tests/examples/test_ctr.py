@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
+import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.dataset import loader
 
@@ -38,18 +39,20 @@ def generate(repository: Path, folder: Path, *arguments: str) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
-def write_recipe(repository: Path, folder: Path, numbers: str = "list") -> str:
-    """Copies the example's recipe for the data in ``folder/data``.
+def write_recipe(
+    repository: Path, folder: Path, numbers: str = "list", name: str = "recipe"
+) -> str:
+    """Copies a recipe of the example for the data in ``folder/data``.
 
     The vector is a list or bytes.
     """
-    text = (repository / "examples" / "ctr" / "recipe.yaml").read_text()
+    text = (repository / "examples" / "ctr" / f"{name}.yaml").read_text()
     assert text.count("as: list") == 1
     text = text.replace("../../.demo/ctr-data", str(folder / "data")).replace(
         "../../schemas", str(repository / "schemas")
     )
-    (folder / "recipe.yaml").write_text(text.replace("as: list", f"as: {numbers}"))
-    return str(folder / "recipe.yaml")
+    (folder / f"{name}.yaml").write_text(text.replace("as: list", f"as: {numbers}"))
+    return str(folder / f"{name}.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +112,39 @@ def test_the_examples_are_the_joined_clicks(folder: Path) -> None:
     pd.testing.assert_frame_equal(*in_order, check_dtype=False, atol=2e-5)
 
 
+def test_histories_are_what_was_read_before(folder: Path, repository: Path) -> None:
+    """Counts and lists are those of a loop; nothing comes from later."""
+    text = Path(write_recipe(repository, folder, name="history")).read_text()
+    counts = ["reads", "reads_today", "sections", "same_reads", "same_reads_today"]
+    kept = ", ".join(["time", "user", "article_section", "last_sections", *counts])
+    joins = text.partition("\nderive:")[0]
+    (folder / "raw.yaml").write_text(f"{joins}\nkeep: [{kept}]\nsplit: {{train: 1.0}}\n")
+    output = str(folder / "raw")
+    command = ["convert", str(folder / "raw.yaml"), "--date", DAYS[0], "--output", output]
+    assert run([*command, "--quiet"]) == 0
+    reads = pd.concat(map(pd.read_parquet, sorted((folder / "data" / "reads").glob("*"))))
+    assert (reads.time > DAYS[1]).any()
+    found = bp.open(output).to_pandas(300)
+    assert len(found) == 300
+    for row in found.itertuples():
+        age = pd.to_datetime(row.time, unit="us") - reads.time
+        own = reads[(reads.user == as_text(row.user)) & (age > pd.Timedelta(0))]
+        age = pd.to_datetime(row.time, unit="us") - own.time
+        week = own[age <= pd.Timedelta("7d")]
+        day = own[age <= pd.Timedelta("1d")]
+        same = [(each.section == as_text(row.article_section)).sum() for each in (week, day)]
+        assert [getattr(row, name) for name in counts] == [
+            *(len(week), len(day), week.section.nunique()),
+            *same,
+        ]
+        assert list(map(as_text, row.last_sections)) == week.section.tolist()[-20:]
+
+
+def as_text(value: bytes | str) -> str:
+    """Returns a text of a dataset."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
 def test_the_generator_repeats_itself(folder: Path, repository: Path, tmp_path: Path) -> None:
     """The generator gives the same files for the same seed.
 
@@ -116,7 +152,7 @@ def test_the_generator_repeats_itself(folder: Path, repository: Path, tmp_path: 
     """
     generate(repository, tmp_path, *SMALL, "--days=1", f"--date={DAYS[1]}")
     made = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(made) == 3
+    assert len(made) == 3 + 8
     for path in made:
         assert (tmp_path / path).read_bytes() == (folder / "data" / path).read_bytes()
 
