@@ -58,7 +58,7 @@ class BatchEncoder:
 
     def __init__(self, plan: EncodePlan) -> None:
         """Finds each column's conversion."""
-        self._plan, self._conversions = plan, conversions(plan)
+        self.plan, self._conversions = plan, conversions(plan)
         self._made = {chain.name for chain in plan.chains}
 
     def __call__(
@@ -79,15 +79,15 @@ class BatchEncoder:
         Raises:
           RowError: an encoding, or float32, cannot hold a value.
         """
-        columns = {name: batch.column(name) for name in self._conversions}
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         features = map_together(self._conversions, columns) or {
             name: apply_to(convert, (columns[name],), f"{where}, column '{name}'", name)
             for name, convert in self._conversions.items()
         }
-        for chain in self._plan.chains:
+        for chain in self.plan.chains:
             arrays = tuple(features[name] for name in chain.inputs)
             features[chain.name] = run_chain(chain, arrays, where, fitted_on)
-        narrow = dict.fromkeys(self._plan.written, narrowed)
+        narrow = dict.fromkeys(self.plan.written, narrowed)
         written = map_together(narrow, features) or {
             name: apply_to(
                 narrowed,

@@ -22,7 +22,10 @@ _WIDE = (pa.float64(), "float64", np.float64)
 BEYOND = "a number beyond the range of float32"
 # Columns of one of these types, of fewer rows, are converted as one array: a call costs as much as
 # some hundred values.
-_CONVERTED = (pa.float64(), pa.bool_(), pa.date32(), pa.time64("us"), pa.timestamp("us"))
+_CONVERTED = {
+    type_.id: type_
+    for type_ in (pa.float64(), pa.bool_(), pa.date32(), pa.time64("us"), pa.timestamp("us"))
+}
 _FEW_ROWS = 2_000
 # Ids are int64. Vectors and boundaries are in memory.
 MOST_IDS, MOST_PLACES = (1 << 63) - 1, 10_000_000
@@ -87,8 +90,9 @@ def map_together(
     blocks: dict[Any, list[str]] = {}
     for name, convert in conversions.items():
         array = arrays[name]
-        is_few = array.type in _CONVERTED and 0 < len(array) < _FEW_ROWS
-        blocks.setdefault((convert, array.type) if is_few else name, []).append(name)
+        kind, rows = array.type.id, len(array)  # hashing a type takes as long as all else here
+        is_few = 0 < rows < _FEW_ROWS and _CONVERTED.get(kind) == array.type
+        blocks.setdefault((convert, kind) if is_few else name, []).append(name)
     converted: dict[str, pa.Array] = {}
     try:
         for first, *more in blocks.values():
@@ -96,7 +100,11 @@ def map_together(
             if not more:
                 converted[first] = convert(array)
                 continue
-            whole = convert(pa.concat_arrays([array, *(arrays[name] for name in more)]))
+            joined = pa.concat_arrays([array, *(arrays[name] for name in more)])
+            whole = convert(joined)
+            if whole is joined:  # was checked only
+                converted |= {name: arrays[name] for name in (first, *more)}
+                continue
             for place, name in enumerate((first, *more)):
                 converted[name] = whole.slice(place * len(array), len(array))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

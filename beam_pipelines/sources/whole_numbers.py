@@ -7,6 +7,7 @@ float64, or beyond int64, is an error then.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -25,6 +26,8 @@ _LONG = r"^\s*[+-]?[0-9]{16,}(\.[0-9]*)?\s*$"
 _PARTLESS, _WITH_PART = re.compile(r"\.0*$"), re.compile(r"[+-]?[0-9]{16,4000}\.[0-9]{1,4000}")
 # Python refuses to parse thousands of digits. So many are beyond int64, leading zeros aside.
 _MOST_DIGITS = 4_000
+# Columns of fewer values are looked at together: a call costs as much as so many.
+_FEW_VALUES = 2_000
 
 
 def may_be_rounded(numbers: pa.Array | pa.ChunkedArray) -> bool:
@@ -35,6 +38,14 @@ def may_be_rounded(numbers: pa.Array | pa.ChunkedArray) -> bool:
     """
     chunks = numbers.chunks if isinstance(numbers, pa.ChunkedArray) else [numbers]
     return any(_are_large(chunk) for chunk in chunks if len(chunk))
+
+
+def names_of_rounded(columns: Mapping[str, pa.Array]) -> list[str]:
+    """Returns the names of float64 columns that may have rounded integers."""
+    few = sum(len(column) for column in columns.values()) < _FEW_VALUES * len(columns)
+    if few and not may_be_rounded(pa.concat_arrays(list(columns.values()))):
+        return []
+    return [name for name, column in columns.items() if may_be_rounded(column)]
 
 
 def _are_large(array: pa.Array) -> bool:

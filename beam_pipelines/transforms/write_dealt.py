@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError, RowError
 from beam_pipelines.core.layout import stripes
-from beam_pipelines.encodings.apply import ChunkRows, encode_batch
+from beam_pipelines.encodings.apply import BatchEncoder, ChunkRows
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.storage import files
@@ -125,21 +125,21 @@ def load_rows(schema: pa.Schema, placed: Sequence[PlacedRows]) -> pa.RecordBatch
 
 
 def encode_rows(
-    encode: EncodePlan, split: str, batch: pa.RecordBatch, placed: Sequence[PlacedRows]
+    encode: BatchEncoder, split: str, batch: pa.RecordBatch, placed: Sequence[PlacedRows]
 ) -> pa.RecordBatch:
     """Encodes the rows of a partition.
 
     Raises:
       RowError: a value cannot be encoded; the message names the file of its row.
     """
-    fitted_on = [own.rows for own in placed] if split in encode.fit.splits else None
+    fitted_on = [own.rows for own in placed] if split in encode.plan.fit.splits else None
     try:
-        return encode_batch(encode, batch, placed[0].source, fitted_on)
+        return encode(batch, placed[0].source, fitted_on)
     except RowError:
         start = 0
         for own in placed:  # finds the rows that fail, and their file
             rows = batch.slice(start, own.rows.rows)
-            encode_batch(encode, rows, own.source, fitted_on and [own.rows])
+            encode(rows, own.source, fitted_on and [own.rows])
             start += own.rows.rows
         raise
 
@@ -165,13 +165,14 @@ def write_dealt(
     """
     schema, placed = place_rows(dealt, plan, target.output, spilled)
     split, settings = plan.locate(dealt.shard)[0].name, target.settings(plan)
+    encoder = None if encode is None else BatchEncoder(encode)
 
     def prepared(partition: int) -> write.Prepared:
         if not placed[partition]:
             return write.prepare(None, settings, dealt.shard, partition)
         batch = load_rows(schema, placed[partition])
-        if encode is not None:
-            batch = encode_rows(encode, split, batch, placed[partition])
+        if encoder is not None:
+            batch = encode_rows(encoder, split, batch, placed[partition])
         return write.prepare(batch, settings, dealt.shard, partition)
 
     steps = (partial(prepared, partition) for partition in range(len(placed)))

@@ -211,6 +211,7 @@ def test_a_damaged_file_is_an_error(tmp_path: pathlib.Path, keep: float) -> None
 
 def test_the_error_of_an_encoding_names_the_file_of_its_row(tmp_path: pathlib.Path) -> None:
     """A partition has rows of many files; the error names one."""
+    from beam_pipelines.encodings.apply import BatchEncoder
     from beam_pipelines.encodings.plan import plan_encode
     from tests.encodings.test_apply import cast, recipe
 
@@ -235,4 +236,4 @@ def test_the_error_of_an_encoding_names_the_file_of_its_row(tmp_path: pathlib.Pa
     schema, (placed,) = write_dealt.place_rows(DealtShard(0, dealt), plan, output, str(tmp_path))
     rows = write_dealt.load_rows(schema, placed)
     with pytest.raises(DataError, match=r"^1\.csv, feature 'x': found 'five'"):
-        write_dealt.encode_rows(encode, "train", rows, placed)
+        write_dealt.encode_rows(BatchEncoder(encode), "train", rows, placed)

@@ -40,20 +40,11 @@ def take(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.Record
     """
     batch.validate()
     order = pa.array(rows)
-    pairs = kernels.take(
-        [column.__arrow_c_array__() for column in batch.columns], order.__arrow_c_array__()
-    )
-    columns = [
-        column.take(order) if pair is None else _with_type(pair, column.type)
-        for column, pair in zip(batch.columns, pairs, strict=True)
-    ]
+    pair, others = kernels.take(batch.__arrow_c_array__(), order.__arrow_c_array__())
+    columns = imported(pair).flatten()
+    for place in others:
+        columns.insert(place, batch.column(place).take(order))
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
-
-
-def _with_type(pair: tuple[Any, Any], type_: pa.DataType) -> pa.Array:
-    """Returns an exported array with the column's own type."""
-    array = imported(pair)
-    return array if array.type == type_ else array.view(type_)
 
 
 def resize(
@@ -162,7 +153,7 @@ def parse_csv(
     """
     places, types = [place for place, _ in wanted], [type_.encode() for _, type_ in wanted]
     texts = [null.encode() for null in nulls]
-    pairs = kernels.parse_csv(
+    pair = kernels.parse_csv(
         data,
         delimiter,
         -1 if quote is None else quote,
@@ -172,9 +163,10 @@ def parse_csv(
         texts,
         sys.maxsize if line_bytes is None else line_bytes,
     )
-    if pairs is None:
+    if pair is None:
         return None
-    return [imported(pair) for pair in pairs]
+    columns: list[pa.Array] = imported(pair).flatten()
+    return columns
 
 
 def quote_transition(

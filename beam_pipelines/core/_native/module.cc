@@ -277,49 +277,53 @@ PyObject* py_sum_weights(PyObject*, PyObject* arguments) {
   return done ? export_array("L", texts.array->length, sums) : nullptr;
 }
 
-// The values of rows; empty for an array of a type that no kernel reads.
-Taken take_imported(const Imported& imported, const Selection& rows) {
+// The values of rows; without a format for a column of a type that no kernel reads.
+Taken take_child(const Imported& batch, size_t place, const Selection& rows) {
   try {
-    return take(column_of(imported), rows);
+    return take(read_column(*batch.schema->children[place], *batch.array->children[place], "", batch.array->offset, batch.array->length), rows);
   } catch (const UnknownType&) {
     return {};
   }
 }
 
-// Takes arrays of one length. Returns a list of pairs of capsules, None for an array of another type.
+// Takes a batch. Returns a batch of the columns whose types are known, and the places of the others.
 PyObject* py_take(PyObject*, PyObject* arguments) {
-  PyObject *list, *rows_pair;
-  Imported rows;
-  if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &list, &PyTuple_Type, &rows_pair) || !import_pair(rows_pair, &rows)) return nullptr;
-  std::vector<Imported> arrays(static_cast<size_t>(PyList_Size(list)));
-  for (size_t place = 0; place < arrays.size(); ++place) {
-    if (!import_pair(PyList_GetItem(list, static_cast<Py_ssize_t>(place)), &arrays[place])) return nullptr;
+  PyObject *batch_pair, *rows_pair;
+  Imported batch, rows;
+  if (!PyArg_ParseTuple(arguments, "O!O!", &PyTuple_Type, &batch_pair, &PyTuple_Type, &rows_pair) || !import_pair(batch_pair, &batch) ||
+      !import_pair(rows_pair, &rows)) {
+    return nullptr;
   }
-  std::vector<Taken> columns;
+  std::unique_ptr<Result> result;
+  std::vector<size_t> others;
   const bool done = run([&] {
     const std::vector<int64_t> selected = read_rows(rows);
     const Selection selection{selected.data(), static_cast<int64_t>(selected.size())};
-    for (const Imported& imported : arrays) {
-      if (imported.array->length != arrays[0].array->length) throw InvalidData("found columns of several lengths, expected one");
-      if (columns.empty()) check_rows(selection, imported.array->length);
-      columns.push_back(take_imported(imported, selection));
+    if (batch.array->n_children) check_rows(selection, batch.array->length);
+    result = std::make_unique<Result>("+s", selection.count, std::vector<Memory>(1));
+    for (size_t place = 0; place < static_cast<size_t>(batch.array->n_children); ++place) {
+      Taken taken = take_child(batch, place, selection);
+      if (!taken.format) {
+        others.push_back(place);
+        continue;
+      }
+      std::vector<Memory> buffers{std::exchange(taken.validity, {}), std::exchange(taken.fixed, {})};
+      if (taken.texts.data) buffers.push_back(std::exchange(taken.texts, {}));
+      // Its own type, of the width that was taken.
+      result->children.push_back(std::make_unique<Result>(batch.schema->children[place]->format, selection.count, std::move(buffers), taken.null_count));
     }
   });
-  PyObject* pairs = done ? PyList_New(0) : nullptr;
-  for (size_t place = 0; pairs && place < columns.size(); ++place) {
-    Taken& taken = columns[place];
-    PyObject* pair = Py_None;
-    if (taken.format) {
-      pair = export_array(taken.format, rows.array->length, std::exchange(taken.fixed, {}), std::exchange(taken.texts, {}),
-                          std::exchange(taken.validity, {}), taken.null_count);
-    } else {
-      Py_INCREF(pair);
-    }
-    const bool is_added = pair && PyList_Append(pairs, pair) == 0;
-    Py_XDECREF(pair);
-    if (!is_added) Py_CLEAR(pairs);
+  PyObject* places = done ? PyList_New(0) : nullptr;
+  for (const size_t place : others) {
+    PyObject* number = places ? PyLong_FromSize_t(place) : nullptr;
+    if (!number || PyList_Append(places, number) < 0) Py_CLEAR(places);
+    Py_XDECREF(number);
   }
-  return pairs;
+  PyObject* pair = places ? export_result(std::move(result)) : nullptr;
+  PyObject* both = pair ? PyTuple_Pack(2, pair, places) : nullptr;
+  Py_XDECREF(pair);
+  Py_XDECREF(places);
+  return both;
 }
 
 PyObject* py_frame(PyObject*, PyObject* arguments) {
@@ -573,7 +577,7 @@ const NamedCsvType* csv_type_of(const std::string& name) {
   return nullptr;
 }
 
-// Returns a list of pairs of capsules, one for each column, or None.
+// Returns a batch, or None.
 PyObject* py_parse_csv(PyObject*, PyObject* arguments) {
   const char* data;
   Py_ssize_t size, num_columns, most;
@@ -600,22 +604,22 @@ PyObject* py_parse_csv(PyObject*, PyObject* arguments) {
     columns.push_back({static_cast<size_t>(place), type->type, type->least, type->most, declines_codes, declines_digits});
     formats.push_back(type->format);
   }
-  std::optional<CsvTable> table;
+  std::unique_ptr<Result> result;
   const bool done = run([&] {
-    table = parse_csv(reinterpret_cast<const uint8_t*>(data), static_cast<size_t>(size), {static_cast<uint8_t>(delimiter), quote},
-                      static_cast<size_t>(num_columns), columns, nulls, static_cast<size_t>(most));
+    std::optional<CsvTable> table = parse_csv(reinterpret_cast<const uint8_t*>(data), static_cast<size_t>(size), {static_cast<uint8_t>(delimiter), quote},
+                                              static_cast<size_t>(num_columns), columns, nulls, static_cast<size_t>(most));
+    if (!table) return;
+    result = std::make_unique<Result>("+s", table->rows, std::vector<Memory>(1));
+    for (size_t number = 0; number < columns.size(); ++number) {
+      CsvValues values = std::exchange(table->columns[number], {});
+      std::vector<Memory> buffers{values.validity, values.fixed};
+      if (values.texts.data) buffers.push_back(values.texts);
+      result->children.push_back(std::make_unique<Result>(formats[number], table->rows, std::move(buffers), static_cast<int64_t>(values.null_count)));
+    }
   });
   if (!done) return nullptr;
-  if (!table) Py_RETURN_NONE;
-  PyObject* pairs = PyList_New(0);
-  for (size_t number = 0; pairs && number < columns.size(); ++number) {
-    CsvValues values = std::exchange(table->columns[number], {});
-    PyObject* pair = export_array(formats[number], table->rows, values.fixed, values.texts, values.validity, static_cast<int64_t>(values.null_count));
-    const bool is_added = pair && PyList_Append(pairs, pair) == 0;
-    Py_XDECREF(pair);
-    if (!is_added) Py_CLEAR(pairs);
-  }
-  return pairs;
+  if (!result) Py_RETURN_NONE;
+  return export_result(std::move(result));
 }
 
 PyObject* py_quote_transition(PyObject*, PyObject* arguments) {
@@ -796,9 +800,9 @@ PyMethodDef methods[] = {
     {"find_repeats", py_find_repeats, METH_VARARGS, "find_repeats(records) -> places: see beam_pipelines.core._native.columns."},
     {"frame", py_frame, METH_VARARGS, "frame(records): see beam_pipelines.core._native."},
     {"parse_csv", py_parse_csv, METH_VARARGS,
-     "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> arrays, or None: see beam_pipelines.core._native."},
+     "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> a batch, or None: see beam_pipelines.core._native."},
     {"quote_transition", py_quote_transition, METH_VARARGS, "quote_transition(data, previous, delimiter, quote) -> three states."},
-    {"take", py_take, METH_VARARGS, "take(arrays, rows) -> arrays, or None where a type is not known: see beam_pipelines.core._native."},
+    {"take", py_take, METH_VARARGS, "take(batch, rows) -> a batch of the columns whose types are known, and the places of the others: see beam_pipelines.core._native."},
     {"parse_examples", py_parse_examples, METH_VARARGS, "parse_examples(chunks, rows, features, lists, framed, is_closed) -> a batch, or None: see beam_pipelines.core._native."},
     {"pack_stripes", py_pack_stripes, METH_VARARGS, "pack_stripes(batch, rows_per_stripe) -> bytes, ends: see beam_pipelines.core._native.stripes."},
     {"unpack_stripes", py_unpack_stripes, METH_VARARGS, "unpack_stripes(schema, pieces) -> a batch: see beam_pipelines.core._native.stripes."},

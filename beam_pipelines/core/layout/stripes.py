@@ -19,8 +19,9 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.columns import concat_batches
 from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
 
-# A reader of a few rows reads up to two stripes more than it needs; a stripe costs 20 ns a column.
-STRIPE_BYTES = 32 << 10
+# A reader of a few rows reads up to two stripes more than it needs; a stripe costs 20 ns a column,
+# as much as four numbers.
+STRIPE_BYTES, STRIPE_BYTES_A_COLUMN = 32 << 10, 32
 # Ends of the file: bytes of the stripes' ends, and of the schema.
 _SIZES = struct.Struct("<QQ")
 
@@ -94,7 +95,8 @@ def pack(batch: pa.RecordBatch, description: Any, compress: bool = False) -> Pac
       compress: makes one stripe, compressed with lz4, for a reader of all rows.
     """
     rows = batch.num_rows
-    size = max(1, rows if compress else rows * STRIPE_BYTES // max(1, batch.nbytes))
+    wanted = STRIPE_BYTES + STRIPE_BYTES_A_COLUMN * batch.num_columns
+    size = max(1, rows if compress else rows * wanted // max(1, batch.nbytes))
     stripes: Sequence[bytes | pa.Buffer]
     packed = None if compress else _native.pack_stripes(batch, size)
     if packed is None:

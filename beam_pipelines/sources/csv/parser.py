@@ -118,17 +118,20 @@ class CsvParser:
         if arrays is None:
             return None
         # The kernel's timestamps have no zone.
-        views = [array.view(field.type) for array, field in zip(arrays, schema, strict=True)]
+        views = [
+            array if array.type == type_ else array.view(type_)
+            for array, type_ in zip(arrays, schema.types, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(views, schema=schema)
 
     def _rounds(self, data: bytes, batch: pa.RecordBatch) -> bool:
         """Whether one of the ``exact`` columns may have rounded an integer."""
-        large = [
-            name
-            for name in self.exact
-            if pa.types.is_floating(self.read_schema.field(name).type)
-            and whole_numbers.may_be_rounded(batch.column(name))
-        ]
+        exact = {
+            name: column
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            if name in self.exact and column.type == pa.float64()
+        }
+        large = whole_numbers.names_of_rounded(exact)
         if not large:
             return False
         schema = pa.schema([(name, pa.string()) for name in large])
