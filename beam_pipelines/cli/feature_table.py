@@ -82,7 +82,7 @@ def described(folder: str) -> list[DescribedSplit]:
     columns, labels = (manifest.columns, manifest.labels) if manifest else ({}, {})
     return [
         describe_split(split, statistics, columns, labels)
-        for split, statistics in read_statistics(folder).items()
+        for split, statistics in read_statistics(folder, are_exact=False).items()
     ]
 
 

@@ -14,6 +14,8 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines.analysis.statistics import storage
+from beam_pipelines.analysis.statistics.blocks import NumberBlock, to_blocks
+from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.arrow.memory import give_back_memory
@@ -136,7 +138,7 @@ class _Accumulate(beam.DoFn):
             size = -(-len(table.columns) // _SHARES) or 1
             shares = enumerate(range(0, len(table.columns) or 1, size))
             payloads = {
-                ((split, share), self._range_number): storage.to_message(
+                ((split, share), self._range_number): _packed(
                     len(table.columns), table.of_columns(start, size)
                 )
                 for share, start in shares
@@ -172,10 +174,17 @@ class Tree:
         return rest[0]
 
 
+def _packed(columns: int, table: TableStatistics) -> bytes:
+    """Returns the statistics of some columns, with the number of all."""
+    blocks, others = to_blocks(table.columns)
+    rest = dataclasses.replace(table, columns=others)
+    return storage.to_message((columns, rest, blocks, [*table.columns]))
+
+
 def _merge_stored(received: exchange.Received) -> bytes:
     if len(received.contents) == 1:
         return exchange.load_payload(received.contents[0])
-    merged = storage.to_message(*_merge(received.contents))
+    merged = _packed(*_merge(received.contents))
     give_back_memory()
     return merged
 
@@ -186,8 +195,12 @@ def _merge(contents: Sequence[bytes | exchange.Address]) -> tuple[int, TableStat
         storage.from_message(exchange.load_payload(content), getattr(content, "path", "a message"))
         for content in contents
     ]
-    columns = loaded[0][0]
-    return columns, TableStatistics.merged([table for _, table in loaded], columns)
+    number, _, _, names = loaded[0]
+    table = TableStatistics.merged([one for _, one, _, _ in loaded], number)
+    columns, limits = dict(table.columns), ColumnLimits.of_columns(number)
+    for blocks in zip(*(blocks for _, _, blocks, _ in loaded), strict=True):
+        columns |= dict(NumberBlock.merged(blocks, limits))
+    return number, dataclasses.replace(table, columns={name: columns[name] for name in names})
 
 
 def merge_splits(

@@ -195,12 +195,16 @@ def is_stored(path: str) -> bool:
     return path.endswith(".pb") or (planner_of(path) is None and bool(_folder(path)))
 
 
-def read_statistics(path: str) -> dict[str, Statistics]:
+def read_statistics(path: str, are_exact: bool = True) -> dict[str, Statistics]:
     """Returns split -> statistics of all rows: accumulators if stored, else protos.
 
     Splits are in the order of the dataset's manifest; without one ``train`` is first, then the
     others by name. The split of a single file is named after its folder, ``Split-train``, or else
     ``all``.
+
+    Args:
+      path: of a file, or a folder.
+      are_exact: whether accumulators are taken at all.
 
     Raises:
       RecipeError: there are no statistics.
@@ -224,7 +228,7 @@ def read_statistics(path: str) -> dict[str, Statistics]:
     }
     names = [name for name in _manifest_order(path) if name in found]
     rest = sorted(set(found) - set(names), key=lambda name: (name != "train", name))
-    exact = read_accumulators(path).splits if has_accumulators(path) else {}
+    exact = read_accumulators(path).splits if are_exact and has_accumulators(path) else {}
     return {name: exact[name] if name in exact else _read(found[name]) for name in [*names, *rest]}
 
 

@@ -157,43 +157,60 @@ class ExactMoments:
 
     @classmethod
     def of(cls, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> ExactMoments:
-        """Returns the moments of finite values that occur ``counts`` times.
+        """Returns the moments of finite values that occur ``counts`` times; see ``of_rows``."""
+        return cls.of_rows(values[np.newaxis], counts[np.newaxis])[0] if len(values) else cls()
+
+    @classmethod
+    def of_rows(cls, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> list[ExactMoments]:
+        """Returns the moments of each row of finite values, as if it were alone.
 
         Args:
-          values: int64[n] or float64[n], ascending; no NaN, no infinities.
-          counts: int64[n], positive, fewer than 2**31 in all.
+          values: int64[rows, n] or float64[rows, n], n > 0, each row ascending; no NaN, no
+            infinities.
+          counts: int64[rows, n], how often each occurs; positive, fewer than 2**31 in a row.
         """
-        count = int(counts.sum())
-        if count == 0:
-            return cls()
+        numbers = counts.sum(axis=1)
+        times: Any = counts if (numbers > counts.shape[1]).any() else 1.0
         if values.dtype == np.int64:
-            return cls._of_integers(values, counts, count)
-        exponent = math.frexp(max(-values[0], values[-1]))[1]
-        shift = exponent if abs(exponent) > _SAFE_EXPONENT else 0
-        scaled = np.ldexp(values, -shift) if shift else values
-        times: Any = 1.0 if count == len(counts) else counts
-        middle = float((scaled * times).sum() / count)
-        deviations: npt.NDArray[np.float64] = scaled - middle
-        center, deviation = fixed(middle, SCALE), fixed(float((deviations * times).sum()), SCALE)
-        squares = _squares(count, center, deviation, deviations, times)
-        return cls(count, shifted(count * center + deviation, shift), shifted(squares, 2 * shift))
+            return cls._of_integers(values, counts, numbers.tolist())
+        exponents = np.frexp(np.maximum(-values[:, 0], values[:, -1]))[1]
+        shifts = np.where(np.abs(exponents) > _SAFE_EXPONENT, exponents, 0)
+        scaled = np.ldexp(values, -shifts[:, np.newaxis]) if shifts.any() else values
+        middles = (scaled * times).sum(axis=1) / numbers
+        deviations = scaled - middles[:, np.newaxis]
+        sums = (deviations * times).sum(axis=1)
+        squares = (deviations * deviations * times).sum(axis=1)
+        moments = []
+        for count, shift, *row in zip(
+            *(array.tolist() for array in (numbers, shifts, middles, sums, squares)), strict=True
+        ):
+            center, deviation, square = map(fixed, row, (SCALE, SCALE, 2 * SCALE))
+            total, whole = count * center + deviation, _squares(count, center, deviation, square)
+            moments.append(cls(count, shifted(total, shift), shifted(whole, 2 * shift)))
+        return moments
 
     @classmethod
     def _of_integers(
-        cls, values: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], count: int
-    ) -> ExactMoments:
+        cls, values: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], numbers: Sequence[int]
+    ) -> list[ExactMoments]:
         # Two sums of 32-bit halves: neither can overflow.
-        total = (int(((values >> 32) * counts).sum()) << 32) + int(
-            ((values & 0xFFFFFFFF) * counts).sum()
+        high, low = (
+            (half * counts).sum(axis=1).tolist() for half in (values >> 32, values & 0xFFFFFFFF)
         )
-        center = total // count
-        if int(values.max()) - int(values.min()) < 1 << 62:
-            deviations = (values - center).astype(np.float64)
-        else:
-            deviations = values.astype(np.float64) - float(center)
-        deviation = (total - count * center) << SCALE
-        squares = _squares(count, center << SCALE, deviation, deviations, counts)
-        return cls(count, total << SCALE, squares)
+        totals = [(a << 32) + b for a, b in zip(high, low, strict=True)]
+        centers = [total // count for total, count in zip(totals, numbers, strict=True)]
+        middles = np.array(centers)[:, np.newaxis]
+        ends = zip(values[:, 0].tolist(), values[:, -1].tolist(), strict=True)
+        is_far = np.array([last - first >= 1 << 62 for first, last in ends])
+        deviations = (values - middles).astype(np.float64)
+        deviations[is_far] = values[is_far].astype(np.float64) - middles[is_far]
+        squares = (deviations * deviations * counts).sum(axis=1).tolist()
+        moments = []
+        for count, total, center, square in zip(numbers, totals, centers, squares, strict=True):
+            deviation = (total - count * center) << SCALE
+            whole = _squares(count, center << SCALE, deviation, fixed(square, 2 * SCALE))
+            moments.append(cls(count, total << SCALE, whole))
+        return moments
 
     @classmethod
     def merged(cls, parts: Iterable[ExactMoments]) -> ExactMoments:
@@ -221,16 +238,9 @@ class ExactMoments:
         return math.isqrt(variance << 128) / (self.count << SCALE + 64)
 
 
-def _squares(
-    count: int,
-    center: int,
-    deviation: int,
-    deviations: npt.NDArray[np.float64],
-    counts: Any,
-) -> int:
+def _squares(count: int, center: int, deviation: int, squares: int) -> int:
     """Returns the sum of (center + deviation)² over all values, multiplied out."""
-    square_deviations = float((deviations * deviations * counts).sum())
-    return count * center * center + 2 * center * deviation + fixed(square_deviations, 2 * SCALE)
+    return count * center * center + 2 * center * deviation + squares
 
 
 def fixed(value: float, scale: int) -> int:

@@ -114,7 +114,7 @@ def _rebinned_counts(source: Bins, edges: _Array) -> _Array:
         # A difference of finite numbers may be infinite, that of their halves is not.
         halve = 1.0 if np.isfinite(edges[-1] - edges[0]) else 0.5
         shares = (edges * halve - lows * halve) / (highs * halve - lows * halve)
-    below = np.where(lows == highs, highs <= edges, np.clip(np.nan_to_num(shares), 0, 1))
+    below = np.where(lows == highs, highs <= edges, np.fmin(np.fmax(shares, 0), 1))
     below[:, 0] = 0.0  # what equals the minimum belongs to the first bucket
     counts: _Array = source.weights @ np.diff(below)
     return counts

@@ -6,6 +6,7 @@ Medians, quantiles and histograms are computed from the distribution.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -236,6 +237,11 @@ class NumberStatistics:
         the last the maximum: TFDV's rule. An empty list without values.
         """
         return [float(value) for value in self.cumulated(number)[0]] if self.count else []
+
+    @functools.cached_property
+    def percentiles(self) -> npt.NDArray[np.float64]:
+        """``quantiles(100)``, which reports draw and show several times."""
+        return np.array(self.quantiles(100))
 
     def cumulated(self, number: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Returns the quantiles and the count up to each of them.

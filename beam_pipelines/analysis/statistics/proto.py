@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -157,9 +158,9 @@ def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
     if column.null_steps is not None:
         _add_levels(proto, column, column.null_steps)
     if column.present:
-        lengths = in_rows.lengths or Distribution(np.array([1]), np.array([column.present]))
+        lengths = in_rows.lengths
         proto.num_values_histogram.CopyFrom(
-            quantiles_histogram(*quantiles(lengths.values, lengths.weights, _BUCKETS))
+            _one_value_each(column.present) if lengths is None else _lengths(lengths)
         )
     if column.weighted is not None:
         steps = column.weighted_steps
@@ -168,6 +169,15 @@ def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
             _weighted(column.weighted._replace(num_values=num_values))
         )
     return proto
+
+
+def _lengths(lengths: Distribution) -> statistics_pb2.Histogram:
+    return quantiles_histogram(*quantiles(lengths.values, lengths.weights, _BUCKETS))
+
+
+@functools.lru_cache(maxsize=1)  # most columns of a table have as many values
+def _one_value_each(rows: int) -> statistics_pb2.Histogram:
+    return _lengths(Distribution(np.array([1]), np.array([rows])))
 
 
 def _weighted(presence: WeightedPresence) -> statistics_pb2.WeightedCommonStatistics:

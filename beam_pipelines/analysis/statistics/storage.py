@@ -16,8 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import google_crc32c
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.analysis.statistics.blocks import NumberBlock
 from beam_pipelines.analysis.statistics.column import (
     ColumnStatistics,
     StepValues,
@@ -249,6 +252,10 @@ def _counts(stream: bytes, undercount: float, sketch: bytes | None) -> ValueCoun
     return ValueCounts(*unpack(stream), undercount, sketch)
 
 
+def _array(data: bytes, dtype: str) -> npt.NDArray[Any]:
+    return np.frombuffer(data, dtype)
+
+
 _AS_IS = _Codec(lambda value, _: value, lambda facts, _: facts)
 _PRESENCE = _listed(WeightedPresence)
 _DISTRIBUTION = _Codec(_store_distribution, _load_distribution)
@@ -340,16 +347,16 @@ def _composite_from_facts(facts: Sequence[Any]) -> CompositeCounts:
     return CompositeCounts(Composite(*composite), *counts)
 
 
-def to_message(columns: int, table: TableStatistics) -> bytes:
-    """Returns statistics of some columns, with the number of all."""
+def to_message(value: Any) -> bytes:
+    """Returns statistics, in containers and with numbers and names, as bytes."""
     pickler = pickle.Pickler(message := io.BytesIO(), pickle.HIGHEST_PROTOCOL)
     pickler.dispatch_table = _CALLS
-    pickler.dump((columns, table))
+    pickler.dump(value)
     return message.getvalue()
 
 
-def from_message(message: bytes, place: str) -> tuple[int, TableStatistics]:
-    """Returns the arguments of ``to_message``.
+def from_message(message: bytes, place: str) -> Any:
+    """Returns the argument of ``to_message``.
 
     Args:
       message: the result.
@@ -359,13 +366,12 @@ def from_message(message: bytes, place: str) -> tuple[int, TableStatistics]:
       DataError: it is no such result. Nothing else that it names was called.
     """
     try:
-        columns, table = _MessageReader(io.BytesIO(message)).load()
+        return _MessageReader(io.BytesIO(message)).load()
     except Exception as error:  # damaged pickles raise all kinds, by Python's documentation
         raise DataError(
             f"{place}: found {type(error).__name__}: {error}, expected statistics of this run. Let "
             "nobody else write to this folder, and run again."
         ) from error
-    return columns, table
 
 
 def _call(value: Any) -> tuple[Any, ...]:
@@ -383,7 +389,7 @@ class _MessageReader(pickle.Unpickler):
 
 _PARTS: list[Any] = [StepValues, WeightedPresence, Composite, CompositeCounts, DataSlice]
 _PARTS += [ExactMoments, WeightedMoments, NumberStatistics, WeightedNumbers, TextStatistics]
-_PARTS += [ColumnStatistics, TableStatistics]
+_PARTS += [ColumnStatistics, NumberBlock, TableStatistics]
 _CALLS: dict[type, Callable[[Any], Any]] = dict.fromkeys(_PARTS, _call)
 _TYPES = {pa.ListType, *map(type, TYPE_FOR_NAME.values())}
 _CALLS |= dict.fromkeys(_TYPES, lambda kind: (parse_type, (type_name(kind),)))
@@ -391,8 +397,9 @@ _CALLS[ValueCounts] = lambda one: (
     _counts,
     (pack(one.values, one.counts), one.undercount, one.sketch),
 )
+_CALLS[np.ndarray] = lambda array: (_array, (array.tobytes(), array.dtype.str))
 # Bound methods, because a pickle could set attributes of a class.
 _NAMES = {
     (made.__module__, made.__qualname__): type(made).__call__.__get__(made)
-    for made in [*_PARTS, _counts, parse_type, unpickle]
+    for made in [*_PARTS, _array, _counts, parse_type, unpickle]
 }

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.analysis.statistics.blocks import count_columns
 from beam_pipelines.analysis.statistics.column import (
     ColumnStatistics,
     Weights,
@@ -250,11 +251,16 @@ def _table(
 ) -> TableStatistics:
     categorical, lists = set(plan.categorical), set(plan.lists)
     chosen = None if sample is None else np.flatnonzero(sample)
+    arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+    is_plain = weights is None and sample is None
+    plain = [name for name in arrays if is_plain and name not in categorical and plan.counts(name)]
+    together = count_columns({name: arrays[name] for name in plain}, limits)
     columns = {
-        name: ColumnStatistics.of(
+        name: together.get(name)
+        or ColumnStatistics.of(
             array, weights, name in categorical, limits, name in lists, plan.counts(name), chosen
         )
-        for name, array in zip(batch.schema.names, batch.columns, strict=True)
+        for name, array in arrays.items()
     }
     return TableStatistics(
         batch.num_rows,

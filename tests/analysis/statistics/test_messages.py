@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.statistics import storage
+from beam_pipelines.analysis.statistics.blocks import to_blocks
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.composites import Composite
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
@@ -55,8 +56,10 @@ def test_all_statistics_pass(rows: list[dict[str, Any]], plain: bool, columns: i
     """Statistics of all types come back as they were, slices too."""
     plan = StatisticsPlan() if plain else PLAN
     table = TableStatistics.of(pa.RecordBatch.from_pylist(rows, SCHEMA), plan)
-    found, loaded = storage.from_message(storage.to_message(columns, table), "a file")
-    assert found == columns
+    blocks, _ = to_blocks(table.columns)
+    message = storage.to_message((columns, table, blocks))
+    found, loaded, loaded_blocks = storage.from_message(message, "a file")
+    assert (found, repr(loaded_blocks)) == (columns, repr(blocks))
     assert storage.to_bytes(loaded, plan) == storage.to_bytes(table, plan)
 
 
@@ -65,7 +68,7 @@ def test_sketches_pass() -> None:
     texts = pa.array(range(300_000)).cast(pa.string())
     table = TableStatistics.of(pa.record_batch({"a": texts, "b": range(300_000)}))
     assert table.columns["a"].values.value_counts.sketch is not None
-    _, loaded = storage.from_message(storage.to_message(1, table), "a file")
+    loaded = storage.from_message(storage.to_message(table), "a file")
     assert storage.to_bytes(loaded, PLAN) == storage.to_bytes(table, PLAN)
 
 
@@ -106,9 +109,8 @@ def test_a_pickle_changes_no_class(make: Any) -> None:
 
 def test_damaged_statistics_are_an_error() -> None:
     """A cut at any place is an error with the file."""
-    data = storage.to_message(
-        1, TableStatistics.of(pa.record_batch({"a": [1, 2], "b": ["x", "y"]}))
-    )
+    table = TableStatistics.of(pa.record_batch({"a": [1, 2], "b": ["x", "y"]}))
+    data = storage.to_message((1, table))
     for end in range(len(data)):
         with pytest.raises(DataError, match=r"^a file: found .*, expected statistics of this run"):
             storage.from_message(data[:end], "a file")

@@ -11,7 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_pipelines.analysis.statistics.blocks import NumberBlock, count_columns, to_blocks
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
+from beam_pipelines.analysis.statistics.limits import ColumnLimits
+from beam_pipelines.analysis.statistics.plan import StatisticsPlan
+from beam_pipelines.analysis.statistics.storage import to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from tests.analysis.statistics.support import arrays, three_ways
 
@@ -33,6 +37,49 @@ def test_presence_and_valency(array: pa.Array, seed: int) -> None:
         )
         assert found.num_values == sum(lengths)
         assert found.type == array.type
+
+
+@given(st.data(), st.integers(1, 9), st.lists(st.integers(1, 4), min_size=1, max_size=3))
+@settings(max_examples=80, deadline=None)
+def test_columns_counted_together_are_as_if_alone(data, rows: int, splits: list[int]) -> None:
+    """Counted and merged together, columns have the bits of each alone.
+
+    Columns of few distinct numbers of both types are among them, -0.0, NaN and infinities.
+    """
+    numbers = {
+        pa.float64(): st.sampled_from([-0.0, 0.0, 1.5, -7e300, 5e-324]) | st.floats(),
+        pa.int64(): st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1),
+    }
+    types = [data.draw(st.sampled_from(list(numbers))) for _ in range(6)]
+    limits = ColumnLimits(numbers=6, points=4)
+    parts = []
+    for number in splits:
+        columns = {
+            f"{place}": pa.array(
+                data.draw(st.lists(numbers[type_], min_size=rows * number, max_size=rows * number)),
+                type_,
+            )
+            for place, type_ in enumerate(types)
+        }
+        parts.append((count_columns(columns, limits), columns))
+    for together, columns in parts:
+        assert set(together) == set(columns)
+        alone = {n: ColumnStatistics.of(array, limits=limits) for n, array in columns.items()}
+        assert {n: bits(one) for n, one in together.items()} == {
+            n: bits(one) for n, one in alone.items()
+        }
+    packed = [to_blocks(together) for together, _ in parts]
+    assert not any(others for _, others in packed)
+    for blocks in zip(*(blocks for blocks, _ in packed), strict=True):
+        for name, column in NumberBlock.merged(blocks, limits):
+            own = [together[name] for together, _ in parts]
+            merged = ColumnStatistics.merged(own, limits) if len(own) > 1 else own[0]
+            assert bits(column) == bits(merged)
+
+
+def bits(column: ColumnStatistics) -> bytes:
+    """Returns what tells statistics apart: the file of a table of the column."""
+    return to_bytes(TableStatistics(column.present, {"x": column}), StatisticsPlan())
 
 
 @pytest.mark.parametrize(
