@@ -59,7 +59,7 @@ def common_axis(numbers: Sequence[NumberStatistics], kind: pa.DataType, bars: in
         else number
         for number in numbers
     ]
-    cuts = [number.cumulated(100)[0] for number in finite if number.count]
+    cuts = [number.percentiles for number in finite if number.count]
     low, high = float(min(cut[1] for cut in cuts)), float(max(cut[99] for cut in cuts))
     if low == high:
         low, high = float(min(cut[0] for cut in cuts)), float(max(cut[100] for cut in cuts))

@@ -5,7 +5,6 @@ All splits share a chart.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -180,6 +179,7 @@ def _outline(heights: npt.NDArray[np.float64], size: Chart) -> str:
     Heights are from 0 to 1. Each bar has a width of 1.
     """
     floor, highest = size.height - 1, size.height - 3
-    tops = (floor - np.round(highest * heights).astype(int)).tolist()
-    bars = ((top, len(list(same))) for top, same in itertools.groupby(tops))
+    tops = floor - np.round(highest * heights).astype(int)
+    starts = np.flatnonzero(np.diff(tops, prepend=-1))
+    bars = zip(tops[starts].tolist(), np.diff(starts, append=len(tops)).tolist(), strict=True)
     return f"M0 {floor}" + "".join(f"V{top}h{width}" for top, width in bars) + f"V{floor}Z"

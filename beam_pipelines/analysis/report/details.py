@@ -244,7 +244,7 @@ def _quantiles(columns: _Columns, show: Show) -> _Lines:
     """Yields percentiles, from the minimum to the maximum."""
     kind = value_type(next(iter(columns.values())).type)
     cuts = [
-        column.values.quantiles(100)
+        column.values.percentiles.tolist()
         for column in columns.values()
         if isinstance(column.values, NumberStatistics)
     ]

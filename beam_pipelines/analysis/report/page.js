@@ -1,11 +1,25 @@
 "use strict";
 const table = document.getElementById("table");
-const features = Array.from(table.tBodies, (body) => ({
-  body,
-  name: body.querySelector("bdi").textContent,
-  text: body.querySelector("th").textContent.toLowerCase(),
-}));
-for (const { body } of features) body.querySelector("button").setAttribute("aria-expanded", false);
+const features = [];
+const later = Array.from(document.querySelectorAll(".later"));
+const next = document.getElementById("next");
+
+// Adds the features of so many further pages, by default of all.
+function add(pages = later.length) {
+  for (const page of later.splice(0, pages)) {
+    table.insertAdjacentHTML("beforeend", page.textContent);
+    page.remove();
+  }
+  for (const body of Array.from(table.tBodies).slice(features.length)) {
+    const text = body.querySelector("th").textContent.toLowerCase();
+    features.push({ body, name: body.querySelector("bdi").textContent, text });
+    body.querySelector("button").setAttribute("aria-expanded", false);
+  }
+  if (next) next.hidden = later.length === 0;
+}
+add(0);
+if (next) next.addEventListener("click", () => add(1));
+
 const headers = Array.from(table.querySelectorAll("th[data-sort]"));
 const search = document.getElementById("search");
 const sort = document.getElementById("sort");
@@ -28,12 +42,14 @@ all.addEventListener("click", () => {
   const wanted = all.getAttribute("aria-pressed") !== "true";
   all.setAttribute("aria-pressed", wanted);
   all.textContent = wanted ? "Close all" : "Open all";
+  add();
   for (const { body } of features) open(body, wanted);
 });
 
 search.addEventListener("input", () => {
   const wanted = search.value.trim().toLowerCase();
   let count = 0;
+  add();
   for (const { body, text } of features) {
     body.hidden = !text.includes(wanted);
     count += body.hidden ? 0 : 1;
@@ -50,6 +66,7 @@ function order(key, direction) {
     else header.removeAttribute("aria-sort");
   }
   sort.value = key;
+  add();
   const sign = direction === "descending" ? -1 : 1;
   const compare = key === "name"
     ? (a, b) => a.name.localeCompare(b.name, "en", { numeric: true })
@@ -70,6 +87,7 @@ for (const header of headers) {
 sort.addEventListener("change", () => order(sort.value, usual(sort.value)));
 
 function openTarget(fragment) {
+  if (fragment && !document.getElementById(fragment)) add();
   const target = document.getElementById(fragment);
   if (!target || !target.matches("tbody")) return;
   target.hidden = false;

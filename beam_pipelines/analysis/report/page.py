@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from beam_pipelines.analysis.anomalies import Row
 from beam_pipelines.analysis.compare import SplitComparison
 from beam_pipelines.analysis.joins import JoinMatches
+from beam_pipelines.analysis.report.details import Cell
 from beam_pipelines.analysis.report.diagram import draw_pipeline
 from beam_pipelines.analysis.report.features import describe_features, describe_slices
 from beam_pipelines.analysis.report.values import SPLIT_COLORS, Report
@@ -22,6 +23,7 @@ from beam_pipelines.core.version import __version__
 
 if TYPE_CHECKING:
     import jinja2
+    from markupsafe import Markup
 
 
 def render_report(report: Report) -> str:
@@ -121,6 +123,7 @@ def page_environment() -> jinja2.Environment:
     environment.filters |= {
         "anchor": anchor,
         "bytes": show_bytes,
+        "cell": _show_cell,
         "change": show_change,
         "clipped": _clip,
         "commas": "{:,}".format,
@@ -185,6 +188,19 @@ def _letter_width(letter: str) -> float:
     if letter in " .,:;'|!ijlftr()[]-":
         return 0.48
     return 0.8 if letter.isupper() else 0.71
+
+
+def _show_cell(found: Cell | Mapping[str, Any]) -> Markup:
+    """Returns a cell as HTML, in a tenth of a macro's time."""
+    from markupsafe import Markup, escape  # as Jinja
+
+    cell = found if isinstance(found, Cell) else Cell(**found)
+    text = escape(cell.text)
+    if cell.end:
+        text = Markup("<span>{}</span> – <span>{}</span>").format(text, cell.end)
+    elif cell.is_high:
+        text = Markup("<b class=high>{}</b>").format(text)
+    return text + Markup(" <small>{}</small>").format(cell.small) if cell.small else text
 
 
 def _css_text(text: str) -> str:
