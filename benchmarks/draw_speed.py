@@ -1,18 +1,25 @@
-"""Draws the speed chart of the README, for light and dark pages.
+"""Draws the speed chart of the README, and writes figures into the pages that name them.
 
   python benchmarks/draw_speed.py
 
-The figures are in benchmarks/speed.json, each group with the page that has its table.
+Figures of conversions are in the tables of docs/performance.md. A page has each of its own between
+marks, such as ``<!--of:PySpark|rows/s-->18,467<!---->``: the row of a table, the column, and, if a
+cell has several numbers, the place of one. A row and a column are named by how they begin, with _
+for spaces. The other bars are in benchmarks/speed.json, each group with the page of its table.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
+import re
 from typing import Any
 from xml.sax.saxutils import escape
 
 HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parent / "docs" / "performance.md"
+PAGES = ("README.md", "docs/choosing.md", "docs/from_tfx.md")
+MARKED = re.compile(r"<!--of:([^>]+)-->(.*?)<!---->")
 IMAGES = HERE.parent / "docs" / "images"
 COLORS = {
     "light": {"text": "#1f2328", "ours": "#0969da", "other": "#afb8c1"},
@@ -23,10 +30,55 @@ LINE, TITLE, GAP = 22, 30, 16
 
 
 def main() -> None:
-    """Writes both pictures."""
-    groups = json.loads((HERE / "speed.json").read_text())
+    """Writes both pictures and the pages."""
+    groups = read_groups()
     for theme in COLORS:
         (IMAGES / f"speed-{theme}.svg").write_text(chart(groups, theme))
+    for page in map(HERE.parent.joinpath, PAGES):
+        page.write_text(filled(page.read_text(), SOURCE.read_text()))
+
+
+def read_groups() -> list[dict[str, Any]]:
+    """Returns the groups of speed.json, each bar with its ``value``."""
+    groups: list[dict[str, Any]] = json.loads((HERE / "speed.json").read_text())
+    source = SOURCE.read_text()
+    for bar in (bar for group in groups for bar in group["bars"] if "of" in bar):
+        bar["value"] = int(figure(bar["of"], source).replace(",", ""))
+    return groups
+
+
+def filled(text: str, source: str) -> str:
+    """Returns a page's text with the figures of the source's tables between its marks."""
+    return MARKED.sub(lambda mark: f"<!--of:{mark[1]}-->{figure(mark[1], source)}<!---->", text)
+
+
+def figure(name: str, source: str) -> str:
+    """Returns a number of a table as it is written.
+
+    Args:
+      name: row, column and perhaps place, as in the marks.
+      source: text with tables in Markdown.
+
+    Raises:
+      KeyError: not one row of the tables with that column begins so, or it has no such number.
+    """
+    row, column, place = (*name.replace("_", " ").split("|"), "0")[:3]
+    heads: list[str] = []
+    found = []
+    for line in source.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line[:1] == "|" else []
+        if not heads or not cells:
+            heads = cells
+        elif cells[0].startswith(row):
+            found += [
+                cell
+                for head, cell in zip(heads, cells, strict=True)
+                if head.startswith(column) and cell
+            ]
+    numbers = re.findall(r"\d[\d,.]*(?<=\d)", found[0]) if len(found) == 1 else []
+    if len(numbers) <= int(place):
+        raise KeyError(f"{name}: found {found}, expected one cell with {int(place) + 1} numbers")
+    return numbers[int(place)]
 
 
 def chart(groups: list[dict[str, Any]], theme: str) -> str:

@@ -547,12 +547,32 @@ def test_charts_show_the_figures(tmp_path, monkeypatch):
 
     Each figure is in the page that its group names.
     """
-    for group in json.loads((ROOT / "benchmarks" / "speed.json").read_text()):
+    for group in draw_speed.read_groups():
         page = (ROOT / group["source"].partition("#")[0]).read_text()
         assert [bar for bar in group["bars"] if f"{bar['value']:,}" not in page] == []
     monkeypatch.setattr(draw_speed, "IMAGES", tmp_path)
+    monkeypatch.setattr(draw_speed, "PAGES", ())
     draw_speed.main()
     monkeypatch.setattr(draw_as_of, "PICTURE", tmp_path / "as-of.svg")
     draw_as_of.main()
     for drawn in tmp_path.iterdir():
         assert (ROOT / "docs" / "images" / drawn.name).read_text() == drawn.read_text()
+
+
+def test_pages_have_the_figures_of_one_table():
+    """Pages that name a figure of a conversion take it from docs/performance.md.
+
+    Another figure there is another one in the page; a name of no cell, or of two, is an error.
+    """
+    source = draw_speed.SOURCE.read_text()
+    pages = {name: (ROOT / name).read_text() for name in draw_speed.PAGES}
+    assert {name: draw_speed.filled(text, source) for name, text in pages.items()} == pages
+    assert sum(len(draw_speed.MARKED.findall(text)) for text in pages.values()) >= 13
+    table = "| | a s | b |\n|---|---|---|\n| one two | 1.5 | 2; 1,000 (3) |\n| onerous | | 4 |\n"
+    marked = "<!--of:one_t|b|1-->7<!----> of <!--of:one|a--><!---->"
+    assert draw_speed.filled(marked, table) == marked.replace("7", "1,000").replace(
+        "a-->", "a-->1.5"
+    )
+    for name in ("one|b", "two|b", "one_t|c", "one_t|a|1"):
+        with pytest.raises(KeyError, match="expected one cell"):
+            draw_speed.figure(name, table)
