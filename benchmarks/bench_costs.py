@@ -16,19 +16,16 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import math
 import pathlib
 import pickle
 import resource
 import shutil
 import subprocess
 import sys
-import time
 import tracemalloc
 from collections.abc import Callable, Sequence
 
 import apache_beam as beam
-import pyarrow.csv as pa_csv
 
 import criteo_like
 from beam_pipelines.core.chunks import ChunkCounts
@@ -40,7 +37,6 @@ from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.plan import RANGE_BYTES, FileInfo, cut_ranges
 from beam_pipelines.transforms.shards import ShardPlan, SplitShards, shard_path
-from beam_pipelines.transforms.shuffle import pack_block, unpack_blocks
 
 ENCODE = "\n".join(
     [f"  I{number}: z_score" for number in range(1, 14)]
@@ -154,7 +150,7 @@ def print_sizes(path: pathlib.Path) -> None:
     """Prints the bytes of each thing that grows with the data.
 
     These are a range of the job graph, a chunk, an entry of the shard plan and a shard of the
-    manifest. It also prints the bytes of an idle process, and the CPU time of a block.
+    manifest. It also prints the bytes of an idle process.
     """
     graphs = {count: graph_bytes(path, count) for count in (1_000, 10_000)}
     print(
@@ -170,7 +166,6 @@ def print_sizes(path: pathlib.Path) -> None:
         "crc32c": "0badc0de",
     }
     print(f"MANIFEST_BYTES_PER_SHARD  {len(json.dumps([entry] * 1000, indent=1)) / 1000 + 20:.0f}")
-    print(f"BLOCK                     {block_secs(path) * 1e6:.0f} µs")
     print(f"PROCESS_BYTES             {idle_bytes() / MIB:.0f} MiB")
 
 
@@ -219,17 +214,6 @@ def offsets(count: int) -> ShardPlan:
     """Returns a shard plan of one split."""
     entries = {(number, 0): number * 64_000 for number in range(count)}
     return ShardPlan({"train": SplitShards("train", 0, 1, 1, 0, entries)})
-
-
-def block_secs(path: pathlib.Path, count: int = 500) -> float:
-    """Returns the least CPU seconds to pack and unpack a one-row block."""
-    rows = pa_csv.read_csv(path).to_batches(max_chunksize=count)[0]
-    best = math.inf
-    for _ in range(5):
-        start = time.process_time()
-        unpack_blocks([pack_block(rows.slice(number, 1)) for number in range(count)])
-        best = min(best, time.process_time() - start)
-    return best / count
 
 
 def idle_bytes() -> int:

@@ -45,10 +45,10 @@ from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sinks.tfrecord.sink import DeflateStream, compress_parts
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges
 from beam_pipelines.tfrecord.framing import read_record_blocks
-from beam_pipelines.transforms import read, shuffle, size_sample
+from beam_pipelines.transforms import read, size_sample
 from beam_pipelines.transforms.select import select
 from beam_pipelines.transforms.split import split
-from clicks import OUTPUT, SHARDS, Clicks, quote_states
+from clicks import OUTPUT, Clicks, quote_states
 from measuring import HEADER, Stages, Work, line, print_line
 
 COLUMN_OF_JOIN = "C26"
@@ -304,44 +304,12 @@ def frame_examples(clicks: Clicks) -> Work:
     )
 
 
-@stages.add(("scatter, packing included",))
-def scatter(clicks: Clicks) -> Work:
-    """Cuts into blocks, packs."""
-    return Work(clicks.scatter, clicks.rows, framed_bytes(clicks), lambda _: f"{SHARDS} shards")
-
-
 def stream_of(batch: pa.RecordBatch, options: pa.ipc.IpcWriteOptions | None = None) -> pa.Buffer:
-    """Returns rows as an Arrow stream, which ``shuffle.pack_block`` compresses as a whole."""
+    """Returns rows as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=options) as stream:
         stream.write_batch(batch)
     return sink.getvalue()
-
-
-def block_streams(clicks: Clicks) -> list[pa.Buffer]:
-    """Returns each block as an Arrow stream."""
-    return [stream_of(shuffle.unpack_blocks([block])) for shard in clicks.blocks for block in shard]
-
-
-@stages.add(*((f"pack by {codec}", codec) for codec in ("lz4", "zstd")))
-def pack(clicks: Clicks, codec: str) -> Work:
-    """Packing alone."""
-    parts = block_streams(clicks)
-    size = sum(part.size for part in parts)
-    return Work(
-        lambda: [pa.compress(part, codec) for part in parts], clicks.rows, size, ratio_to(size)
-    )
-
-
-@stages.add(*((f"unpack by {codec}", codec) for codec in ("lz4", "zstd")))
-def unpack(clicks: Clicks, codec: str) -> Work:
-    """Unpacking alone; the bytes are the unpacked ones."""
-    parts = block_streams(clicks)
-    blocks = [(pa.compress(part, codec), part.size) for part in parts]
-    size = sum(part.size for part in parts)
-    return Work(
-        lambda: [pa.decompress(block, length, codec) for block, length in blocks], clicks.rows, size
-    )
 
 
 def ratio_to(size: int) -> Callable[[Any], str]:
@@ -366,7 +334,7 @@ def keep(clicks: Clicks, codec: str | None) -> Work:
 def write(clicks: Clicks) -> Work:
     """Does a shard writer's work before the compression."""
     return Work(
-        clicks.write, clicks.rows, sum(len(block) for shard in clicks.blocks for block in shard)
+        clicks.write, clicks.rows, sum(batch.nbytes for shard in clicks.dealt for batch in shard)
     )
 
 

@@ -13,6 +13,7 @@ import criteo_like
 from beam_pipelines.analysis.schema import infer_schema
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core import _native
+from beam_pipelines.core.arrow.columns import concat_batches
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
@@ -23,7 +24,6 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.tfrecord.framing import framed_records
 from beam_pipelines.transforms import read, shuffle
-from beam_pipelines.transforms.exchange import Message
 from beam_pipelines.transforms.shards import ShardPlan, SplitShards
 
 SHARDS = 8
@@ -103,13 +103,15 @@ class Clicks:
         return ShardPlan({"train": SplitShards("train", self.rows, SHARDS, 1, 0, offsets)})
 
     @functools.cached_property
-    def blocks(self) -> list[list[bytes]]:
-        """The packed rows that each shard gets, as one block a chunk."""
-        payloads = [message.payloads for message in self.scatter()]
-        return [
-            [bytes(sent[shard, 0][0]) for sent in payloads if (shard, 0) in sent]
-            for shard in range(SHARDS)
-        ]
+    def dealt(self) -> list[list[pa.RecordBatch]]:
+        """The rows that each shard gets, as one batch a chunk."""
+        split = self.shards.splits["train"]
+        shards: list[list[pa.RecordBatch]] = [[] for _ in range(SHARDS)]
+        for chunk, batch in zip(self.chunks, self.features, strict=True):
+            starts = shuffle.deal(split, OUTPUT, split.offsets[chunk[:2]], batch.num_rows)
+            for own, start, end in zip(shards, starts, starts[1:], strict=False):
+                own.append(batch.slice(start, end - start))
+        return shards
 
     @functools.cached_property
     def records(self) -> list[pa.LargeBinaryArray]:
@@ -124,19 +126,12 @@ class Clicks:
         )
         return bytes(infer_schema({"train": statistics}).SerializeToString())
 
-    def scatter(self) -> list[Message]:
-        """Deals all rows out to the shards and packs them."""
-        return [
-            shuffle.scatter(chunk._replace(batch=batch, split="train"), self.shards, OUTPUT)
-            for chunk, batch in zip(self.chunks, self.features, strict=True)
-        ]
-
     def write(self) -> list[pa.LargeBinaryArray]:
-        """Unpacks and orders each shard's rows, then serializes and frames them."""
+        """Orders each shard's rows, then serializes and frames them."""
+        batches = [concat_batches(own) for own in self.dealt]
         return [
             framed_records(batch, shuffle.written_order(OUTPUT, shard, 0, batch.num_rows), None)
-            for shard, blocks in enumerate(self.blocks)
-            if (batch := shuffle.unpack_blocks(blocks)) is not None
+            for shard, batch in enumerate(batches)
         ]
 
 

@@ -43,14 +43,13 @@ class Meeting(NamedTuple):
     Attributes:
       base: read again to find the positions of rows that are left out.
       partitions: of hashes of whole rows.
-      exchange_of: returns the folder of an exchange that no other one has; ``None`` sends through
-        the engine.
+      exchange_of: returns the folder of an exchange that no other one has.
       split: the ``SplitPlan`` that assigns rows, if they meet with their splits.
     """
 
     base: SourcePlan
     partitions: int
-    exchange_of: Callable[[str], str | None]
+    exchange_of: Callable[[str], str]
     split: Any = None
 
 

@@ -61,6 +61,7 @@ def plan(
     """Estimate a conversion: shards, memory, CPU hours, limits."""
     from beam_pipelines.pipeline.planning.private import values_hidden
     from beam_pipelines.pipeline.previews.estimate import make_preview, make_scale
+    from beam_pipelines.pipeline.previews.requests import count_requests
 
     planned = chosen_plan(context, recipe_or_data)
     with values_hidden(planned.recipe):
@@ -70,6 +71,7 @@ def plan(
         "plan": plan_document(planned),
         "preview": dataclasses.asdict(preview),
         "scale": dataclasses.asdict(scale),
+        "requests": count_requests(planned, preview, scale),
     }
     lines = _lines(planned, preview, scale, assume_bytes)
     answer(form, document, [planned.describe(), *lines] if form == "text" else ())
@@ -107,6 +109,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> Iterator[str]:
     """Yields the figures: at most nine lines, more with an assumed size."""
     from beam_pipelines.core.formatting import show_bytes, show_count
+    from beam_pipelines.pipeline.previews.requests import count_requests
 
     there = (
         f" (assumed; {show_bytes(plan.base.size_bytes)} are there)" if assumed is not None else ""
@@ -121,7 +124,12 @@ def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> I
         f"{name} {_count(split.rows)} in {split.shards:,}" for name, split in scale.splits.items()
     )
     yield _line("shards", f"{show_bytes(scale.shard_bytes)}; rows and files of splits: {splits}")
-    yield _line("temporary", f"{show_bytes(scale.kept_bytes)} between reading and writing")
+    requests = _count(count_requests(plan, preview, scale))
+    yield _line(
+        "temporary",
+        f"{show_bytes(scale.kept_bytes)} between reading and writing; about {requests} requests, "
+        "if the output is in an object store",
+    )
     yield _line(
         "memory",
         f"about {show_bytes(scale.worker_bytes)} a worker process, with "

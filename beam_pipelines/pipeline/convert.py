@@ -23,7 +23,6 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_pipelines.core.errors import PipelineError, RecipeError, RowError
 from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, TRANSFORM_GRAPH
 from beam_pipelines.core.layout.manifest import Manifest
-from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline import (
     first_pass_result,
@@ -33,12 +32,13 @@ from beam_pipelines.pipeline import (
     serving_graph,
 )
 from beam_pipelines.pipeline.commit import check_unchanged, commit, is_committed, write_description
+from beam_pipelines.pipeline.first_pass_result import load_result, save_result
 from beam_pipelines.pipeline.kept_tables import has_tables, keep_plan
 from beam_pipelines.pipeline.offending_rows import find_bad_row
 from beam_pipelines.pipeline.passes import FirstPass, WriteSpilled
 from beam_pipelines.pipeline.planning.plan import Plan, store_lists, without_encodings
 from beam_pipelines.pipeline.planning.private import values_hidden
-from beam_pipelines.pipeline.run_options import ExchangeBy, RunFolders, RunOptions, make_folders
+from beam_pipelines.pipeline.run_options import RunFolders, RunOptions, make_folders
 from beam_pipelines.runners import job_server
 from beam_pipelines.runners import run as run_module
 from beam_pipelines.runners.options import check_options
@@ -73,14 +73,15 @@ class Conversion(beam.PTransform):
             lambda result: first_pass_result.check_anomalies(plan, result, folders.output)
         )
         key = result | "KeyOfRun" >> beam.Map(lambda result: resume.run_key(plan, result))
-        # The result has no size limit, and elements have one.
-        slices = beam.pvalue.AsList(result | "Slice" >> beam.FlatMap(value_to_slices))
+        stored = beam.pvalue.AsSingleton(
+            result | "SaveResult" >> beam.Map(save_result, folders.scratch_of("result"))
+        )
         once = begin | "Once" >> beam.Create([None], reshuffle=False)
         graph = once | "BuildGraph" >> beam.Map(
-            lambda _, slices: serving_graph.build_graph(
-                plan, slices_to_value(slices), folders.temporary_of(TRANSFORM_GRAPH)
+            lambda _, path: serving_graph.build_graph(
+                plan, load_result(path), folders.temporary_of(TRANSFORM_GRAPH)
             ),
-            slices,
+            stored,
         )
         temporary = folders.temporary_of()
         finished: tuple[beam.PCollection[ShardInfo], ...] = ()
@@ -93,10 +94,10 @@ class Conversion(beam.PTransform):
             finished = (found | "CheckFinished" >> beam.FlatMap(resume.check_finished, temporary),)
         shard_plan = folders.scratch_of("shard_plan")
         planned = once | "SaveShardPlan" >> beam.Map(
-            lambda _, slices, *finished: _save_shard_plan(
-                slices_to_value(slices).shards, shard_plan, *finished
+            lambda _, path, *finished: _save_shard_plan(
+                load_result(path).shards, shard_plan, *finished
             ),
-            slices,
+            stored,
             *map(beam.pvalue.AsList, finished),
         )
 
@@ -110,10 +111,8 @@ class Conversion(beam.PTransform):
         )
         shards = (written, *finished) | "AllShards" >> beam.Flatten() if finished else written
         return once | "Commit" >> beam.Map(
-            lambda _, slices, shards, _graph: _commit(
-                plan, slices_to_value(slices), shards, folders, started
-            ),
-            slices,
+            lambda _, path, shards, _graph: _commit(plan, path, shards, folders, started),
+            stored,
             beam.pvalue.AsList(shards),
             beam.pvalue.AsSingleton(graph),
         )
@@ -153,7 +152,7 @@ def _save_shard_plan(shards: ShardPlan, path: str, finished: Sequence[ShardInfo]
 
 def _commit(
     plan: Plan,
-    result: first_pass_result.FirstPassResult,
+    result_path: str,
     shards: Sequence[ShardInfo],
     folders: RunFolders,
     started: float,
@@ -163,6 +162,7 @@ def _commit(
             return  # an earlier attempt of this step committed, and removed the mark
         raise run_lock.other_run(folders.output, folders.temporary_of())
     # This shard plan knows the finished shards of an interrupted run.
+    result = load_result(result_path)
     result = dataclasses.replace(result, shards=load_shard_plan(folders.scratch_of("shard_plan")))
     commit(plan, result, shards, folders.output, started)
 
@@ -182,20 +182,19 @@ def convert(
     overwrite: bool = False,
     beam_options: Sequence[str] = (),
     quiet: bool = False,
-    exchange: ExchangeBy | None = None,
     resume: bool = False,
 ) -> Manifest:
     """Converts, and returns the manifest of the new dataset.
 
     Args:
       plan: from ``plan.make_plan``.
-      output, overwrite, beam_options, quiet, exchange, resume: as in ``RunOptions``.
+      output, overwrite, beam_options, quiet, resume: as in ``RunOptions``.
 
     Raises:
       RecipeError: the output exists already, or is not a place for a dataset.
       DataError: the data do not match the recipe, or the run failed. No new dataset exists then.
     """
-    options = RunOptions(output, overwrite, resume, beam_options, quiet, exchange)
+    options = RunOptions(output, overwrite, resume, beam_options, quiet)
     run_conversion(plan, options)
     return read_manifest(options.output)
 

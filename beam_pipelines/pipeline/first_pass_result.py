@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -85,6 +86,19 @@ class FirstPassResult:
     sampled: report.SampledRows = dataclasses.field(default_factory=report.SampledRows)
     shares: ClassShares | None = None
     sampled_classes: Mapping[str, Any] | None = None
+
+
+def save_result(result: FirstPassResult, path: str) -> str:
+    """Writes a result to a file, and returns the path."""
+    with files.replace(path) as file:
+        pickle.dump(result, file, pickle.HIGHEST_PROTOCOL)
+    return path
+
+
+def load_result(path: str) -> FirstPassResult:
+    """Returns what ``save_result`` was given."""
+    loaded: FirstPassResult = pickle.loads(files.read_bytes(path))  # noqa: S301 - of a step of the job, which is code
+    return loaded
 
 
 class FittedFolders(NamedTuple):

@@ -25,7 +25,7 @@ from beam_pipelines.storage import file_changes, files
 _TEMPORARY_NAMES = re.compile(
     "|".join(SHARD_FOLDERS)
     + r"|run\.json.*|progress|files-.*\.arrow|exchange|kept|rejected|encodings\d+|fit\d+|statistics"
-    r"|samples|encoded_samples|shard_plan|parts|preprocessing|transform_graph|index|finished"
+    r"|samples|encoded_samples|result|shard_plan|preprocessed|preprocessing|transform_graph|index|finished"
     r"|staged|replaced"
 )
 

@@ -25,16 +25,16 @@ from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import ProgressLog
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import spill
+from beam_pipelines.transforms.deal import DealChunks
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.fit import FitEncodings
 from beam_pipelines.transforms.join.join import CountRightSources, counts_by_source
 from beam_pipelines.transforms.preprocessing import steps
-from beam_pipelines.transforms.shuffle import DealChunks
 from beam_pipelines.transforms.size_sample import sample_rows, sample_share
 from beam_pipelines.transforms.spill import LoadChunks, SpillChunks, SpilledChunk
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
-from beam_pipelines.transforms.write import Note, ShardInfo, Target, WriteShardFiles
-from beam_pipelines.transforms.write_dealt import WriteDealtShards
+from beam_pipelines.transforms.write import Note, ShardInfo, Target
+from beam_pipelines.transforms.write_dealt import Spilled, WriteDealtShards
 
 
 class FittedEncoder(NamedTuple):
@@ -258,11 +258,10 @@ class FirstPass(beam.PTransform):
 class WriteSpilled(beam.PTransform):
     """Encodes the rows of spilled chunks, and writes them to shards.
 
-    Where all workers share a filesystem, the writer of a shard reads its rows from the chunks'
-    files. Else the engine exchanges encoded rows.
+    In an object store, rows are merged on their way (``transforms/merged_files.py``).
 
     Input: ``SpilledChunk`` elements of the folder ``kept``. Output: one ``ShardInfo`` for each
-    unfinished shard; its bytes do not depend on the exchange.
+    unfinished shard.
 
     Attributes:
       plan, folders: of the run.
@@ -278,34 +277,26 @@ class WriteSpilled(beam.PTransform):
     note: Note | None = None
 
     def expand(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection[ShardInfo]:
-        by_files = self.folders.exchange is not None
-        return self._by_files(spilled) if by_files else self._by_engine(spilled)
-
-    def _by_files(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection[ShardInfo]:
         plan, folders = self.plan, self.folders
         folder, is_encoded = folders.scratch_of("kept"), plan.preprocessing is not None
         if is_encoded:
             folder = folders.scratch_of("preprocessed")
             spilled = self._encoded(spilled) | "SpillEncoded" >> SpillChunks(folder)
         shard_plan = folders.scratch_of("shard_plan")
+        merged = folders.exchange_of("shards") if files.is_object(folder) else ""
+        deal = DealChunks(plan.recipe.output, shard_plan, self.planned, folder, merged)
         return (
             spilled
-            | "DealChunks" >> DealChunks(plan.recipe.output, shard_plan, self.planned)
+            | "DealChunks" >> deal
             | "Write"
             >> WriteDealtShards(
                 self._target(),
                 shard_plan,
-                folder,
+                Spilled(folder, merged),
                 None if is_encoded else plan.encode,
                 self.encoder.fitted,
             )
         )
-
-    def _by_engine(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection[ShardInfo]:
-        folders = self.folders
-        shard_plan, parts = folders.scratch_of("shard_plan"), folders.scratch_of("parts")
-        write = WriteShardFiles(self._target(), shard_plan, self.planned, parts)
-        return self._encoded(spilled) | "Write" >> write
 
     def _target(self) -> Target:
         plan = self.plan

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal
 
 from beam_pipelines.core.layout.dataset_layout import ENCODINGS, TEMPORARY
 from beam_pipelines.storage import files
-
-ExchangeBy = Literal["files", "engine"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,8 +20,6 @@ class RunOptions:
         version.
       beam_options: flags for Beam, as on the command line.
       quiet: shows no progress.
-      exchange: moves rows between workers through files or through the engine. ``None``: through
-        files if the temporary folder is on a filesystem, which all workers share.
     """
 
     output: str
@@ -32,7 +27,6 @@ class RunOptions:
     resume: bool = False
     beam_options: Sequence[str] = ()
     quiet: bool = False
-    exchange: ExchangeBy | None = None
 
     @property
     def temporary(self) -> str:
@@ -46,7 +40,6 @@ class RunFolders:
 
     Attributes:
       output: the dataset.
-      exchange: payloads between stages; ``None`` sends them through the engine.
       progress: local workers note their progress here; empty: they do not.
       scratch: temporary files on this machine that never become part of the dataset; empty: they
         are stored in the temporary folder of ``output``.
@@ -57,7 +50,6 @@ class RunFolders:
     """
 
     output: str
-    exchange: str | None
     progress: str
     scratch: str = ""
     mark: str = ""
@@ -86,23 +78,18 @@ class RunFolders:
         """Returns the folder of rejected rows of ``base`` or ``right`` sources."""
         return self.scratch_of("rejected", side)
 
-    def exchange_of(self, step: str) -> str | None:
-        """Returns the exchange folder of one step, or ``None``."""
-        return None if self.exchange is None else files.join(self.exchange, step)
+    def exchange_of(self, step: str) -> str:
+        """Returns the exchange folder of one step."""
+        return self.scratch_of("exchange", step)
 
 
 def make_folders(options: RunOptions, scratch: str = "") -> RunFolders:
     """Returns the folders of a run.
 
     Args:
-      options: of the run; ``exchange`` chooses how steps exchange rows.
+      options: of the run.
       scratch: as in ``RunFolders``.
     """
-    folders = RunFolders(options.output, None, "", scratch=scratch)
+    folders = RunFolders(options.output, "", scratch)
     is_local = files.is_local(folders.scratch_of())
-    by_files = options.exchange == "files" or (options.exchange is None and is_local)
-    return dataclasses.replace(
-        folders,
-        exchange=folders.scratch_of("exchange") if by_files else None,
-        progress=folders.scratch_of("progress") if is_local else "",
-    )
+    return dataclasses.replace(folders, progress=folders.scratch_of("progress") if is_local else "")

@@ -201,6 +201,21 @@ def _within(seconds: float, search: Callable[[], object]) -> tuple[object | None
         return None, str(error) or type(error).__name__
 
 
+def access_of(options: Any) -> stores.Access:
+    """Returns how stores are accessed without Beam, by Beam's ``PipelineOptions``."""
+    from apache_beam.options.pipeline_options import GoogleCloudOptions, S3Options
+
+    s3 = options.view_as(S3Options)
+    return stores.Access(
+        s3.s3_endpoint_url,
+        s3.s3_access_key_id,
+        s3.s3_secret_access_key,
+        s3.s3_session_token,
+        s3.s3_region_name,
+        options.view_as(GoogleCloudOptions).no_auth,
+    )
+
+
 def share_s3_clients() -> None:
     """Makes Beam's S3 filesystem copy one client per process (speed).
 

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, S3Options
+from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
 from beam_pipelines.core.errors import DataError, PipelineError, keep_secret
 from beam_pipelines.core.limits import MIB
@@ -55,16 +55,7 @@ def use_options(arguments: Sequence[str]) -> None:
     cloud_access.check_endpoint(s3.s3_endpoint_url)
     FileSystems.set_options(options)
     # For datasets, which are opened without Beam.
-    stores.use(
-        stores.Access(
-            s3.s3_endpoint_url,
-            s3.s3_access_key_id,
-            s3.s3_secret_access_key,
-            s3.s3_session_token,
-            s3.s3_region_name,
-            options.view_as(GoogleCloudOptions).no_auth,
-        )
-    )
+    stores.use(cloud_access.access_of(options))
 
 
 def join(folder: str, *names: str) -> str:

@@ -1,8 +1,8 @@
 """Moves payloads from chunks to partitions, in a fixed order.
 
-If all workers share a filesystem, payloads are files, and the runner moves only their addresses. If
-the output is on an object store, whose reads take tens of milliseconds each, the engine's
-GroupByKey moves the payloads, in slices of at most 1 MiB (``core/slices.py``).
+Payloads are files on storage that all workers share, and the runner moves only their addresses. In
+object stores, whose reads take tens of milliseconds each, they are merged in between
+(``transforms/merged_files.py``).
 """
 
 from __future__ import annotations
@@ -11,19 +11,26 @@ import dataclasses
 import itertools
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
-from beam_pipelines.core import slices
-from beam_pipelines.core.errors import DataError
 from beam_pipelines.storage import files
+from beam_pipelines.storage.file_ranges import Address, read_range
 
+# The largest encoded element that may cross an engine. Flink fails on a record that is larger than
+# a sort buffer; gRPC sends an element in one message; Dataflow's shuffle takes values of some MB.
+MAX_ELEMENT_BYTES = 1 << 20
 # Items, of some hundred bytes each, that a sender collects.
 _MOST_HELD = 50_000
 # Items in one element.
-_MOST_IN_ELEMENT = slices.MAX_ELEMENT_BYTES // 128
+_MOST_IN_ELEMENT = MAX_ELEMENT_BYTES // 128
+
+
+# Bytes, or buffers to concatenate.
+Buffers: TypeAlias = bytes | Sequence[bytes | pa.Buffer]
 
 
 class Message(NamedTuple):
@@ -35,15 +42,7 @@ class Message(NamedTuple):
     """
 
     order: tuple[int, ...]
-    payloads: Mapping[Any, slices.Buffers]
-
-
-class Address(NamedTuple):
-    """Where a payload is stored: ``length`` bytes at ``offset`` of a file."""
-
-    path: str
-    offset: int
-    length: int
+    payloads: Mapping[Any, Buffers]
 
 
 class Received(NamedTuple):
@@ -76,7 +75,7 @@ def store_message(message: Message, folder: str) -> list[tuple[Any, Sent]]:
     Its name is new each time: an engine may run a bundle twice, with other elements in it, while
     consumers still read the first attempt's file.
     """
-    attempt, sent, offset = new_attempt(), [], 0
+    attempt, sent, offset = uuid.uuid4().hex[:12], [], 0
     with files.replace(_path_of(folder, message.order, attempt)) as file:
         for partition, payload in message.payloads.items():
             start = offset
@@ -84,13 +83,8 @@ def store_message(message: Message, folder: str) -> list[tuple[Any, Sent]]:
             for part in parts:
                 file.write(part)
                 offset += len(part)
-            sent.append((partition, Sent(message.order, attempt, (start, offset - start))))
+            sent.append((partition, Sent(message.order, attempt, start, offset - start)))
     return sent
-
-
-def new_attempt() -> str:
-    """Returns a unique name for an attempt to write."""
-    return uuid.uuid4().hex[:12]
 
 
 def _path_of(folder: str, order: tuple[int, ...], attempt: str) -> str:
@@ -98,23 +92,8 @@ def _path_of(folder: str, order: tuple[int, ...], attempt: str) -> str:
 
 
 def load_payload(content: bytes | Address) -> bytes:
-    """Returns a payload.
-
-    Raises:
-      DataError: the payload's file is too short.
-    """
-    if isinstance(content, bytes):
-        return content
-    with files.open_read(content.path) as file:
-        file.seek(content.offset)
-        payload = file.read(content.length)
-    if len(payload) != content.length:
-        raise DataError(
-            f"{content.path}: found {len(payload)} bytes at {content.offset}, expected "
-            f"{content.length}. "
-            "A temporary file was changed or removed during the run: run again."
-        )
-    return payload
+    """Returns a payload; raises as ``read_range``."""
+    return content if isinstance(content, bytes) else read_range(content)
 
 
 @dataclasses.dataclass
@@ -122,78 +101,33 @@ class SendMessages(beam.PTransform):
     """Sends payloads to their partitions.
 
     Input: ``Message`` elements. Output: ``(partition, [Sent])``; ``receive`` makes a ``Received``
-    of a partition's elements. No element is larger than ``slices.MAX_ELEMENT_BYTES``.
+    of a partition's elements. No element is larger than ``MAX_ELEMENT_BYTES``.
 
     Attributes:
-      folder: for the payloads, on storage that all workers share; ``None`` sends them through the
-        engine.
+      folder: for the payloads, on storage that all workers share.
     """
 
-    folder: str | None
+    folder: str
 
     def expand(
         self, messages: beam.PCollection[Message]
     ) -> beam.PCollection[tuple[Any, list[Sent]]]:
-        return messages | "Store" >> beam.ParDo(
-            _SendSlices() if self.folder is None else CollectByPartition(store_message, self.folder)
-        )
-
-
-@dataclasses.dataclass
-class Exchange(beam.PTransform):
-    """Groups payloads by partition.
-
-    Input: ``Message`` elements, in one PCollection or several. Output: one ``Received`` for each
-    partition with a payload, in any order. On every runner, its payloads are ordered by their
-    messages' ``order``.
-
-    Attributes:
-      folder: as in ``SendMessages``.
-    """
-
-    folder: str | None
-
-    def expand(
-        self, messages: beam.PCollection[Message] | Sequence[beam.PCollection[Message]]
-    ) -> beam.PCollection[Received]:
-        # Flatten after sending: engines materialize the inputs of a Flatten, and a message has no
-        # size limit.
-        branches = [messages] if isinstance(messages, beam.PCollection) else messages
-        sent = [
-            branch | f"Send{number}" >> SendMessages(self.folder)
-            for number, branch in enumerate(branches)
-        ]
-        return (
-            sent
-            | beam.Flatten()
-            | "Group" >> beam.GroupByKey()
-            | "Deliver"
-            >> beam.Map(lambda group, folder: receive(group[0], group[1], folder), self.folder)
-        )
+        return messages | "Store" >> beam.ParDo(CollectByPartition(store_message, self.folder))
 
 
 class Sent(NamedTuple):
-    """The part of a payload that crosses the runner.
+    """The address of a payload, as it crosses the runner.
 
     Attributes:
       order: of its message.
       attempt: tells apart messages of one order, and attempts to send one message.
-      content: a slice of the payload; or offset and length of its address.
+      offset, length: of its bytes in the message's file.
     """
 
     order: tuple[int, ...]
     attempt: str
-    content: slices.Slice | tuple[int, int]
-
-
-class _SendSlices(beam.DoFn):
-    """Sends payloads as ``(partition, [Sent])``, with one slice each."""
-
-    def process(self, message: Message) -> Iterator[tuple[Any, list[Sent]]]:
-        attempt = new_attempt()
-        for partition, payload in message.payloads.items():
-            for part in slices.cut(payload):
-                yield partition, [Sent(message.order, attempt, part)]
+    offset: int
+    length: int
 
 
 class CollectByPartition(beam.DoFn):
@@ -236,7 +170,15 @@ class CollectByPartition(beam.DoFn):
         self._items, self._held = {}, 0
 
 
-def receive(partition: Any, sent: Iterable[Sequence[Sent]], folder: str | None) -> Received:
+def addresses(sent: Iterable[Sent], folder: str) -> list[Address]:
+    """Returns where payloads are; ``folder`` is that of ``SendMessages``."""
+    return [
+        Address(_path_of(folder, each.order, each.attempt), each.offset, each.length)
+        for each in sent
+    ]
+
+
+def receive(partition: Any, sent: Iterable[Sequence[Sent]], folder: str) -> Received:
     """Returns the payloads of one partition.
 
     Args:
@@ -244,21 +186,13 @@ def receive(partition: Any, sent: Iterable[Sequence[Sent]], folder: str | None) 
       sent: all that ``SendMessages`` gave for it, in any order.
       folder: as in ``SendMessages``.
     """
-    ordered = sorted(itertools.chain.from_iterable(sent), key=lambda each: (each[0], each[1]))
-    contents: list[bytes | Address] = []
-    orders = []
-    for (order, attempt), own in itertools.groupby(ordered, key=lambda each: (each[0], each[1])):
-        if folder is None:
-            contents.append(slices.concatenate(slices.Slice(*content) for _, _, content in own))
-        else:
-            contents.extend(
-                Address(_path_of(folder, order, attempt), *content) for _, _, content in own
-            )
-        orders.append(order)
-    return Received(partition, tuple(contents), tuple(orders))
+    ordered = sorted(itertools.chain.from_iterable(sent))
+    return Received(
+        partition, tuple(addresses(ordered, folder)), tuple(each.order for each in ordered)
+    )
 
 
-def receive_all(sent: Iterable[tuple[Any, Sequence[Sent]]], folder: str | None) -> list[Received]:
+def receive_all(sent: Iterable[tuple[Any, Sequence[Sent]]], folder: str) -> list[Received]:
     """Returns the payloads of all partitions, ordered by partition.
 
     Args:

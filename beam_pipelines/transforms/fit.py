@@ -271,7 +271,7 @@ class FitEncodings(beam.PTransform):
     size_bytes: int
     folder: str
     scratch: str
-    exchange: str | None
+    exchange: str
     after: tuple[beam.PCollection[None], ...] = ()
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[str]:

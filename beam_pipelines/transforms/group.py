@@ -308,7 +308,7 @@ class GroupRows(beam.PTransform):
     plan: GroupPlan
     schema: pa.Schema
     num_ranges: int
-    folder: str | None
+    folder: str
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
         plan, first = self.plan, self.num_ranges

@@ -21,7 +21,13 @@ from beam_pipelines.core.arrow.columns import take_rows
 from beam_pipelines.core.arrow.ipc import PackedBatch, pack
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.storage import files
-from beam_pipelines.transforms.exchange import Exchange, Message, Received, SendMessages, Sent
+from beam_pipelines.transforms.exchange import Message, Received, SendMessages, Sent, receive
+from beam_pipelines.transforms.merged_files import (
+    MergeBins,
+    merge_messages,
+    receive_merged,
+    to_bins,
+)
 
 # Another seed than that of indexes and splits.
 _PARTITION_SEED = 0x6A6F696E  # "join"
@@ -40,26 +46,45 @@ class MeetByKey(beam.PTransform):
     Attributes:
       send: makes the message of an element, for each PCollection; ``None``: it is one.
       decide: gets what one partition receives.
-      folder: as in ``SendMessages``, used by this step only.
+      folder: as in ``SendMessages``, used by this step only. In an object store, messages are
+        merged on their way.
       tags: of further outputs.
     """
 
     send: Send | tuple[Send, ...]
     decide: Callable[[Received], Iterable[Any]]
-    folder: str | None
+    folder: str
     tags: tuple[str, ...] = ()
 
     def expand(self, elements: beam.PCollection[Any] | tuple[beam.PCollection[Any], ...]) -> Any:
         branches = (elements,) if isinstance(elements, beam.PCollection) else elements
         sends = self.send if isinstance(self.send, tuple) else (self.send,)
-        messages = tuple(
-            branch if send is None else branch | f"ToMessages{number}" >> beam.Map(send)
-            for number, (branch, send) in enumerate(zip(branches, sends, strict=True))
-        )
-        decide: Any = beam.FlatMap(self.decide)
+        merges, folder, get = files.is_object(self.folder), self.folder, receive
+        sent = []
+        # Flatten after sending: engines materialize its inputs, and a message has no size limit.
+        for number, (branch, send) in enumerate(zip(branches, sends, strict=True)):
+            messages = branch if send is None else branch | f"ToMessages{number}" >> beam.Map(send)
+            if merges:
+                messages = messages | f"ToBins{number}" >> beam.Map(to_bins)
+            sent.append(messages | f"Send{number}" >> SendMessages(folder))
+        addresses = sent | beam.Flatten()
+        if merges:
+            merge = partial(merge_messages, folder=folder)
+            folder, get = files.join(folder, "merged"), receive_merged
+            addresses = addresses | "MergeFiles" >> MergeBins(merge, folder)
+        decide: Any = beam.FlatMap(partial(_decide, get, folder, self.decide))
         if self.tags:
             decide = decide.with_outputs(*self.tags, main="main")
-        return messages | "Exchange" >> Exchange(self.folder) | "Decide" >> decide
+        return addresses | "Group" >> beam.GroupByKey() | "Decide" >> decide
+
+
+def _decide(
+    get: Callable[..., Received],
+    folder: str,
+    decide: Callable[[Received], Iterable[Any]],
+    group: tuple[Any, Iterable[Sequence[Sent]]],
+) -> Iterable[Any]:
+    return decide(get(*group, folder))
 
 
 def by_number(
@@ -164,7 +189,7 @@ class MergeTree(beam.PTransform):
 
     leaves: int
     merge: Callable[[Received], bytes]
-    folder: str | None
+    folder: str
     most: int = FAN_IN
 
     def expand(
@@ -172,7 +197,7 @@ class MergeTree(beam.PTransform):
     ) -> beam.PCollection[tuple[Any, list[Sent]]]:
         width, level = self.leaves, 0
         while width > self.most:
-            folder = None if self.folder is None else files.join(self.folder, f"level{level}")
+            folder = files.join(self.folder, f"level{level}")
             merge = partial(_merge_node, merge=self.merge)
             messages = messages | f"Merge{level}" >> MeetByKey(_to_parents, merge, folder)
             width, level = -(-width // FAN_IN), level + 1

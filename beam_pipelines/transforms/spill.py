@@ -47,8 +47,7 @@ def spilled_path(folder: str, address: tuple[int, int], start: int, split: str) 
 def spill_chunk(chunk: Chunk, folder: str) -> SpilledChunk:
     """Writes a chunk's rows to its file, which a retry replaces."""
     path = spilled_path(folder, chunk[:2], chunk.start, chunk.split)
-    # A local file stays in the page cache, where lz4 would cost more than it saves.
-    packed = stripes.pack(chunk.batch, chunk.about(), compress=not files.is_local(path))
+    packed = stripes.pack(chunk.batch, chunk.about())
     with files.replace(path) as file:
         for buffer in packed.buffers:
             file.write(buffer)

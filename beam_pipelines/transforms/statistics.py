@@ -20,6 +20,7 @@ from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.arrow.memory import give_back_memory
 from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.storage.file_ranges import Address
 from beam_pipelines.transforms import exchange
 from beam_pipelines.transforms.meet import FAN_IN, MergeTree, Node, merge_in_order
 
@@ -44,13 +45,12 @@ class AccumulateStatistics(beam.PTransform):
     Attributes:
       num_ranges: number of ranges of the plan; range numbers are below it.
       plan: weight and slices.
-      folder: for the statistics of ranges, some MB each, used by this step alone; ``None`` sends
-        them through the engine.
+      folder: for the statistics of ranges, some MB each, used by this step alone.
     """
 
     num_ranges: int
-    plan: StatisticsPlan = dataclasses.field(default_factory=StatisticsPlan)
-    folder: str | None = None
+    plan: StatisticsPlan
+    folder: str
 
     def expand(
         self, chunks: beam.PCollection[Chunk]
@@ -80,8 +80,8 @@ class ComputeChunkStatistics(beam.PTransform):
     num_ranges: int
     splits: tuple[str, ...]
     schema: pa.Schema
-    plan: StatisticsPlan = dataclasses.field(default_factory=StatisticsPlan)
-    folder: str | None = None
+    plan: StatisticsPlan
+    folder: str
 
     def expand(
         self, chunks: beam.PCollection[Chunk]
@@ -189,7 +189,7 @@ def _merge_stored(received: exchange.Received) -> bytes:
     return merged
 
 
-def _merge(contents: Sequence[bytes | exchange.Address]) -> tuple[int, TableStatistics]:
+def _merge(contents: Sequence[bytes | Address]) -> tuple[int, TableStatistics]:
     """Returns the number of all columns, and statistics of a share."""
     loaded = [
         storage.from_message(exchange.load_payload(content), getattr(content, "path", "a message"))
@@ -208,7 +208,7 @@ def merge_splits(
     splits: tuple[str, ...],
     schema: pa.Schema,
     plan: StatisticsPlan,
-    folder: str | None,
+    folder: str,
 ) -> dict[str, TableStatistics]:
     """Returns the statistics of each split, in the order of ``splits``.
 

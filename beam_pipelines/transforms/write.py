@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import apache_beam as beam
@@ -13,25 +12,15 @@ import google_crc32c
 import pyarrow as pa
 
 from beam_pipelines.core.arrow.columns import take_rows
-from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.core.arrow.memory import give_back_memory
-from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.shard_formats import part_compression_of
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.sinks import Settings, formats_of, sink_of
 from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import IndexedShard
-from beam_pipelines.transforms.exchange import Received, new_attempt
-from beam_pipelines.transforms.meet import MeetByKey
-from beam_pipelines.transforms.shards import (
-    LoadedShardPlan,
-    ShardPlan,
-    load_shard_plan,
-    shard_path,
-    write_own_index,
-)
-from beam_pipelines.transforms.shuffle import open_partitions, scatter, unpack_blocks, written_order
+from beam_pipelines.transforms.shards import ShardPlan, shard_path, write_own_index
+from beam_pipelines.transforms.shuffle import written_order
 
 # Called with a number of rows, to show progress.
 Note = Callable[[int], None]
@@ -170,51 +159,6 @@ class _Counted:
         self.crc32c = google_crc32c.extend(self.crc32c, bytes(data))
 
 
-class StoredParts(NamedTuple):
-    """A shard's prepared partition, in a file for each format."""
-
-    partition: int
-    path: str
-
-
-def store_parts(
-    received: Received, plan: LoadedShardPlan, target: Target, folder: str
-) -> Iterator[tuple[int, StoredParts]]:
-    """Stores one partition of a shard in new files, and yields where.
-
-    Args:
-      received: the partition's blocks.
-      plan, target: of all shards.
-      folder: of the new files.
-
-    Yields:
-      The shard's number, and where its partition is.
-    """
-    shard, partition = received.partition
-    batch = unpack_blocks([block for block in received.payloads() if block])
-    prepared = prepare(batch, target.settings(plan.get()), shard, partition)
-    path = files.join(folder, f"{shard}_{partition}_{new_attempt()}")
-    for format_, batch in prepared.items():
-        with files.replace(f"{path}.{format_}") as file:
-            file.write(batches_to_bytes([batch]))
-    yield shard, StoredParts(partition, path)
-
-
-def assemble_shard(
-    plan: LoadedShardPlan, target: Target, group: tuple[int, Iterable[StoredParts]]
-) -> ShardInfo:
-    """Writes one shard from its stored parts; errors are those of ``write_partitions``."""
-    shard, stored = group
-    partitions = (
-        {
-            format_: bytes_to_batches(files.read_bytes(f"{own.path}.{format_}"))[0]
-            for format_ in formats_of(target.output)
-        }
-        for own in sorted(stored)
-    )
-    return write_partitions(partitions, plan.get(), shard, target)
-
-
 def prepare(
     batch: pa.RecordBatch | None, settings: Settings, shard: int, partition: int
 ) -> Prepared:
@@ -242,40 +186,6 @@ def _read_back(path: str, size: int, crc: int) -> None:
             f"{path}: read back {found_size} bytes with CRC-32C {found_crc:08x}, expected {size} "
             f"bytes with {crc:08x}. "
             "The storage changed or lost what was written: check it, and run again."
-        )
-
-
-@dataclasses.dataclass
-class WriteShardFiles(beam.PTransform):
-    """Writes one file for each shard, from partitions that the engine exchanges.
-
-    Input: ``Chunk`` elements with a split and with features as columns, in ``chunk_order``. Output:
-    one ``ShardInfo`` for each unfinished shard, also for one without rows.
-
-    Attributes:
-      target: of the shards.
-      plan: path of the shard plan's file, complete when the first chunk arrives.
-      planned: the same path as one element, once the file is complete.
-      parts: folder for the parts of shards.
-    """
-
-    target: Target
-    plan: str
-    planned: beam.PCollection[str]
-    parts: str
-
-    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[ShardInfo]:
-        plan, target = LoadedShardPlan(self.plan), self.target
-        sends = (
-            lambda chunk: scatter(chunk, plan.get(), target.output),
-            lambda path: open_partitions(load_shard_plan(path)),
-        )
-        store = partial(store_parts, plan=plan, target=target, folder=self.parts)
-        return (
-            (chunks, self.planned)
-            | "StoreParts" >> MeetByKey(sends, store, None)
-            | "PartsOfShard" >> beam.GroupByKey()
-            | "Assemble" >> beam.ParDo(WriteShard(partial(assemble_shard, plan, target)))
         )
 
 

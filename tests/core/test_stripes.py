@@ -19,7 +19,7 @@ BATCH = pa.RecordBatch.from_pydict(
         "list": [[row, None] if row % 3 else [] for row in range(ROWS)],
     }
 )
-FORMS = ["kernels", "arrow", "compressed"]
+FORMS = ["kernels", "arrow"]
 
 
 @pytest.fixture(params=FORMS)
@@ -28,7 +28,7 @@ def content(request: pytest.FixtureRequest) -> tuple[bytes, int]:
     if request.param == "kernels" and not _native.KERNELS_AVAILABLE:
         pytest.skip("the extension is not built: there is no compiler")
     with without_kernels() if request.param == "arrow" else contextlib.nullcontext():
-        packed = stripes.pack(BATCH, "a.csv", compress=request.param == "compressed")
+        packed = stripes.pack(BATCH, "a.csv")
     return b"".join(bytes(buffer) for buffer in packed.buffers), packed.tail
 
 

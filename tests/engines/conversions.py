@@ -10,7 +10,7 @@ import random
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -118,18 +118,6 @@ output: {num_shards: 2}
 """
 
 
-class Conversion(NamedTuple):
-    """One way to convert.
-
-    Attributes:
-      recipe: its text.
-      arguments: of ``pipeline.convert``.
-    """
-
-    recipe: str
-    arguments: dict[str, Any] = {}  # noqa: RUF012 - never changed
-
-
 STRATIFIED = f"""{SOURCES}
 derive: {{long: "coalesce(seconds, 0) > 300"}}
 split: {{test: 0.1, folds: 3, stratify: [long, day]}}
@@ -150,17 +138,15 @@ output: {num_shards: 2}
 """
 
 CONVERSIONS = {
-    "everything": Conversion(EVERYTHING),
-    "source_order": Conversion(SOURCE_ORDER),
-    "broadcast": Conversion(BROADCAST),
-    "sequences": Conversion(SEQUENCES),
-    "raw": Conversion(RAW),
-    "as_they_are": Conversion(AS_THEY_ARE),
-    "stratified": Conversion(STRATIFIED),
-    "union": Conversion(UNION),
-    # All of these engines run on this machine, so that payloads may go through files too.
-    "through_files": Conversion(SHUFFLED, {"exchange": "files"}),
-    "through_engine": Conversion(SHUFFLED, {"exchange": "engine"}),
+    "everything": EVERYTHING,
+    "source_order": SOURCE_ORDER,
+    "broadcast": BROADCAST,
+    "sequences": SEQUENCES,
+    "raw": RAW,
+    "as_they_are": AS_THEY_ARE,
+    "stratified": STRATIFIED,
+    "union": UNION,
+    "shuffled": SHUFFLED,
 }
 
 
@@ -238,14 +224,11 @@ def plan_of(recipe: str, folder: Path) -> Plan:
 
 
 def convert(
-    name: str, data: Path, output: Path, options: Sequence[str], resume: bool = False
+    name: str, data: Path, output: Path | str, options: Sequence[str], resume: bool = False
 ) -> None:
     """Converts one of ``CONVERSIONS`` on a runner."""
-    conversion = CONVERSIONS[name]
-    plan = plan_of(conversion.recipe, data)
-    convert_module.convert(
-        plan, str(output), beam_options=options, quiet=True, resume=resume, **conversion.arguments
-    )
+    plan = plan_of(CONVERSIONS[name], data)
+    convert_module.convert(plan, str(output), beam_options=options, quiet=True, resume=resume)
 
 
 def describe(data: Path, output: Path, options: Sequence[str]) -> None:

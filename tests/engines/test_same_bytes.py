@@ -14,9 +14,11 @@ import pytest
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import commit, convert
+from beam_pipelines.storage import files
 from tests.engines import conversions
 from tests.engines.conftest import LOCAL
 from tests.engines.engines import Engine
+from tests.support import remote_stores
 
 Reference = Callable[[str], Path]
 
@@ -32,6 +34,20 @@ def test_conversions(name, engine, data, reference, tmp_path):
     conversions.convert(name, data, tmp_path / "out", engine.options)
     conversions.assert_same(tmp_path / "out", reference(name))
     assert verify_dataset(str(tmp_path / "out")).rows > 0
+
+
+def test_in_an_object_store(engine, data, reference, tmp_path):
+    """Workers may share an object store only."""
+    with remote_stores.s3_store() as store:
+        keys = (
+            f"--s3_access_key_id={remote_stores.KEY}",
+            f"--s3_secret_access_key={remote_stores.SECRET}",
+        )
+        options = (*store.options, *keys)
+        files.use_options(options)
+        conversions.convert("shuffled", data, f"{store.url}/out", (*engine.options, *options))
+        found = store.download("out", tmp_path)
+    conversions.assert_same(found, reference("shuffled"))
 
 
 def test_transform(engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from beam_pipelines.cli import main as main_module
 from beam_pipelines.pipeline.previews.estimate import GRAPH_BYTES
 from tests.engines import conversions
 from tests.engines_large import cases
-from tests.support.crossings import STEPS, WAITS
+from tests.support.crossings import STEPS
 
 pytestmark = pytest.mark.engines_large
 
@@ -57,7 +57,7 @@ def test_the_staged_job_at_its_size(engine, cloud, made, tmp_path):
     graph = read_url(cloud.storage, url)
     assert len(graph) + len(body) < GRAPH_BYTES / 20
     pipeline = beam_runner_api_pb2.Pipeline.FromString(graph)
-    assert _steps_with_side_inputs(pipeline) == {*STEPS, WAITS["engine"]}
+    assert _steps_with_side_inputs(pipeline) == STEPS
     for environment in pipeline.components.environments.values():
         environment.urn, environment.payload = python_urns.EMBEDDED_PYTHON_LOOPBACK, b""
         del environment.dependencies[:]

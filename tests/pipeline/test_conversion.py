@@ -162,7 +162,7 @@ def test_every_row_arrives_once_with_its_values(data: Path, tmp_path: Path) -> N
 
 
 def test_the_way_does_not_matter(data: Path, tmp_path: Path) -> None:
-    """Workers, processes, exchanges and join strategies do not change a byte.
+    """Workers, processes and join strategies do not change a byte.
 
     Without the kernels the records are the same.
     """
@@ -171,7 +171,6 @@ def test_the_way_does_not_matter(data: Path, tmp_path: Path) -> None:
     ways: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         "processes": (("--direct_num_workers=2", "--direct_running_mode=multi_processing"), {}),
         "threads": (("--direct_num_workers=4", "--direct_running_mode=multi_threading"), {}),
-        "engine": (("--direct_num_workers=1",), {"exchange": "engine"}),
         "hash": (("--direct_num_workers=1",), {"strategy": "hash"}),
     }
     for name, (options, arguments) in ways.items():

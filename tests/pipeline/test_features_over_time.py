@@ -89,13 +89,12 @@ def converted(folder: Path, name: str, *options: str, **arguments: Any) -> Manif
 
 
 def test_as_of_is_the_same_every_way_and_that_of_duckdb(folder: Path) -> None:
-    """Strategies, workers and exchanges do not change a byte."""
+    """Strategies and workers do not change a byte."""
     manifest = converted(folder, "one", "--direct_num_workers=1")
     ways: dict[str, tuple[str, dict[str, Any]]] = {
         "hash": ("--direct_num_workers=1", {"strategy": "hash"}),
         "two": ("--direct_num_workers=2", {"strategy": "hash"}),
         "four": ("--direct_num_workers=4", {"strategy": "hash"}),
-        "engine": ("--direct_num_workers=1", {"strategy": "hash", "exchange": "engine"}),
     }
     for name, (option, arguments) in ways.items():
         converted(folder, name, option, **arguments)

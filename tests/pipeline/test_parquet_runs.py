@@ -59,14 +59,6 @@ def files_of(output: Path) -> dict[str, bytes]:
     }
 
 
-def test_exchanges_write_the_same_bytes(data: Path, tmp_path: Path) -> None:
-    """Partitions that arrive one by one make the same files."""
-    keys = "also: parquet"
-    converted(data, tmp_path / "files", keys)
-    converted(data, tmp_path / "engine", keys, exchange="engine")
-    assert files_of(tmp_path / "files") == files_of(tmp_path / "engine")
-
-
 def test_another_dataset_replaces_all_files(data: Path, tmp_path: Path) -> None:
     """No file of the old formats stays."""
     output = tmp_path / "out"

@@ -25,13 +25,9 @@ from apache_beam.transforms.ptransform import PTransform
 # range of CSV brings the first one.
 STEPS = {
     "Convert/FirstPass/ReadSplits/Read/Read", "Convert/FirstPass/MakeResult", "Convert/BuildGraph",
-    "Convert/SaveShardPlan", "Convert/NoteFinished", "Convert/Commit",
+    "Convert/SaveShardPlan", "Convert/WriteShards/DealChunks/Await", "Convert/NoteFinished",
+    "Convert/Commit",
 }  # fmt: skip
-# The step that waits for the shard plan, by the exchange.
-WAITS = {
-    "files": "Convert/WriteShards/DealChunks/Await",
-    "engine": "Convert/WriteShards/LoadChunks/Await",
-}
 _BREAKS = ("GroupByKey", "Flatten", "Reshuffle")
 
 

@@ -7,16 +7,56 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import pathlib
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 from unittest import mock
 
 import boto3
 from dry_run import emulated_cloud
+from moto.moto_server import threaded_moto_server
 from moto.s3.models import s3_backends
 from moto.server import ThreadedMotoServer
 
 KEY, SECRET = "AKIAEXAMPLEKEY000000", "sEcReT/eXaMpLe/0000000000000000000000000"
+
+
+_BUSY = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
+
+
+class Faults:
+    """Counts a server's requests; delays, refuses and breaks off some of them."""
+
+    def __init__(self) -> None:
+        """Starts without any."""
+        self.requests, self.delay_secs, self.busy, self.reset = 0, 0.0, 0.0, 0.0
+        self._random, self._lock = random.Random(1), threading.Lock()
+
+    def around(self, app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+        """Returns a WSGI application in front of another one."""
+
+        def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+            with self._lock:
+                self.requests += 1
+                chance = self._random.random()
+            time.sleep(self.delay_secs)
+            if chance < self.busy:
+                environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+                start("503 Slow Down", [("Content-Length", str(len(_BUSY)))])
+                return [_BUSY]
+            if chance < self.busy + self.reset:
+                connection = environ["werkzeug.socket"]
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.shutdown(socket.SHUT_RDWR)
+                raise ConnectionResetError
+            return app(environ, start)
+
+        return answer
 
 
 class Store(NamedTuple):
@@ -26,11 +66,21 @@ class Store(NamedTuple):
       url: of the bucket, such as ``s3://store``.
       options: flags with which our command line finds it.
       objects: reads, writes and lists behind our back.
+      faults: of the server, if it is S3's.
     """
 
     url: str
     options: list[str]
     objects: Any
+    faults: Faults = Faults()
+
+    def download(self, prefix: str, folder: pathlib.Path) -> pathlib.Path:
+        """Copies objects to a local folder, which it returns."""
+        for name in self.objects.names(f"{prefix}/"):
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(self.objects.get(name))
+        return folder / prefix
 
 
 class S3Objects(NamedTuple):
@@ -95,8 +145,12 @@ def _backend() -> Any:
 @contextlib.contextmanager
 def s3_store() -> Iterator[Store]:
     """Starts moto's S3, with credentials in the environment, where users have them."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
+    faults, make = Faults(), threaded_moto_server.DomainDispatcherApplication
+    with mock.patch.object(
+        threaded_moto_server, make.__name__, lambda backend: faults.around(make(backend))
+    ):
+        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        server.start()
     host, port = server.get_host_and_port()
     url = f"http://{host}:{port}"
     variables = {
@@ -113,7 +167,7 @@ def s3_store() -> Iterator[Store]:
         ):
             client = boto3.client("s3", endpoint_url=url)
             client.create_bucket(Bucket="store")
-            yield Store("s3://store", [f"--s3_endpoint_url={url}"], S3Objects(client))
+            yield Store("s3://store", [f"--s3_endpoint_url={url}"], S3Objects(client), faults)
     finally:
         server.stop()
 

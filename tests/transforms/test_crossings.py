@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from beam_pipelines.core.slices import MAX_ELEMENT_BYTES
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from tests.support.crossings import STEPS, WAITS, measured
+from beam_pipelines.storage import files
+from beam_pipelines.transforms.exchange import MAX_ELEMENT_BYTES
+from tests.support.crossings import STEPS, measured
 
 pytestmark = pytest.mark.end_to_end
 
@@ -62,25 +63,21 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("exchange", ["files", "engine"])
+@pytest.mark.parametrize("merges", [False, True])
 @pytest.mark.parametrize("name", RECIPES)
-def test_no_element_is_too_large(name, exchange, data, tmp_path):
+def test_no_element_is_too_large(name, merges, data, tmp_path, monkeypatch):
     """All data cross the engine in small elements.
 
     These are rows of 3 MiB, joins, groups, vocabularies, rejected rows and statistics.
     """
+    monkeypatch.setattr(files, "is_object", lambda path: merges and "_temporary/" in path)
     recipe = parse_recipe(RECIPES[name], "recipe.yaml", str(data))
     with measured(tmp_path / "sizes") as largest:
         options = ["--runner=FnApiRunner", "--direct_num_workers=1"]
-        convert.convert(
-            make_plan(recipe),
-            str(tmp_path / "out"),
-            beam_options=options,
-            quiet=True,
-            exchange=exchange,
-        )
-    assert any("Exchange/Group" in step or "DealChunks/Group" in step for step in largest)
-    assert {*largest} >= {*STEPS, WAITS[exchange]} - {"Convert/FirstPass/ReadSplits/Read/Read"}
+        convert.convert(make_plan(recipe), str(tmp_path / "out"), beam_options=options, quiet=True)
+    assert any("DealChunks/Group" in step for step in largest)
+    assert any("MergeFiles/Spread" in step for step in largest) == merges
+    assert {*largest} >= {*STEPS} - {"Convert/FirstPass/ReadSplits/Read/Read"}
     assert {step: size for step, size in largest.items() if size > MAX_ELEMENT_BYTES} == {}
 
 

@@ -1,11 +1,14 @@
-"""transforms/shuffle.py deals every row to one place, evenly."""
+"""transforms/shuffle.py and deal.py deal every row to one place, evenly."""
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import itertools
+import os
 import pathlib
 import tempfile
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +19,20 @@ from hypothesis import strategies as st
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.output import Output
-from beam_pipelines.transforms import shuffle, write_dealt
-from beam_pipelines.transforms.shards import ShardPlan, SplitShards
-from beam_pipelines.transforms.shuffle import DealtChunk, DealtShard
+from beam_pipelines.transforms import deal, exchange, merged_files, shuffle, write_dealt
+from beam_pipelines.transforms.deal import DealtShard
+from beam_pipelines.transforms.exchange import Sent
+from beam_pipelines.transforms.shards import (
+    LoadedShardPlan,
+    ShardPlan,
+    SplitShards,
+    save_shard_plan,
+)
 from beam_pipelines.transforms.spill import SpilledChunk, spill_chunk
 
 SCHEMA = pa.schema({"row": pa.binary()})
 SIZES = st.lists(st.integers(0, 30), min_size=1, max_size=6)
-By = Literal["files", "engine"]
+By = Literal["files", "merges"]
 
 
 def plan_of(sizes: list[int], num_shards: int, partitions: int) -> ShardPlan:
@@ -47,34 +56,58 @@ def chunks_of(plan: ShardPlan, sizes: list[int], output: Output) -> list[Chunk]:
     return chunks
 
 
-def partitions_by_engine(
-    plan: ShardPlan, chunks: list[Chunk], output: Output, shard: int
-) -> list[pa.RecordBatch | None]:
-    """Returns the rows of a shard's partitions from messages."""
-    messages = [shuffle.scatter(chunk, plan, output) for chunk in chunks]
-    return [
-        shuffle.unpack_blocks(
-            [
-                message.payloads[shard, partition][0]
-                for message in messages
-                if (shard, partition) in message.payloads
-            ]
-        )
-        for partition in range(plan.splits["train"].partitions_per_shard)
-    ]
-
-
 def partitions_by_files(
     plan: ShardPlan, spilled: list[SpilledChunk], output: Output, shard: int, folder: str
 ) -> list[pa.RecordBatch | None]:
     """Returns the rows of a shard's partitions from spilled chunks."""
-    dealt = tuple(
-        DealtChunk(chunk.range_number, chunk.part, chunk.start, chunk.rows, chunk.tail)
-        for chunk in spilled
-        if shard in shuffle.shards_of(plan, output, chunk)
-    )
-    schema, placed = write_dealt.place_rows(DealtShard(shard, dealt), plan, output, folder)
-    return [write_dealt.load_rows(schema, own) if own else None for own in placed]
+    loaded = loaded_plan(plan, folder)
+    dealt = [item for chunk in spilled for item in deal.to_shards(chunk, output, loaded)]
+    own = tuple(chunk for number, chunk in dealt if number == shard)
+    schema, placed = deal.place_shard(DealtShard(shard, own), plan, output, folder)
+    return [deal.load_rows(schema, rows)[0] if rows else None for rows in placed]
+
+
+def merged_places(
+    plan: ShardPlan, spilled: list[SpilledChunk], output: Output, folder: str
+) -> dict[tuple[int, int], list[Sent]]:
+    """Returns where the merged rows of each shard and partition are."""
+    loaded, bins = loaded_plan(plan, folder), collections.defaultdict(list)
+    for chunk in spilled:
+        for bin_, dealt in deal.to_bins(chunk, output, loaded):
+            bins[bin_].append(dealt)
+    places = collections.defaultdict(list)
+    for bin_, chunks in bins.items():
+        for _, some in merged_files.cut(bin_, [chunks[::-1]]):
+            message = deal.merge_rows(bin_, some, loaded, output, folder)
+            for place, sent in exchange.store_message(message, merged_in(folder)):
+                places[place].append(sent)
+    return places
+
+
+def partitions_by_merges(
+    plan: ShardPlan, spilled: list[SpilledChunk], output: Output, shard: int, folder: str
+) -> list[pa.RecordBatch | None]:
+    """Returns the rows of a shard's partitions from merged files."""
+    places = merged_places(plan, spilled, output, folder)
+    return [
+        deal.load_merged(sorted(places[shard, partition]), merged_in(folder))[0]
+        if (shard, partition) in places
+        else None
+        for partition in range(plan.splits["train"].partitions_per_shard)
+    ]
+
+
+def loaded_plan(plan: ShardPlan, folder: str) -> LoadedShardPlan:
+    """Returns a plan as workers load it."""
+    return LoadedShardPlan(save_shard_plan(plan, os.path.join(folder, "plan")))
+
+
+def merged_in(folder: str) -> str:
+    """Returns the folder of merged files."""
+    return os.path.join(folder, "merged")
+
+
+BY: dict[By, Any] = {"files": partitions_by_files, "merges": partitions_by_merges}
 
 
 def deal_rows(
@@ -85,13 +118,9 @@ def deal_rows(
     chunks = [chunk for chunk in chunks_of(plan, sizes, output) if chunk.batch.num_rows]
     shards = []
     with tempfile.TemporaryDirectory() as folder:
-        spilled = [spill_chunk(chunk, folder) for chunk in chunks] if by == "files" else []
+        spilled = [spill_chunk(chunk, folder) for chunk in chunks]
         for shard in range(num_shards):
-            found = (
-                partitions_by_files(plan, spilled, output, shard, folder)
-                if by == "files"
-                else partitions_by_engine(plan, chunks, output, shard)
-            )
+            found = BY[by](plan, spilled, output, shard, folder)
             written: list[bytes] = []
             for partition, batch in enumerate(found):
                 records = np.array(batch["row"] if batch else [], object)
@@ -106,13 +135,17 @@ def deal_rows(
 def test_every_row_once_and_evenly(
     sizes: list[int], num_shards: int, partitions: int, by_seed: bool, seed: int
 ) -> None:
-    """Files and the engine give each row to the same shard.
+    """Merged or not, each row is in the same shard.
 
     Shards differ by one row at most.
     """
     output = Output(shuffle=by_seed, shuffle_seed=seed)
     shards = deal_rows(sizes, num_shards, partitions, output)
-    assert shards == deal_rows(sizes, num_shards, partitions, output, "engine")
+    for bin_size, most_bytes in ((2, 1), (4, 300), (64, 1 << 20)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(deal, "BIN", bin_size)
+            patch.setattr(merged_files, "MERGED_BYTES", most_bytes)
+            assert shards == deal_rows(sizes, num_shards, partitions, output, "merges")
     rows = [int(record) for shard in shards for record in shard]
     assert sorted(rows) == list(range(sum(sizes)))
     lengths = [len(shard) for shard in shards]
@@ -205,8 +238,33 @@ def test_a_damaged_file_is_an_error(tmp_path: pathlib.Path, keep: float) -> None
     file = pathlib.Path(spilled.file)
     data = file.read_bytes()
     file.write_bytes(data[: int(keep * len(data)) if 0 < keep < 1 else int(keep)])
-    with pytest.raises(DataError, match=r"0_0_0_train: found .*run again"):
-        partitions_by_files(plan, [spilled], output, 1, str(tmp_path))
+    for partitions_by in BY.values():
+        with pytest.raises(DataError, match=r"0_0_0_train: found .*run again"):
+            partitions_by(plan, [spilled], output, 1, str(tmp_path))
+
+
+@pytest.mark.parametrize("keep", [0, 200])
+def test_a_damaged_merged_file_is_an_error(tmp_path: pathlib.Path, keep: int) -> None:
+    """A merged file that was cut during the run is named."""
+    output, sizes, folder = Output(), [20_000], str(tmp_path)
+    plan = plan_of(sizes, 2, 3)
+    spilled = [spill_chunk(chunk, folder) for chunk in chunks_of(plan, sizes, output)]
+    places = merged_places(plan, spilled, output, folder)
+    (file,) = pathlib.Path(merged_in(folder)).iterdir()
+    file.write_bytes(file.read_bytes()[:keep])
+    with pytest.raises(DataError, match=r"merged/0_0_0_\w+: found .*run again"):
+        deal.load_merged(places[1, 2], merged_in(folder))
+
+
+def test_finished_shards_get_no_rows(tmp_path: pathlib.Path) -> None:
+    """Rows of shards that an earlier run finished are not merged."""
+    output, sizes, folder = Output(), [400, 300], str(tmp_path)
+    plan = dataclasses.replace(plan_of(sizes, 3, 2), finished=frozenset({0, 2}))
+    spilled = [spill_chunk(chunk, folder) for chunk in chunks_of(plan, sizes, output)]
+    assert {shard for shard, _ in merged_places(plan, spilled, output, folder)} == {1}
+    loaded = loaded_plan(plan, folder)
+    dealt = {number for chunk in spilled for number, _ in deal.to_shards(chunk, output, loaded)}
+    assert dealt == {1}
 
 
 def test_the_error_of_an_encoding_names_the_file_of_its_row(tmp_path: pathlib.Path) -> None:
@@ -232,8 +290,12 @@ def test_the_error_of_an_encoding_names_the_file_of_its_row(tmp_path: pathlib.Pa
         )
         for number, cells in enumerate((["1", "2", "3"], ["4", "five", "6"]))
     ]
-    dealt = tuple(DealtChunk(s.range_number, s.part, s.start, s.rows, s.tail) for s in spilled)
-    schema, (placed,) = write_dealt.place_rows(DealtShard(0, dealt), plan, output, str(tmp_path))
-    rows = write_dealt.load_rows(schema, placed)
-    with pytest.raises(DataError, match=r"^1\.csv, feature 'x': found 'five'"):
-        write_dealt.encode_rows(BatchEncoder(encode), "train", rows, placed)
+    folder = str(tmp_path)
+    dealt = tuple(
+        chunk for s in spilled for _, chunk in deal.to_shards(s, output, loaded_plan(plan, folder))
+    )
+    schema, (placed,) = deal.place_shard(DealtShard(0, dealt), plan, output, folder)
+    places = merged_places(plan, spilled, output, folder)
+    for rows in (deal.load_rows(schema, placed), deal.load_merged(places[0, 0], merged_in(folder))):
+        with pytest.raises(DataError, match=r"^1\.csv, feature 'x': found 'five'"):
+            write_dealt.encode_rows(BatchEncoder(encode), "train", rows)

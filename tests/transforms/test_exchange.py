@@ -1,25 +1,29 @@
 """transforms/exchange.py delivers every payload once and in order.
 
-It does so through files and through the engine.
+It does so through files of single messages, and through merged ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.transforms import exchange
-from beam_pipelines.transforms.exchange import (
-    Address,
-    Exchange,
-    Message,
-    load_payload,
-    store_message,
-)
+from beam_pipelines.storage.file_ranges import Address
+from beam_pipelines.transforms import exchange, merged_files
+from beam_pipelines.transforms.exchange import Message, Received, load_payload, store_message
+from beam_pipelines.transforms.meet import MeetByKey
+from beam_pipelines.transforms.merged_files import merge_messages, receive_merged, to_bins
+
+Deliver = Callable[[Any, str], Any]
 
 PARCELS = [
     Message((1, 0), {0: b"c", 2: b"x" * 1000}),
@@ -29,20 +33,31 @@ PARCELS = [
 ]
 
 
-@pytest.mark.parametrize("by_files", [True, False])
-def test_both_ways_deliver_in_order(tmp_path: Path, by_files: bool) -> None:
+def merged(messages: beam.PCollection[Message], folder: str) -> beam.PCollection[Received]:
+    """Delivers messages as in an object store."""
+    merge = merged_files.MergeBins(partial(merge_messages, folder=folder), f"{folder}/merged")
+    return (
+        messages
+        | beam.Map(to_bins)
+        | exchange.SendMessages(folder)
+        | merge
+        | beam.GroupByKey()
+        | beam.MapTuple(lambda *group: receive_merged(*group, f"{folder}/merged"))
+    )
+
+
+def unmerged(messages: beam.PCollection[Message], folder: str) -> beam.PCollection[Received]:
+    """Delivers messages as on a filesystem."""
+    return messages | MeetByKey(None, lambda received: [received], folder)
+
+
+@pytest.mark.parametrize("deliver", [unmerged, merged])
+def test_both_ways_deliver_in_order(tmp_path: Path, deliver: Deliver) -> None:
     """Payloads arrive by partition, ordered by their messages."""
     with beam.Pipeline("FnApiRunner") as pipeline:
-        all_received = (
-            pipeline
-            | beam.Create(PARCELS)
-            | Exchange(str(tmp_path / "blocks") if by_files else None)
-            | beam.Map(
-                lambda received: (received.partition, received.orders, list(received.payloads()))
-            )
-        )
+        received = deliver(pipeline | beam.Create(PARCELS), str(tmp_path / "blocks"))
         assert_that(
-            all_received,
+            received | "Shown" >> beam.Map(lambda own: (*own[::2], list(own.payloads()))),
             equal_to(
                 [
                     (0, ((0, 0), (0, 1), (1, 0), (10, 0)), [b"a", b"b", b"c", b"d"]),
@@ -51,6 +66,48 @@ def test_both_ways_deliver_in_order(tmp_path: Path, by_files: bool) -> None:
                 ]
             ),
         )
+
+
+PAYLOADS = st.dictionaries(st.integers(0, 9), st.binary(max_size=9), max_size=6)
+MESSAGES = st.dictionaries(st.tuples(st.integers(0, 3), st.integers(0, 3)), PAYLOADS, max_size=9)
+
+
+@given(MESSAGES, st.integers(1, 5), st.integers(1, 200), st.integers(1, 4))
+@settings(max_examples=50, deadline=None)
+def test_merged_payloads_are_those_of_single_messages(
+    tmp_path_factory: pytest.TempPathFactory,
+    messages: dict[tuple[int, int], dict[int, bytes]],
+    bin_size: int,
+    most_bytes: int,
+    most_spans: int,
+) -> None:
+    """Bins and merges of any size change neither payloads nor orders."""
+    first, second = (str(tmp_path_factory.mktemp(name)) for name in ("bins", "merged"))
+    sent: dict[int, list[exchange.Sent]] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merged_files, "BIN", bin_size)
+        patch.setattr(merged_files, "MERGED_BYTES", most_bytes)
+        patch.setattr(merged_files, "_MOST_SPANS", most_spans)
+        bins: dict[int, list[exchange.Sent]] = {}
+        for order, payloads in messages.items():
+            for bin_, each in store_message(to_bins(Message(order, payloads)), first):
+                bins.setdefault(bin_, []).append(each)
+        for bin_, own in bins.items():
+            for _, some in merged_files.cut(bin_, [own]):
+                for partition, each in store_message(merge_messages(bin_, some, first), second):
+                    sent.setdefault(partition, []).append(each)
+        found = {
+            partition: (received.orders, [*received.payloads(0)], [*received.payloads()])
+            for partition, own in sent.items()
+            for received in [receive_merged(partition, [own[::-1]], second)]
+        }
+    expected = {}
+    for partition in {key for payloads in messages.values() for key in payloads}:
+        orders = tuple(sorted(order for order in messages if partition in messages[order]))
+        payloads_ = [messages[order][partition] for order in orders]
+        of_kind = [messages[order][partition] for order in orders if order[0] == 0]
+        expected[partition] = orders, of_kind, payloads_
+    assert found == expected
 
 
 @pytest.mark.parametrize(

@@ -235,12 +235,8 @@ def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: s
     ]
     planned, chunks = plan(weight=weight), chunks_of(values, 25)
     found = []
-    for number, (exchange, ordered, size) in enumerate(
-        [
-            ("files", chunks, 1),
-            ("", chunks[::-1], 1),
-            ("files", chunks[::-1], 3 * fit.PARTITION_BYTES),
-        ]
+    for number, (ordered, size) in enumerate(
+        [(chunks, 1), (chunks[::-1], 1), (chunks[::-1], 3 * fit.PARTITION_BYTES)]
     ):
         folder = str(tmp_path / str(number))
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
@@ -260,7 +256,7 @@ def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: s
                     size_bytes=size,
                     folder=files.join(folder, f"encodings{read}"),
                     scratch=files.join(folder, f"scratch{read}"),
-                    exchange=files.join(folder, f"exchange{read}") if exchange else None,
+                    exchange=files.join(folder, f"exchange{read}"),
                 )
                 fitted, done = fit_read.folder, (source | f"Fit{read}" >> fit_read,)
         last = files.join(folder, f"encodings{planned.reads - 1}")

@@ -459,10 +459,8 @@ def joined_one_by_one(plan, base):
             yield describe(joined)
 
 
-@pytest.mark.parametrize(
-    ("strategies", "through_files"), [(("broadcast", "hash"), True), (("hash", "broadcast"), False)]
-)
-def test_strategies_agree_in_a_pipeline(flights, tmp_path, strategies, through_files):
+@pytest.mark.parametrize("strategies", [("broadcast", "hash"), ("hash", "broadcast")])
+def test_strategies_agree_in_a_pipeline(flights, tmp_path, strategies):
     """Broadcast and hash joins give the chunks of the pure functions."""
     base, planes = flights
     joins = (
@@ -474,7 +472,7 @@ def test_strategies_agree_in_a_pipeline(flights, tmp_path, strategies, through_f
     # 19 flights of planes that occur once; 3 of each of two planes that occur twice, joined twice:
     # 19 + 2 * 3 * 4.
     assert sum(len(rows) for _, _, rows, *_ in expected) == 43
-    folder = str(tmp_path / "exchange") if through_files else None
+    folder = str(tmp_path / "exchange")
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         joined = (
             pipeline
@@ -510,11 +508,11 @@ def test_broadcast_reads_each_right_source_once_for_each_join(flights, monkeypat
     READS.clear()
     with beam.Pipeline(runner="FnApiRunner", options=options) as pipeline:
         chunks = pipeline | beam.Create([Chunk(number, 0, batch, {}) for number in range(20)])
-        chunks | beam.Reshuffle() | join.JoinChunks(plan, None, reject=False)
+        chunks | beam.Reshuffle() | join.JoinChunks(plan, "", reject=False)
     assert READS == ["planes", "planes"]
 
 
-def test_right_sources_are_counted_once(flights):
+def test_right_sources_are_counted_once(flights, tmp_path):
     """A right source that is joined twice has its rows counted once."""
     base, planes = flights
     joins = (
@@ -523,29 +521,29 @@ def test_right_sources_are_counted_once(flights):
     )
     plan = plan_module.plan_join(joins, base, {"planes": planes})
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        counted = pipeline | join.CountRightSources(plan, None, reject=False)
+        counted = pipeline | join.CountRightSources(plan, str(tmp_path), reject=False)
         summary = counted.chunk_counts | beam.MapTuple(
             lambda source, own: (source, own.range_number, own.counts["read"], own.crc32c is None)
         )
         assert_that(summary, equal_to([("planes", 0, 11, False)]))
 
 
-def test_no_joins(flights):
+def test_no_joins(flights, tmp_path):
     """Without joins chunks pass unchanged, and nothing is counted."""
     base, _ = flights
     plan = plan_module.plan_join((), base, {})
     assert plan.schema == base.schema
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         joined = (
-            pipeline | "Base" >> read.ReadChunks(base) | join.JoinChunks(plan, None, reject=False)
+            pipeline | "Base" >> read.ReadChunks(base) | join.JoinChunks(plan, "", reject=False)
         )
         assert_that(joined | beam.Map(describe), equal_to(list(joined_one_by_one(plan, base))))
-        counted = pipeline | join.CountRightSources(plan, None, reject=False)
+        counted = pipeline | join.CountRightSources(plan, str(tmp_path), reject=False)
         assert_that(counted.chunk_counts, equal_to([]), label="CheckCounts")
 
 
 @pytest.mark.parametrize("strategy", ["broadcast", "hash"])
-def test_key_of_a_right_source_is_checked(flights, strategy):
+def test_key_of_a_right_source_is_checked(flights, strategy, tmp_path):
     """A repeated key fails the run with either strategy, and is shown."""
     base, planes = flights
     planes = dataclasses.replace(planes, source=dataclasses.replace(planes.source, key=("tail",)))
@@ -553,7 +551,7 @@ def test_key_of_a_right_source_is_checked(flights, strategy):
         (Join("planes", (("tail", "tail"),), strategy=strategy),), base, {"planes": planes}
     )
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    pipeline | join.CountRightSources(plan, None, reject=False)
+    pipeline | join.CountRightSources(plan, str(tmp_path), reject=False)
     with pytest.raises(Exception, match=r"planes: found tail='N[35]' 2 times"):
         pipeline.run()
     if strategy == "broadcast":

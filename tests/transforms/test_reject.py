@@ -208,26 +208,15 @@ def verdict(
 
 
 @pytest.mark.parametrize(
-    ("how", "strategy", "options", "exchange"),
+    ("how", "strategy", "options"),
     [
-        ("left", "broadcast", [], None),
-        (
-            "inner",
-            "hash",
-            ["--direct_num_workers=2", "--direct_running_mode=multi_threading"],
-            None,
-        ),
-        (
-            "left",
-            "hash",
-            ["--direct_num_workers=3", "--direct_running_mode=multi_threading"],
-            "engine",
-        ),
+        ("left", "broadcast", []),
+        ("inner", "hash", ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]),
+        ("left", "hash", ["--direct_num_workers=3", "--direct_running_mode=multi_threading"]),
         pytest.param(
             "inner",
             "broadcast",
             ["--direct_num_workers=2", "--direct_running_mode=multi_processing"],
-            None,
             marks=pytest.mark.slow,
         ),
     ],
@@ -238,11 +227,10 @@ def test_rows_are_rejected_as_plain_python_does(
     how: str,
     strategy: str,
     options: list[str],
-    exchange: Any,
 ) -> None:
     """Reader, filter, derived columns, joins and encodings reject rows in order."""
     texts = {"HOW": how, "STRATEGY": strategy, "ENCODE": ENCODE if strategy == "broadcast" else ""}
-    manifest = converted(data, tmp_path / "out", RECIPE, *options, texts=texts, exchange=exchange)
+    manifest = converted(data, tmp_path / "out", RECIPE, *options, texts=texts)
     bad, good, filtered = expected(data, how)
     rows = rejected(tmp_path / "out", "visits")
     assert [

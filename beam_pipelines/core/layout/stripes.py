@@ -1,7 +1,7 @@
 """Files of stripes: any consecutive rows of them can be read alone.
 
 A file has stripes, then its tail: where each stripe ends, the schema, and a description. Where the
-C++ kernels do not take the columns, or the file should be small, stripes are Arrow IPC streams.
+C++ kernels do not take the columns, stripes are Arrow IPC streams.
 """
 
 from __future__ import annotations
@@ -86,25 +86,20 @@ class Span(NamedTuple):
     is_arrow: bool
 
 
-def pack(batch: pa.RecordBatch, description: Any, compress: bool = False) -> Packed:
+def pack(batch: pa.RecordBatch, description: Any) -> Packed:
     """Returns the file of a batch.
 
     Args:
       batch: columns of any types.
       description: JSON data, kept with the rows.
-      compress: makes one stripe, compressed with lz4, for a reader of all rows.
     """
     rows = batch.num_rows
     wanted = STRIPE_BYTES + STRIPE_BYTES_A_COLUMN * batch.num_columns
-    size = max(1, rows if compress else rows * wanted // max(1, batch.nbytes))
+    size = max(1, rows * wanted // max(1, batch.nbytes))
     stripes: Sequence[bytes | pa.Buffer]
-    packed = None if compress else _native.pack_stripes(batch, size)
+    packed = _native.pack_stripes(batch, size)
     if packed is None:
-        starts = range(0, rows, size)
-        stripes = [
-            batches_to_bytes([batch.slice(row, size)], "lz4" if compress else None)
-            for row in starts
-        ]
+        stripes = [batches_to_bytes([batch.slice(row, size)]) for row in range(0, rows, size)]
         ends = np.cumsum([len(stripe) for stripe in stripes], dtype=np.int64)
     else:
         data, ends = packed

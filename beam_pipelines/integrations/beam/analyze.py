@@ -24,6 +24,7 @@ from beam_pipelines.integrations.beam.batches import (
     planned,
     read_sections,
     schema_of_splits,
+    shared_folder,
 )
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import encode
@@ -45,6 +46,7 @@ class ComputeStatistics(beam.PTransform):
       weight: column with the weight of each row.
       slice_by: columns; each of their values gets its own statistics.
       output: folder for ``statistics/Split-train/FeatureStats.pb``, or ``None``.
+      temp_location: as in ``shared_folder``.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class ComputeStatistics(beam.PTransform):
         weight: str | None = None,
         slice_by: Sequence[str] | None = None,
         output: str | None = None,
+        temp_location: str | None = None,
     ) -> None:
         super().__init__()
         wanted = {
@@ -61,7 +64,7 @@ class ComputeStatistics(beam.PTransform):
         }
         recipe = read_sections("ComputeStatistics", statistics=wanted or None)
         self._statistics = recipe.statistics
-        self._output = output
+        self._output, self._temp_location = output, temp_location
 
     def expand(self, batches: Any) -> beam.PCollection[dict[str, statistics.TableStatistics]]:
         splits = by_split(batches)
@@ -69,11 +72,13 @@ class ComputeStatistics(beam.PTransform):
         plan = planned(
             "ComputeStatistics", lambda: statistics.plan_statistics(self._statistics, columns, None)
         )
+        pipeline = next(iter(splits.values())).pipeline
+        folder = shared_folder("ComputeStatistics", self._temp_location, pipeline)
         computed = (
             splits
             | ToChunks()
             | beam_pipelines.transforms.statistics.ComputeChunkStatistics(
-                NUM_RANGES, tuple(splits), columns, plan
+                NUM_RANGES, tuple(splits), columns, plan, folder
             )
         )
         return (
@@ -187,7 +192,7 @@ class EncodeFeatures(beam.PTransform):
                 (_COUNT_PARTITIONS - 1) * PARTITION_BYTES,
                 own,
                 files.join(folder, f"fit{read}"),
-                files.join(folder, f"value counts{read}") if files.is_local(folder) else None,
+                files.join(folder, f"value counts{read}"),
             )
             fitted, done = own, (seen | f"Fit{read}" >> fit,)
         return fitted, kept | "Load" >> LoadChunks(done)

@@ -14,11 +14,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import tempfile
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import apache_beam as beam
 import pyarrow as pa
+from apache_beam.options.pipeline_options import GoogleCloudOptions
+from apache_beam.runners.direct.direct_runner import DirectRunner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.typehints import typehints
 
 from beam_pipelines.core import _native
@@ -28,6 +33,7 @@ from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.text.lines import Lines
+from beam_pipelines.storage import files
 
 T = TypeVar("T")
 
@@ -238,3 +244,32 @@ def planned(stage: str, step: Callable[[], T]) -> T:
     """
     with Lines(stage).explained():
         return step()
+
+
+# Of pipelines on this machine; they are removed when the process ends.
+_local_folders: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def shared_folder(stage: str, given: str | None, pipeline: beam.Pipeline) -> str:
+    """Returns a folder for files between workers.
+
+    Args:
+      stage: that needs it.
+      given: the user's; ``None``: in Beam's ``--temp_location``, or on this machine if the pipeline
+        is.
+      pipeline: of the stage.
+
+    Raises:
+      RecipeError: there is none.
+    """
+    if given is not None:
+        return given
+    if shared := pipeline.options.view_as(GoogleCloudOptions).temp_location:
+        return files.join(shared, f"beam-pipelines-{uuid.uuid4().hex}")
+    if not isinstance(pipeline.runner, (DirectRunner, FnApiRunner)):
+        raise RecipeError(
+            f"{stage}: found no temp_location, expected a folder that all workers reach, for files "
+            "between them."
+        )
+    _local_folders.append(tempfile.TemporaryDirectory(prefix="beam-pipelines-"))
+    return _local_folders[-1].name

@@ -15,6 +15,7 @@ from beam_pipelines.integrations.beam.batches import (
     planned,
     read_sections,
     schema_of,
+    shared_folder,
     to_chunk,
 )
 from beam_pipelines.recipe.model import Source
@@ -83,8 +84,7 @@ class JoinBatches(beam.PTransform):
       how: ``left`` or ``inner``.
       prefix: of the names of added columns.
       strategy: ``auto``, ``broadcast`` or ``hash``.
-      temp_location: folder that all workers share, for the exchanges of a hash join; by default
-        rows go through the engine.
+      temp_location: as in ``shared_folder``, for a hash join, and for the check of a key.
     """
 
     def __init__(
@@ -119,14 +119,15 @@ class JoinBatches(beam.PTransform):
             (),
         )
         plan = planned("JoinBatches", lambda: plan_join(self._join, left, {"right": self._right}))
+        meets = self._right.source.key or any(step.strategy == "hash" for step in plan.steps)
+        given, pipeline = self._temp_location, batches.pipeline
+        folder = shared_folder("JoinBatches", given, pipeline) if meets else ""
         joined = (
-            batches
-            | "ToChunks" >> beam.Map(to_chunk)
-            | join.JoinChunks(plan, self._temp_location, reject=False)
+            batches | "ToChunks" >> beam.Map(to_chunk) | join.JoinChunks(plan, folder, reject=False)
         )
         if self._right.source.key:
             counted = batches.pipeline | "CheckKey" >> join.CountRightSources(
-                plan, self._temp_location, reject=False
+                plan, folder, reject=False
             )
             # Rows wait for the check of the declared key.
             joined = joined | "AwaitKey" >> beam.Map(

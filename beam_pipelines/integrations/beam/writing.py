@@ -13,7 +13,6 @@ import pyarrow as pa
 from beam_pipelines.analysis import schema, statistics
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, add_counts
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.integrations.beam.batches import (
     NUM_RANGES,
@@ -23,12 +22,14 @@ from beam_pipelines.integrations.beam.batches import (
     read_sections,
     schema_of_splits,
 )
-from beam_pipelines.pipeline.commit import commit
+from beam_pipelines.pipeline.commit import commit, is_committed
 from beam_pipelines.pipeline.first_pass_result import (
     FirstPassResult,
     FittedFolders,
     check_anomalies,
+    load_result,
     make_result,
+    save_result,
 )
 from beam_pipelines.pipeline.output_folder import check_output
 from beam_pipelines.pipeline.passes import FittedEncoder, WriteSpilled
@@ -118,10 +119,10 @@ class WriteShards(beam.PTransform):
         )
         encoder = FittedEncoder("", None, "", ())
         shards = kept | "Write" >> WriteSpilled(plan, folders, encoder, planned)
-        slices = beam.pvalue.AsList(result | "Slice" >> beam.FlatMap(value_to_slices))
+        stored = result | "SaveResult" >> beam.Map(save_result, folders.scratch_of("result"))
         return planned | "Commit" >> beam.Map(
-            lambda _, slices, *own: _commit(slices_to_value(slices), *own),
-            slices,
+            lambda _, *own: _commit(*own),
+            beam.pvalue.AsSingleton(stored),
             beam.pvalue.AsList(shards),
             plan,
             self._folder,
@@ -264,12 +265,15 @@ def _with_ranges(plan: Plan, count: int) -> Plan:
 
 
 def _commit(
-    result: FirstPassResult,
+    stored: str,
     shards: Sequence[ShardInfo],
     plan: Plan,
     folder: str,
     started: float,
 ) -> str:
+    if not files.exists(stored) and is_committed(folder, shards):
+        return folder  # an earlier attempt of this step committed and cleaned up
+    result = load_result(stored)
     # The manifest's recipe needs the splits' shares; another stage decided them.
     total = max(1, sum(result.row_counts.rows.values()))
     shares = {name: rows / total for name, rows in result.row_counts.rows.items()}

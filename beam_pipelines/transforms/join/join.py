@@ -115,12 +115,12 @@ class JoinByHash(beam.PTransform):
 
     Attributes:
       step: the join.
-      folder: for the exchanges; ``None`` sends rows through the engine.
+      folder: for the exchanges, on storage that all workers share.
       reject: as in ``read.ReadChunks``.
     """
 
     step: JoinStep
-    folder: str | None
+    folder: str
     reject: bool
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
@@ -133,17 +133,13 @@ class JoinByHash(beam.PTransform):
         joined = (chunks, right) | "MeetInPartitions" >> MeetByKey(
             sends,
             partial(hash_join.join_partition, step=step),
-            _subfolder(self.folder, f"join{step.number}-meet"),
+            files.join(self.folder, f"join{step.number}-meet"),
         )
         return (chunks, joined) | "ReturnToRanges" >> MeetByKey(
             (send_counts, None),
             partial(hash_join.restore_range, step=step),
-            _subfolder(self.folder, f"join{step.number}-return"),
+            files.join(self.folder, f"join{step.number}-return"),
         )
-
-
-def _subfolder(folder: str | None, name: str) -> str | None:
-    return None if folder is None else files.join(folder, name)
 
 
 @dataclasses.dataclass
@@ -162,7 +158,7 @@ class JoinChunks(beam.PTransform):
     """
 
     plan: JoinPlan
-    folder: str | None
+    folder: str
     reject: bool
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
@@ -191,7 +187,7 @@ def check_partition(received: Received, source: Source) -> Iterator[int]:
     yield check_unique(index_keys(batch.columns), batch, source.key, source.name)
 
 
-def check_unique_key(plan: SourcePlan, folder: str | None) -> MeetByKey:
+def check_unique_key(plan: SourcePlan, folder: str) -> MeetByKey:
     """Returns a transform that fails if a source's key is not unique.
 
     Input: the source's ``Chunk`` elements. Output: the number of keys in each partition, for other
@@ -234,7 +230,7 @@ class CountRightSources(beam.PTransform):
     """
 
     plan: JoinPlan
-    folder: str | None
+    folder: str
     reject: bool
     rejected: str = ""
 
@@ -249,7 +245,7 @@ class CountRightSources(beam.PTransform):
                 >> beam.Map(_counts_with_source, name, files.join(self.rejected, name))
             )
             if plan.source.key:
-                folder = _subfolder(self.folder, f"key-{name}")
+                folder = files.join(self.folder, f"key-{name}")
                 keys.append(chunks | f"CheckKey_{name}" >> check_unique_key(plan, folder))
         return CountedSources(
             chunk_counts | "Counts" >> beam.Flatten(pipeline=start.pipeline),

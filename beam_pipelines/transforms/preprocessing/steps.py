@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 # Folder of the analysis, among the fitted encodings.
 ANALYZED = "preprocessing"
 # Approximate Arrow bytes of a batch for tensorflow-transform. Pickled with its schema, it stays
-# below ``slices.MAX_ELEMENT_BYTES``.
+# below ``exchange.MAX_ELEMENT_BYTES``.
 BATCH_BYTES = 1 << 18
 # tensorflow-transform's pair: (folder of the SavedModel as one element, metadata).
 TransformFn: TypeAlias = tuple[Any, Any]

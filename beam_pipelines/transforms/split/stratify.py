@@ -270,7 +270,7 @@ class AssignSplits(beam.PTransform):
     partitions: int
     path: str
     scratch: tuple[str, str]
-    folder: str | None
+    folder: str
     deletes: bool = False
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> dict[str, beam.PCollection[Any]]:

@@ -15,7 +15,7 @@ import pytest
 from apache_beam.testing.test_pipeline import TestPipeline
 from apache_beam.testing.util import assert_that
 
-from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.transforms.statistics import ComputeChunkStatistics
 
@@ -46,11 +46,8 @@ def summary(statistics: dict[str, TableStatistics]) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize(
-    "folder", [pytest.param(None, id="engine"), pytest.param("kept", id="files")]
-)
 @pytest.mark.parametrize("num_ranges", [1, 17, 60])
-def test_equals_a_plain_merge(num_ranges: int, folder: str | None, tmp_path: Path) -> None:
+def test_equals_a_plain_merge(num_ranges: int, tmp_path: Path) -> None:
     """Any number of tree levels equals one merge over all chunks."""
     given = chunks(num_ranges)
     expected = {
@@ -75,19 +72,21 @@ def test_equals_a_plain_merge(num_ranges: int, folder: str | None, tmp_path: Pat
                 num_ranges,
                 ("train", "eval", "test"),
                 SCHEMA,
-                folder=folder and str(tmp_path / folder),
+                StatisticsPlan(),
+                str(tmp_path),
             )
         )
         assert_that(found, check)
 
 
-def test_no_chunks_give_empty_splits() -> None:
+def test_no_chunks_give_empty_splits(tmp_path: Path) -> None:
     """No chunks give one result, with every split empty."""
 
     def check(results: list[dict[str, TableStatistics]]) -> None:
         assert [table.rows for table in results[0].values()] == [0, 0]
 
     with TestPipeline("FnApiRunner") as pipeline:
-        assert_that(
-            pipeline | beam.Create([]) | ComputeChunkStatistics(1, ("train", "eval"), SCHEMA), check
+        compute = ComputeChunkStatistics(
+            1, ("train", "eval"), SCHEMA, StatisticsPlan(), str(tmp_path)
         )
+        assert_that(pipeline | beam.Create([]) | compute, check)

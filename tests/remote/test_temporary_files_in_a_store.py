@@ -1,0 +1,86 @@
+"""Runs whose workers share an object store only.
+
+Beam's local runner runs them here, with its temporary files in the store as on a cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beam_pipelines.pipeline import output_folder
+from beam_pipelines.sources import plan as plan_module
+from beam_pipelines.storage import files
+from beam_pipelines.transforms import deal, merged_files
+from tests.engines import conversions
+from tests.support.remote_stores import Store, s3_store
+
+pytestmark = pytest.mark.remote
+
+LOCAL = ("--runner=FnApiRunner", "--direct_num_workers=1")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of the tests with engines, on this machine."""
+    folder = tmp_path_factory.mktemp("data")
+    conversions.write_data(folder)
+    return folder
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """A store for all temporary files; the base source has several ranges."""
+    size = conversions.RANGE_BYTES
+    monkeypatch.setattr(plan_module, "RANGE_BYTES", size)
+    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (size,))
+    monkeypatch.setattr(output_folder, "scratch_folder", lambda *_: contextlib.nullcontext(""))
+    with s3_store() as store:
+        yield store
+
+
+def small_merges(patch: pytest.MonkeyPatch, bin_size: int, most_bytes: int) -> None:
+    """Makes several bins, and several merges of each."""
+    patch.setattr(merged_files, "MERGED_BYTES", most_bytes)
+    for module in (deal, merged_files):
+        patch.setattr(module, "BIN", bin_size)
+
+
+def converted(name: str, data: Path, store: Store, folder: Path) -> tuple[Path, int]:
+    """Converts; returns a copy of the dataset, and the number of requests."""
+    files.use_options(store.options)
+    before = store.faults.requests
+    conversions.convert(name, data, f"{store.url}/{folder.name}", (*LOCAL, *store.options))
+    requests = store.faults.requests - before
+    return store.download(folder.name, folder.parent), requests
+
+
+@pytest.mark.parametrize("name", ["everything", "source_order", "sequences", "stratified"])
+def test_bytes_are_those_of_a_run_on_a_disk(name, data, store, tmp_path, monkeypatch):
+    """Joins, groups, checks, fits and shards merge their files on the way."""
+    small_merges(monkeypatch, 2, 2 * conversions.RANGE_BYTES)
+    conversions.convert(name, data, tmp_path / "disk", LOCAL)
+    found, _ = converted(name, data, store, tmp_path / "stored")
+    conversions.assert_same(found, tmp_path / "disk")
+
+
+def test_a_slow_store_that_refuses_and_resets(data, store, tmp_path):
+    """Answers that fail change no byte, and are asked for again once."""
+    expected, clean = converted("shuffled", data, store, tmp_path / "clean")
+    store.faults.delay_secs, store.faults.busy, store.faults.reset = 0.05, 0.05, 0.01
+    found, requests = converted("shuffled", data, store, tmp_path / "faulty")
+    store.faults.busy = store.faults.reset = 0.0
+    conversions.assert_same(found, expected)
+    assert clean < requests <= 1.3 * clean
+
+
+def test_few_requests(data, store, tmp_path, monkeypatch):
+    """Larger bins make fewer requests."""
+    small_merges(monkeypatch, 1, 1)
+    _, many = converted("shuffled", data, store, tmp_path / "small")
+    small_merges(monkeypatch, 64, 128 << 20)
+    _, few = converted("shuffled", data, store, tmp_path / "large")
+    assert few < 0.8 * many
