@@ -49,17 +49,20 @@ class MeetByKey(beam.PTransform):
       folder: as in ``SendMessages``, used by this step only. In an object store, messages are
         merged on their way.
       tags: of further outputs.
+      merges: whether messages are merged in an object store; useless if each has one partition.
     """
 
     send: Send | tuple[Send, ...]
     decide: Callable[[Received], Iterable[Any]]
     folder: str
     tags: tuple[str, ...] = ()
+    merges: bool = True
 
     def expand(self, elements: beam.PCollection[Any] | tuple[beam.PCollection[Any], ...]) -> Any:
         branches = (elements,) if isinstance(elements, beam.PCollection) else elements
         sends = self.send if isinstance(self.send, tuple) else (self.send,)
-        merges, folder, get = files.is_object(self.folder), self.folder, receive
+        merges = self.merges and files.is_object(self.folder)
+        folder, get = self.folder, receive
         sent = []
         # Flatten after sending: engines materialize its inputs, and a message has no size limit.
         for number, (branch, send) in enumerate(zip(branches, sends, strict=True)):
@@ -199,7 +202,9 @@ class MergeTree(beam.PTransform):
         while width > self.most:
             folder = files.join(self.folder, f"level{level}")
             merge = partial(_merge_node, merge=self.merge)
-            messages = messages | f"Merge{level}" >> MeetByKey(_to_parents, merge, folder)
+            messages = messages | f"Merge{level}" >> MeetByKey(
+                _to_parents, merge, folder, merges=False
+            )
             width, level = -(-width // FAN_IN), level + 1
         return messages | "Send" >> SendMessages(self.folder)
 

@@ -49,11 +49,11 @@ def small_merges(patch: pytest.MonkeyPatch, bin_size: int, most_bytes: int) -> N
         patch.setattr(module, "BIN", bin_size)
 
 
-def converted(name: str, data: Path, store: Store, folder: Path) -> tuple[Path, int]:
+def converted(name: str, data: Path, store: Store, folder: Path, *more: str) -> tuple[Path, int]:
     """Converts; returns a copy of the dataset, and the number of requests."""
     files.use_options(store.options)
     before = store.faults.requests
-    conversions.convert(name, data, f"{store.url}/{folder.name}", (*LOCAL, *store.options))
+    conversions.convert(name, data, f"{store.url}/{folder.name}", (*LOCAL, *more, *store.options))
     requests = store.faults.requests - before
     return store.download(folder.name, folder.parent), requests
 
@@ -64,6 +64,14 @@ def test_bytes_are_those_of_a_run_on_a_disk(name, data, store, tmp_path, monkeyp
     small_merges(monkeypatch, 2, 2 * conversions.RANGE_BYTES)
     conversions.convert(name, data, tmp_path / "disk", LOCAL)
     found, _ = converted(name, data, store, tmp_path / "stored")
+    conversions.assert_same(found, tmp_path / "disk")
+
+
+def test_bundles_that_run_twice(data, store, tmp_path):
+    """Every file is written twice, and read once from either."""
+    conversions.convert("shuffled", data, tmp_path / "disk", LOCAL)
+    twice = "--direct_runner_bundle_repeat=1"
+    found, _ = converted("shuffled", data, store, tmp_path / "stored", twice)
     conversions.assert_same(found, tmp_path / "disk")
 
 

@@ -145,9 +145,10 @@ def _backend() -> Any:
 @contextlib.contextmanager
 def s3_store() -> Iterator[Store]:
     """Starts moto's S3, with credentials in the environment, where users have them."""
-    faults, make = Faults(), threaded_moto_server.DomainDispatcherApplication
+    faults, name = Faults(), "DomainDispatcherApplication"
+    make = getattr(threaded_moto_server, name)
     with mock.patch.object(
-        threaded_moto_server, make.__name__, lambda backend: faults.around(make(backend))
+        threaded_moto_server, name, lambda backend: faults.around(make(backend))
     ):
         server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         server.start()
