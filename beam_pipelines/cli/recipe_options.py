@@ -122,6 +122,16 @@ take_options = _all(
 )
 run_options = _all(
     _option(
+        "--lineage",
+        "Send OpenLineage events of the run to a URL, or append them to a file.",
+        metavar="FILE|URL",
+    ),
+    _option(
+        "--metrics",
+        "Send what was counted to a URL as OTLP, or write it to a file for Prometheus.",
+        metavar="FILE|URL",
+    ),
+    _option(
         "--resume",
         "Keep the shards that a run which broke off has finished, if they fit.",
         is_flag=True,
@@ -214,10 +224,11 @@ def chosen_plan(context: click.Context, recipe_or_data: str) -> Plan:
 
 def running(context: click.Context) -> dict[str, Any]:
     """Returns how a run writes, as ``bp.convert`` takes it."""
+    reports = [f"--{name}={to}" for name in ("metrics", "lineage") if (to := chosen(context, name))]
     return {
         "overwrite": chosen(context, "overwrite"),
         "resume": chosen(context, "resume"),
-        "beam_options": context.meta[BEAM_OPTIONS],
+        "beam_options": [*context.meta[BEAM_OPTIONS], *reports],
         "quiet": is_quiet(),
     }
 

@@ -21,6 +21,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines.core.errors import PipelineError, RecipeError, RowError
+from beam_pipelines.core.events import log_event
 from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, TRANSFORM_GRAPH
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.manifest import read_manifest
@@ -34,6 +35,7 @@ from beam_pipelines.pipeline import (
 from beam_pipelines.pipeline.commit import check_unchanged, commit, is_committed, write_description
 from beam_pipelines.pipeline.first_pass_result import load_result, save_result
 from beam_pipelines.pipeline.kept_tables import has_tables, keep_plan
+from beam_pipelines.pipeline.observed import observed
 from beam_pipelines.pipeline.offending_rows import find_bad_row
 from beam_pipelines.pipeline.passes import FirstPass, WriteSpilled
 from beam_pipelines.pipeline.planning.plan import Plan, store_lists, without_encodings
@@ -46,6 +48,7 @@ from beam_pipelines.runners.progress import ProgressLog, show_progress
 from beam_pipelines.runners.version_check import check_workers
 from beam_pipelines.sources import format_of
 from beam_pipelines.storage import files
+from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.preprocessing.function import check_storage
 from beam_pipelines.transforms.shards import ShardPlan, load_shard_plan, save_shard_plan
 from beam_pipelines.transforms.write import ShardInfo
@@ -70,7 +73,7 @@ class Conversion(beam.PTransform):
         plan, folders, started = self.plan, self.folders, self.started
         result, spilled, encoder = begin | "FirstPass" >> FirstPass(plan, folders)
         result = result | "CheckAnomalies" >> beam.Map(
-            lambda result: first_pass_result.check_anomalies(plan, result, folders.output)
+            lambda result: first_pass_result.check_anomalies(plan, result, folders.output, started)
         )
         key = result | "KeyOfRun" >> beam.Map(lambda result: resume.run_key(plan, result))
         stored = beam.pvalue.AsSingleton(
@@ -159,12 +162,16 @@ def _commit(
 ) -> None:
     if folders.mark and run_lock.mark_of(folders.temporary_of()) != folders.mark:
         if is_committed(folders.output, shards):
+            log_event("retry", what="commit")
             return  # an earlier attempt of this step committed, and removed the mark
         raise run_lock.other_run(folders.output, folders.temporary_of())
     # This shard plan knows the finished shards of an interrupted run.
     result = load_result(result_path)
     result = dataclasses.replace(result, shards=load_shard_plan(folders.scratch_of("shard_plan")))
+    rows = sum(shard.rows for shard in shards)
+    metrics.end_stage("write", started, rows)
     commit(plan, result, shards, folders.output, started)
+    metrics.end_stage("commit", started, rows)
 
 
 def _note_packed(log: ProgressLog, rows: int) -> None:
@@ -173,6 +180,7 @@ def _note_packed(log: ProgressLog, rows: int) -> None:
 
 def _note_shard(shard: ShardInfo, log: ProgressLog) -> ShardInfo:
     log.add(shard.rows, shard.bytes, "written")
+    metrics.count_shard(shard.rows, [file.bytes for file in shard.files])
     return shard
 
 
@@ -268,7 +276,13 @@ def _run(
     beam_options = run_module.pipeline_options(options.beam_options, plan.size_bytes)
     _check_options(plan, options, beam_options, submits)
     waits, is_local = run_module.waits_for_end(beam_options), run_module.is_local(beam_options)
-    with job_server.started(beam_options), run_lock.locked(options.output, options.temporary):
+    with (
+        job_server.started(beam_options),
+        run_lock.locked(options.output, options.temporary),
+        observed(plan, options.output, beam_options, waits)
+        if job is Conversion
+        else contextlib.nullcontext(lambda _: None) as ended,
+    ):
         check_workers(beam_options)
         # Again: another run may have ended before this one had the lock.
         output_folder.check_output(options.output, options.overwrite)
@@ -298,7 +312,9 @@ def _run(
                 _cause_named(plan),
             ):
                 return run_module.run(
-                    lambda pipeline: pipeline | label >> job(plan, folders, started), beam_options
+                    lambda pipeline: pipeline | label >> job(plan, folders, started),
+                    beam_options,
+                    ended,
                 )
 
 

@@ -41,6 +41,7 @@ from beam_pipelines.sinks.parquet.sink import columns_of
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.framing import missing_records
+from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.encode import load_fitted
 from beam_pipelines.transforms.equal_rows import Met
 from beam_pipelines.transforms.row_counts import (
@@ -215,8 +216,10 @@ def _described(
     return describe_sample(encode, plan.recipe.split.names, samples, encoded, label, origins)
 
 
-def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPassResult:
-    """Returns the result if the data may be written.
+def check_anomalies(
+    plan: Plan, result: FirstPassResult, folder: str, started: float
+) -> FirstPassResult:
+    """Ends the first pass, if the data may be written.
 
     Offending rows are listed in ``folder/rejected/``. An existing dataset in the folder
     stays as it is.
@@ -237,6 +240,7 @@ def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPa
     record = plan.recipe.output.record
     if record is not None and (nulls := _count_nulls(result, record)):
         raise DataError(missing_records(record, nulls))
+    metrics.end_stage("first_pass", started, sum(result.row_counts.rows.values()))
     return result
 
 

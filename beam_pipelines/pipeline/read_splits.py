@@ -15,7 +15,7 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import Kind, ProgressLog
 from beam_pipelines.sources.plan import RANGE_BYTES
-from beam_pipelines.transforms import equal_rows
+from beam_pipelines.transforms import equal_rows, metrics
 from beam_pipelines.transforms.group import GroupRows
 from beam_pipelines.transforms.join.join import JoinChunks, check_unique_key
 from beam_pipelines.transforms.join.plan import count_partitions
@@ -178,7 +178,7 @@ class _NoteRead(beam.DoFn):
         is_last = chunk.crc32c is not None
         size = self._rest if is_small or is_last else min(consumed, self._rest)
         self._rest -= size
-        self._log.add(chunk.batch.num_rows, size, "read")
+        self._note(chunk.batch.num_rows, size)
         yield chunk
 
     def finish_bundle(self) -> None:
@@ -186,8 +186,12 @@ class _NoteRead(beam.DoFn):
 
     def _note_rest(self) -> None:
         if self._rest:
-            self._log.add(0, self._rest, "read")
+            self._note(0, self._rest)
         self._rest = 0
+
+    def _note(self, rows: int, size: int) -> None:
+        self._log.add(rows, size, "read")
+        metrics.count(bytes_read=size)
 
 
 def note_rows(chunk: Chunk, log: ProgressLog, kind: Kind) -> Chunk:

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.events import log_event
 
 T = TypeVar("T")
 
@@ -44,6 +45,7 @@ def retried(request: Callable[[], T], is_final: Callable[[OSError], bool], tries
         except OSError as error:
             if is_final(error):
                 raise
+            log_event("retry", what="request", error=str(error))
         time.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 - no secret depends on it
         delay = min(2 * delay, LONGEST_DELAY)
     return request()

@@ -13,7 +13,7 @@ import re
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from apache_beam.options.pipeline_options import (
@@ -37,6 +37,15 @@ _STOCK_IMAGE = re.compile(r"(^|/)apache/beam_python[\d.]+_sdk(:|@|$)|^beam_pytho
 _WORKERS_NEED = (
     "They need beam-pipelines and this Python, and paths that they see: docs/runners.md."
 )
+
+
+class ReportOptions(PipelineOptions):
+    """Where a conversion reports to; Beam ignores it."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument("--metrics")
+        parser.add_argument("--lineage")
 
 
 class Workers(NamedTuple):

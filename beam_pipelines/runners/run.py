@@ -180,7 +180,11 @@ def makes_template(options: PipelineOptions) -> bool:
     return bool(options.view_as(GoogleCloudOptions).template_location)
 
 
-def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str:
+def run(
+    build: Callable[[beam.Pipeline], None],
+    options: PipelineOptions,
+    ended: Callable[[Any], None] = lambda _: None,
+) -> str:
     """Builds and runs a pipeline.
 
     Waits for its end if ``waits_for_end`` says so.
@@ -188,6 +192,7 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
     Args:
       build: adds the pipeline's steps.
       options: for Beam.
+      ended: is called with Beam's result once the job is done.
 
     Returns:
       An empty text if the job is done; else the job's id, or the path of the template.
@@ -212,17 +217,18 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
         pipeline = beam.Pipeline(_local_runner(options, options_file), options=options)
         try:
             build(pipeline)
-            return _run(pipeline, options)
+            return _run(pipeline, options, ended)
         finally:
             shutil.rmtree(pipeline.local_tempdir, ignore_errors=True)  # Beam leaves it (2.77)
 
 
-def _run(pipeline: beam.Pipeline, options: PipelineOptions) -> str:
+def _run(pipeline: beam.Pipeline, options: PipelineOptions, ended: Callable[[Any], None]) -> str:
     try:
         result = pipeline.run()
         if not waits_for_end(options):
             return str(options.view_as(GoogleCloudOptions).template_location or _job_id(result))
         _wait(result)
+        ended(result)
         return ""
     except errors.PipelineError as error:
         raise type(error)(_message(str(error))) from error

@@ -18,6 +18,7 @@ import google_crc32c
 
 from beam_pipelines.core.chunks import LEFT_OUT, Chunk, ChunkCounts, Rejected, add_counts
 from beam_pipelines.core.errors import DataError, FindingsError, mask
+from beam_pipelines.core.events import log_event
 from beam_pipelines.core.limits import allowed_rows, show_budget
 from beam_pipelines.joins.timed import quantiles_of_ages
 from beam_pipelines.recipe.model import Recipe
@@ -298,6 +299,8 @@ def store_rejected(chunk: Chunk, folder: str) -> str:
     path = files.join(folder, f"{chunk.range_number}_{chunk.part}")
     with files.replace(path) as file:
         file.write(to_json_lines(chunk.rejected))
+    rows = len(chunk.rejected)
+    log_event("rejected", file=chunk.path, range=chunk.range_number, rows=rows)
     return path
 
 

@@ -6,20 +6,29 @@ manifest.
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.metrics import monitoring_infos
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import commit, convert
 from beam_pipelines.storage import files
+from beam_pipelines.transforms.metrics import NAMESPACE
 from tests.engines import conversions
 from tests.engines.conftest import LOCAL
-from tests.engines.engines import Engine
+from tests.engines.engines import Engine, FlinkCluster
 from tests.support import remote_stores
+from tests.support.counted import expected_counts, found_counts
 
+# Beam's accumulator, of all metrics of a job.
+CONTAINERS = "__metricscontainers"
 Reference = Callable[[str], Path]
 
 pytestmark = pytest.mark.runners
@@ -54,6 +63,34 @@ def test_transform(engine: Engine, data: Path, reference: Reference, tmp_path: P
     """Every runner transforms new data with a dataset's encodings alike."""
     conversions.transform(reference("everything"), data, tmp_path / "out", engine.options)
     conversions.assert_same(tmp_path / "out", reference("transform"))
+
+
+def test_counters(engine: Engine, data: Path, tmp_path: Path) -> None:
+    """Every runner counts the dataset's rows and bytes; Flink's REST shows them."""
+    conversions.convert("everything", data, tmp_path / "out", engine.options)
+    manifest = read_manifest(str(tmp_path / "out"))
+    expected = expected_counts(manifest)
+    assert found_counts(manifest) == expected
+    assert {"rows_read", "rows_filtered", "rows_matched", "rows_written"} <= {*expected}
+    if engine.cluster is not None:
+        assert expected.items() <= counters_of(engine.cluster).items()
+
+
+def counters_of(cluster: FlinkCluster) -> dict[str, int]:
+    """Returns our counters of the newest job, as the JobManager tells them."""
+    job = max(cluster.ask("/jobs/overview")["jobs"], key=lambda job: job["start-time"])["jid"]
+    found = cluster.ask(f"/jobs/{job}/accumulators")["user-task-accumulators"]
+    (shown,) = [json.loads(each["value"]) for each in found if each["name"] == CONTAINERS]
+    totals: dict[str, int] = {}
+    for metric in shown["metrics"]["attempted"]:
+        labels = metric["labels"]
+        if (
+            labels.get("NAMESPACE") == NAMESPACE
+            and metric["type"] == monitoring_infos.SUM_INT64_TYPE
+        ):
+            number = VarIntCoder().decode(base64.b64decode(metric["payload"]))
+            totals[labels["NAME"]] = totals.get(labels["NAME"], 0) + number
+    return totals
 
 
 def test_describe(engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ class WriteShards(beam.PTransform):
 
     def expand(self, batches: Any) -> beam.PCollection[str]:
         check_output(self._folder, self._overwrite)
-        splits = by_split(batches)
+        splits, started = by_split(batches), time.time()
         plan = self._plan(schema_of_splits(splits, "WriteShards"), tuple(splits))
         output = self._recipe.output
         chunks: beam.PCollection[Chunk] = (
@@ -111,7 +111,7 @@ class WriteShards(beam.PTransform):
         kept = chunks | "SpillChunks" >> spill.SpillChunks(folders.scratch_of("kept"))
         result = chunks | "FirstPass" >> _SummarizeChunks(plan, folders.scratch_of())
         result = result | "CheckAnomalies" >> beam.Map(
-            lambda result: check_anomalies(plan, result, self._folder)
+            lambda result: check_anomalies(plan, result, self._folder, started)
         )
         shard_plan = folders.scratch_of("shard_plan")
         planned = result | "SaveShardPlan" >> beam.Map(
@@ -126,7 +126,7 @@ class WriteShards(beam.PTransform):
             beam.pvalue.AsList(shards),
             plan,
             self._folder,
-            time.time(),
+            started,
         )
 
     def _plan(self, columns: pa.Schema, names: tuple[str, ...]) -> Plan:

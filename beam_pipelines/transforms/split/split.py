@@ -28,6 +28,7 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import SourcePlan, gather_ranges
+from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.row_counts import store_rejected
 from beam_pipelines.transforms.select.select import schema_after_split
 from beam_pipelines.transforms.shuffle import chunk_order
@@ -359,11 +360,11 @@ def _rows_of(index: int, assignment: Assignment, sampled: Sampled | None) -> npt
 
 def _tag_counts(chunk: Chunk, plan: SplitPlan, folder: str, output: Output | None) -> Iterator[Any]:
     for result in split_chunk(plan, chunk, store_rejected(chunk, folder), output):
-        yield (
-            beam.pvalue.TaggedOutput(CHUNK_COUNTS, result)
-            if isinstance(result, ChunkCounts)
-            else result
-        )
+        if isinstance(result, ChunkCounts):
+            metrics.count_chunk(result)
+            yield beam.pvalue.TaggedOutput(CHUNK_COUNTS, result)
+        else:
+            yield result
 
 
 @dataclasses.dataclass

@@ -1,0 +1,97 @@
+"""Reports a conversion's start and end, and what its job has counted.
+
+The reports themselves are plugins': metrics for Prometheus or OpenTelemetry, events of OpenLineage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_pipelines.core.errors import PipelineError
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
+from beam_pipelines.core.layout.manifest import Manifest, to_text
+from beam_pipelines.core.process import plugins
+from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.runners.options import ReportOptions
+from beam_pipelines.storage import files
+from beam_pipelines.transforms import metrics
+
+
+@contextlib.contextmanager
+def observed(
+    plan: Plan, output: str, options: PipelineOptions, waits: bool
+) -> Iterator[Callable[[Any], None]]:
+    """Reports a conversion while the body runs it.
+
+    Args:
+      plan: of the conversion.
+      output: the dataset.
+      options: for Beam; engines do not get those of reports.
+      waits: whether the body ends with the job.
+
+    Yields:
+      A function that takes Beam's result of the job once it has ended.
+
+    Raises:
+      DataError: the start cannot be reported, or the plugin is not installed. After the commit, a
+        report that fails is a warning.
+    """
+    places, started = options.view_as(ReportOptions), time.time()
+    results: list[Any] = []
+    to_metrics, to_lineage = places.metrics, places.lineage
+    places.metrics = places.lineage = None  # may contain a token, and engines show options
+    send = to_metrics and plugins.load(plugins.FUNCTIONS, "metrics")
+    lineage = to_lineage and plugins.load(plugins.FUNCTIONS, "lineage")(to_lineage, plan, output)
+    if lineage:
+        lineage("START")
+    metrics.begin()
+    try:
+        yield results.append
+    except BaseException as error:
+        if lineage:
+            with _warned("--lineage", "the run failed"):
+                kind = "FAIL" if isinstance(error, Exception) else "ABORT"
+                lineage(kind, error=str(error) or "interrupted")
+        raise
+    if not waits:
+        return
+    manifest = read_manifest(output)
+    with _warned(MANIFEST, "its 'timings' lack what was counted"):
+        manifest = _with_totals(manifest, metrics.totals_of(results[0]))
+        with files.replace(files.join(output, MANIFEST)) as file:
+            file.write(to_text(manifest).encode())
+    if send:
+        with _warned("--metrics", "the dataset is complete"):
+            send(to_metrics, manifest, started)
+    if lineage:
+        with _warned("--lineage", "the dataset is complete"):
+            lineage("COMPLETE", manifest=manifest)
+
+
+def _with_totals(manifest: Manifest, totals: Mapping[str, Any]) -> Manifest:
+    """Returns a manifest with what was counted, and seconds of stages."""
+    secs, last = {}, 0
+    for stage in metrics.STAGES:
+        if ended := totals.get(f"{stage}_ended_msecs"):
+            secs[f"{stage}_secs"] = round((ended["max"] - last) / 1000, 3)
+            last = ended["max"]
+    counted = {name: n for name, n in totals.items() if not name.endswith("_ended_msecs")}
+    timings = {**manifest.timings, **secs, "counted": counted}
+    return dataclasses.replace(manifest, timings=timings)
+
+
+@contextlib.contextmanager
+def _warned(what: str, state: str) -> Iterator[None]:
+    """Prints an error of the body as a warning."""
+    try:
+        yield
+    except PipelineError as error:
+        sys.stderr.write(f"warning: {what}: {error} ({state})\n")

@@ -1,0 +1,1 @@
+"""Reports of runs to other programs: metrics, and events of lineage."""
