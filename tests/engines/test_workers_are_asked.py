@@ -69,3 +69,17 @@ def test_workers_with_other_versions(engine, tmp_path, monkeypatch):
             version_check.check_workers(options)
     found = f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert str(caught.value).startswith(f"the workers have Python {found}, expected 3.9, as here.")
+
+
+@pytest.mark.flink_cluster
+@pytest.mark.parametrize("engine", ["flink_cluster"], indirect=True)
+def test_a_cluster_of_another_version(engine: Engine, data: Path, tmp_path: Path) -> None:
+    """A cluster that its job server does not fit is found early."""
+    assert engine.cluster is not None
+    jar = tmp_path / "beam-runners-flink-2.0-job-server.jar"
+    jar.symlink_to(engines.FLINK_JOB_SERVER)
+    master = f"--flink_master=127.0.0.1:{engine.cluster.rest}"
+    options = ["--runner=FlinkRunner", master, f"--flink_job_server_jar={jar}"]
+    options += [option for option in engine.options if "environment" in option]
+    with pytest.raises(RecipeError, match=r"found Flink 1\.19\.0, expected 2\.0"):
+        conversions.convert("raw", data, tmp_path / "out", options)
