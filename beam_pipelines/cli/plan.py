@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.planning.plan import Plan
     from beam_pipelines.pipeline.previews.estimate import Preview, Scale
     from beam_pipelines.pipeline.previews.first_rows import FirstRows, ShownRow
+    from beam_pipelines.pipeline.previews.prices import Price, Prices
 
 _WIDTH = 40  # of a value, in characters
 
@@ -48,6 +49,7 @@ def _bytes(context: click.Context, parameter: click.Parameter, text: str | None)
     metavar="SIZE",
     help="Plan as if the base source had this size, such as 100TB; other sources keep theirs.",
 )
+@click.option("--prices", metavar="FILE", help="Prices in YAML, by which the run is estimated.")
 @recipe_options
 @input_options
 @output_options
@@ -56,13 +58,16 @@ def plan(
     context: click.Context,
     recipe_or_data: str,
     assume_bytes: int | None,
+    prices: str | None,
     form: str,
 ) -> None:
-    """Estimate a conversion: shards, memory, CPU hours, limits."""
+    """Estimate a conversion: shards, memory, CPU hours, money, limits."""
     from beam_pipelines.pipeline.planning.private import values_hidden
     from beam_pipelines.pipeline.previews.estimate import make_preview, make_scale
+    from beam_pipelines.pipeline.previews.prices import price_of, read_prices
     from beam_pipelines.pipeline.previews.requests import count_requests
 
+    priced = None if prices is None else read_prices(prices)
     planned = chosen_plan(context, recipe_or_data)
     with values_hidden(planned.recipe):
         preview = make_preview(planned)
@@ -73,7 +78,11 @@ def plan(
         "scale": dataclasses.asdict(scale),
         "requests": count_requests(planned, preview, scale),
     }
-    lines = _lines(planned, preview, scale, assume_bytes)
+    lines = [*_lines(planned, preview, scale, assume_bytes)]
+    if priced is not None:
+        price = price_of(scale, priced)
+        document["price"] = dataclasses.asdict(price)
+        lines += _price_lines(price, priced)
     answer(form, document, [planned.describe(), *lines] if form == "text" else ())
 
 
@@ -145,6 +154,17 @@ def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> I
     for limit in scale.limits[:3]:
         met = "  met: " if limit.value > limit.most else "       "
         yield f"{met}{show_bytes(limit.size_bytes):>10}  {limit.name}: {limit.remedy}"
+
+
+def _price_lines(price: Price, prices: Prices) -> Iterator[str]:
+    from beam_pipelines.core.formatting import show_bytes
+
+    parts = ", ".join(f"{name} {amount:,.4g}" for name, amount in price.parts.items() if amount)
+    total = f"{price.currency} {price.low:,.4g} to {price.high:,.4g}"
+    yield _line("money", f"{total}: {parts}")
+    needed, there = show_bytes(price.worker_bytes), show_bytes(prices.worker_memory)
+    fits = "fits" if price.fits else "too little: take a machine with more memory for each core"
+    yield _line("machine", f"{prices.worker_cores} processes take {needed} of {there}: {fits}")
 
 
 def _line(name: str, text: str) -> str:

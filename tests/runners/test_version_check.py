@@ -1,4 +1,4 @@
-"""A Flink cluster that its job server does not fit is found early."""
+"""A Flink cluster that does not fit its job server."""
 
 from __future__ import annotations
 

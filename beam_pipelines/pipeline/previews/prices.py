@@ -1,0 +1,103 @@
+"""Estimates the price of a conversion, by the user's own prices."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from beam_pipelines.core.errors import RecipeProblems
+from beam_pipelines.pipeline.previews.estimate import Scale
+from beam_pipelines.recipe.keys import needed_key, read_keys, recipe_key
+from beam_pipelines.recipe.text.yaml import parse_yaml
+from beam_pipelines.recipe.values import (
+    Value,
+    read_bytes,
+    read_integer,
+    read_text,
+    reader,
+)
+from beam_pipelines.storage import files
+
+# The CPU time of the suites differs from its estimate by less (docs/scale.md).
+_SPREAD = 0.25
+# An engine that stores no files between steps moves each row out and in.
+_MOVES = 2
+# Requests for a range: read it, write and read its rows; for a shard: write, read back, move.
+_OF_RANGE, _OF_SHARD = 3, 4
+
+
+@reader(type="number", minimum=0)
+def read_price(value: Value) -> float | None:
+    """Reads a price from 0 up."""
+    found = getattr(value.tree, "value", None)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not found >= 0:
+        value.expected("a price such as 0.17, 0 or more")
+        return None
+    return float(found)
+
+
+@dataclasses.dataclass(frozen=True)
+class Prices:
+    """Prices of machines, shuffle and storage, and the size of a worker."""
+
+    currency: str = needed_key(read_text, "The currency of all prices.", "EUR")
+    worker_hour: float = needed_key(read_price, "An hour of a worker.", "0.17")
+    worker_cores: int = needed_key(read_integer(1), "Cores of a worker.", "4")
+    worker_memory: int = needed_key(read_bytes, "Memory of a worker.", "16GB")
+    shuffle_gb: float = recipe_key(read_price, 0.0, "0", "A GB through the engine's shuffle.")
+    storage_gb_month: float = recipe_key(read_price, 0.0, "0", "A GB of shards for a month.")
+    requests_10000: float = recipe_key(read_price, 0.0, "0", "Requests to the storage.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Price:
+    """The price of a conversion.
+
+    Attributes:
+      currency: of all amounts.
+      low, high: of the run and a month of storage.
+      parts: the middle of ``low`` and ``high``, by cause.
+      worker_bytes: memory that the processes of a worker take, one for each core.
+      fits: whether a worker has as much.
+    """
+
+    currency: str
+    low: float
+    high: float
+    parts: Mapping[str, float]
+    worker_bytes: float
+    fits: bool
+
+
+def read_prices(path: str) -> Prices:
+    """Reads a file of prices.
+
+    Raises:
+      RecipeError: a key is missing, unknown or wrong.
+      DataError: the file cannot be read.
+    """
+    tree, lines, problems = parse_yaml(files.read_document(path).decode(), path)
+    found = read_keys(Prices, Value(tree, (), problems), "a mapping such as {worker_hour: 0.17}")
+    with lines.explained():
+        if problems:
+            raise RecipeProblems(problems)
+    return Prices(**found)
+
+
+def price_of(scale: Scale, prices: Prices) -> Price:
+    """Returns the price of a conversion of some scale.
+
+    Workers are counted with all cores busy: those that wait cost more.
+    """
+    hours = sum(scale.cpu_secs.values()) / 3600 / prices.worker_cores
+    shards = sum(split.shards for split in scale.splits.values())
+    requests = scale.ranges * _OF_RANGE + shards * _OF_SHARD
+    parts = {
+        "workers": hours * prices.worker_hour,
+        "shuffle": _MOVES * scale.kept_bytes / 1e9 * prices.shuffle_gb,
+        "storage a month": scale.shard_bytes / 1e9 * prices.storage_gb_month,
+        "requests": requests / 10_000 * prices.requests_10000,
+    }
+    total, worker = sum(parts.values()), scale.worker_bytes * prices.worker_cores
+    low, high = total * (1 - _SPREAD), total * (1 + _SPREAD)
+    return Price(prices.currency, low, high, parts, worker, worker <= prices.worker_memory)

@@ -1,0 +1,117 @@
+"""Prices of a conversion: their sums, and files that are refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_pipelines.cli.main import run
+from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.pipeline.previews.estimate import Scale, SplitScale
+from beam_pipelines.pipeline.previews.prices import Prices, price_of, read_prices
+
+PRICES = """
+currency: EUR
+worker_hour: 0.5
+worker_cores: 4
+worker_memory: 8GB
+shuffle_gb: 0.01
+storage_gb_month: 0.02
+requests_10000: 0.05
+"""
+# 7,200 CPU seconds; 300 ranges and 25 shards; 3 GB between steps, 2 GB of shards; workers of 1 GB.
+SCALE = Scale(
+    size_bytes=5e9,
+    ranges=300,
+    largest_range_bytes=16e6,
+    rows=1e6,
+    splits={"train": SplitScale(9e5, 20), "eval": SplitScale(1e5, 5)},
+    kept_bytes=3e9,
+    temporary_bytes=3e9,
+    shard_bytes=2e9,
+    broadcast_bytes=0,
+    worker_bytes=1e9,
+    cpu_secs={"read": 3_200.0, "write": 4_000.0},
+    limits=(),
+)
+amounts = st.floats(0, 1e6)
+
+
+def prices_in(folder: Path, text: str) -> Prices:
+    """Reads a file of prices."""
+    (folder / "prices.yaml").write_text(text)
+    return read_prices(str(folder / "prices.yaml"))
+
+
+def test_parts_are_amounts_times_prices(tmp_path):
+    """Two hours on four cores, each byte between steps moved twice."""
+    price = price_of(SCALE, prices_in(tmp_path, PRICES))
+    assert price.parts == pytest.approx(
+        {
+            "workers": 7_200 / 3_600 / 4 * 0.5,
+            "shuffle": 2 * 3 * 0.01,
+            "storage a month": 2 * 0.02,
+            "requests": (300 * 3 + 25 * 4) / 10_000 * 0.05,
+        }
+    )
+    total = sum(price.parts.values())
+    assert (price.currency, price.low, price.high) == ("EUR", total * 0.75, total * 1.25)
+
+
+@pytest.mark.parametrize(("memory", "fits"), [("4GB", True), ("3.9GB", False)])
+def test_a_process_a_core_has_to_fit(tmp_path, memory, fits):
+    """A worker needs the memory of all its processes."""
+    price = price_of(SCALE, prices_in(tmp_path, PRICES.replace("8GB", memory)))
+    assert (price.worker_bytes, price.fits) == (4e9, fits)
+
+
+@given(amounts, amounts, amounts, amounts, st.integers(1, 64), st.integers(2, 9))
+def test_prices_and_work_are_linear(hour, shuffle, storage, requests, cores, times):
+    """Work of some times the size costs some times as much."""
+    prices = Prices("EUR", hour, cores, 1, shuffle, storage, requests)
+    work = ("ranges", "kept_bytes", "shard_bytes")
+    larger = dataclasses.replace(
+        SCALE,
+        **{name: getattr(SCALE, name) * times for name in work},
+        cpu_secs={name: secs * times for name, secs in SCALE.cpu_secs.items()},
+        splits={n: SplitScale(s.rows * times, s.shards * times) for n, s in SCALE.splits.items()},
+    )
+    once, often = price_of(SCALE, prices), price_of(larger, prices)
+    assert often.parts == pytest.approx({name: part * times for name, part in once.parts.items()})
+    assert once.low <= sum(once.parts.values()) <= once.high
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("worker_hour: -1", "prices.yaml:3: worker_hour: found '-1', expected a price such as"),
+        ("worker_hour: true", "worker_hour: found 'true', expected a price"),
+        ("worker_hour: .nan", "worker_hour: found '.nan', expected a price"),
+        ("worker_our: 1", "found an unknown key 'worker_our'. Did you mean 'worker_hour'"),
+        ("", "found no 'worker_hour', expected one, for example 'worker_hour: 0.17'"),
+    ],
+)
+def test_wrong_prices(tmp_path, line, message):
+    """An error names the line, what was found and what was expected."""
+    with pytest.raises(RecipeError) as caught:
+        prices_in(tmp_path, PRICES.replace("worker_hour: 0.5", line))
+    assert message in str(caught.value)
+
+
+def test_the_command_prints_both_lines(tmp_path, capsys):
+    """``plan`` says the range, its parts and whether the memory fits."""
+    (tmp_path / "d.csv").write_text("a,b\n" + "".join(f"{n},{n % 7}\n" for n in range(2_000)))
+    prices_in(tmp_path, PRICES.replace("8GB", "1GB"))
+    command = ["plan", str(tmp_path / "d.csv"), "--prices", str(tmp_path / "prices.yaml")]
+    assert run([*command, "--assume_bytes", "1TB"]) == 0
+    *_, money, machine = capsys.readouterr().out.splitlines()
+    assert money.startswith("  money      EUR ")
+    assert ", shuffle " in money
+    assert machine.endswith("of 1 GB: too little: take a machine with more memory for each core")
+    assert run([*command, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["price"]["currency"] == "EUR"
