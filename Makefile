@@ -119,6 +119,10 @@ test-runners: .venv/installed-dev ## Run one suite on all runners that are insta
 test-flink: .venv/installed-dev flink-jars ## Run that suite on Flink alone, embedded and as a cluster that loses a TaskManager
 	$(BIN)/python -m pytest tests/engines -m "flink or flink_cluster" $(PYTEST_OPTIONS)
 
+.PHONY: dataflow-proof
+dataflow-proof: .venv/installed-dev ## Run an example on Dataflow (PROJECT=… BUCKET=…, your account pays), and write dataflow-proof.json
+	$(BIN)/python dataflow/proof.py --project "$(PROJECT)" --bucket "$(BUCKET)" $(PROOF_OPTIONS)
+
 .PHONY: test-engines-large
 test-engines-large: .venv/installed-dev ## Convert a million rows and more on all engines that are installed, for a night (make prism flink-jars spark-jars)
 	$(BIN)/python -m pytest tests/engines_large -m engines_large $(PYTEST_OPTIONS)

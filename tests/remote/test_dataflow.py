@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Iterator
 from unittest import mock
 
+import proof
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability import python_urns
@@ -97,6 +98,19 @@ def received(cloud: Cloud) -> tuple[dataflow_v1beta3.Job, dict]:
     ]["options"]
 
 
+def run_received(cloud: Cloud) -> beam_runner_api_pb2.Pipeline:
+    """Runs the received job on Beam's local runner, and returns its pipeline."""
+    _, options = received(cloud)
+    pipeline = beam_runner_api_pb2.Pipeline.FromString(
+        read_url(cloud.storage, options["pipelineUrl"])
+    )
+    for environment in pipeline.components.environments.values():
+        environment.urn, environment.payload = python_urns.EMBEDDED_PYTHON, b""
+        del environment.dependencies[:]
+    FnApiRunner().run_via_runner_api(pipeline, PipelineOptions([])).wait_until_finish()
+    return pipeline
+
+
 def test_a_job_has_all_that_dataflow_asks_for(cloud, capsys):
     """A job has all fields of the command.
 
@@ -139,26 +153,40 @@ def test_a_pipeline_is_whole_without_the_machine_that_submitted_it(cloud, tmp_pa
     The recipe and the schema are gone by then.
     """
     assert submit(cloud, "--no_wait_until_finish") == 0
-    _, options = received(cloud)
-    pipeline = beam_runner_api_pb2.Pipeline.FromString(
-        read_url(cloud.storage, options["pipelineUrl"])
-    )
+    for name in ("recipes/clicks.yaml", "schemas/clicks.pbtxt"):
+        cloud.storage.bucket("data").blob(name).delete()
+    pipeline = run_received(cloud)
     steps = {
         transform.unique_name.split("/")[1]
         for transform in pipeline.components.transforms.values()
         if "/" in transform.unique_name
     }
     assert {"FirstPass", "BuildGraph", "WriteShards", "Commit"} <= steps
-    for environment in pipeline.components.environments.values():
-        environment.urn, environment.payload = python_urns.EMBEDDED_PYTHON, b""
-        del environment.dependencies[:]
-    for name in ("recipes/clicks.yaml", "schemas/clicks.pbtxt"):
-        cloud.storage.bucket("data").blob(name).delete()
-    FnApiRunner().run_via_runner_api(pipeline, PipelineOptions([])).wait_until_finish()
     assert main_module.run(["verify", "gs://jobs/out"]) == 0
     manifest = json.loads(read_url(cloud.storage, "gs://jobs/out/dataset.json"))
     assert manifest["counts"]["written"] == 1_000
     assert [blob.name for blob in cloud.storage.list_blobs("jobs", prefix="out/_temporary")] == []
+
+
+def test_proof(cloud, tmp_path, capsys):
+    """The proof has id, command, counts and checksums of a job."""
+    file = tmp_path / "proof.json"
+    given = ["--project=my-project", "--bucket=jobs", "--rows=20000", f"--file={file}"]
+    submitted = ["--option=--image", "--option=image:1", "--option=--no_wait"]
+    assert proof.main([*given, *submitted, f"--dataflow_endpoint={cloud.dataflow.url}"]) == 1
+    job = json.loads(file.read_text())
+    assert (job["job"], job["status"], job["same_bytes"]) == ("2000-01-01_dry-run", 0, False), job
+    assert "found no dataset.json" in job["dataset"]
+    run_received(cloud)
+    assert proof.main([*given, "--collect"]) == 0
+    found = json.loads(file.read_text())
+    assert found["job"] == job["job"]
+    assert "run_dataflow.sh gs://jobs/beam-pipelines-proof/recipe.yaml" in found["command"]
+    assert found["counts"]["written"] == 20_000 == sum(s["rows"] for s in found["shards"].values())
+    assert found["shards"] == found["shards_here"]
+    assert {"apache-beam", "python"} <= {*found["versions"]}
+    assert found["timings"]["total_secs"] > 0
+    assert "the same bytes as here" in capsys.readouterr().out
 
 
 def test_a_template_is_written_instead_of_a_job(cloud, capsys):
