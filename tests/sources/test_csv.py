@@ -282,7 +282,7 @@ def test_lines_are_counted_over_ranges(tmp_path: Path) -> None:
         (b"a,b\xff\n1,x\n", "found bytes in the header that are not UTF-8"),
         (b"a,b\n", "found a header and no rows"),
         (b"a,b", "found a header and no rows"),
-        (b"\n\n", "found no header"),
+        (b"\n\n", "found no header, but blank lines alone"),
         (b"a,b,a\n1,2,3\n", "found the column name 'a' twice, as columns 1 and 3"),
         ("a,ü\n1,2\n".encode() + b"3,\xff\n", "line 3, column 'ü': found '\\\\xff'"),
         (b'a,b\n1,"x\n2,y\n', "line 2: found a quote that is never closed"),

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 import yaml
 
@@ -293,3 +294,49 @@ def test_texts_in_one_of_several_files(tmp_path: Path, parts: list[str], words: 
     if words:
         assert read_rows(path)[-1]["a"] == parts[-1]
         assert read_rows(path, nulls=(parts[-1],))[-1]["a"] is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows"),
+    [
+        (["name,city", "Name of person,City of residence"], ["Ann,Rome", "Bob,Oslo"]),
+        (["name,city", "string,text"], ["Ann,Rome", "Bob,Oslo"]),
+        ([",a,a,b", ",min,max,min"], ["0,1.5,2,3", "1,2.5,4,5"]),
+        ([",a,a,b", ",min,max,min", "id,,,"], ["0,1.5,2,3", "1,2.5,4,5"]),
+    ],
+)
+def test_lines_of_a_header_are_asked_about(
+    tmp_path: Path, lines: list[str], rows: list[str]
+) -> None:
+    """Descriptions, types and levels are no rows, by the remedy either."""
+    path = write(tmp_path / "a.csv", "\n".join([*lines, *rows * 9]) + "\n")
+    with pytest.raises((DataError, RecipeProblems)) as caught:
+        read_rows(path)
+    keys = re.search(
+        r"'(header: .*?)', '(skip_lines: .*?)' and '(columns: .*?)'", str(caught.value)
+    )
+    options = yaml.safe_load("\n".join(keys.groups()))
+    options["columns"] = tuple(options["columns"])
+    found = read_rows(path, **options)
+    assert len(found) == 18
+    first = [str(value) for value in found[0].values()]
+    assert [cell.removesuffix(".0") for cell in first] == rows[0].split(",")
+
+
+@pytest.mark.parametrize("first", ["Ann Lee,Rome", "Name of dog,Rome", "name of a,City of b"])
+def test_texts_below_names_are_rows(tmp_path: Path, first: str) -> None:
+    """Texts without a name's words, or like those below, are rows."""
+    rows = [first, *["name of b,City of c", "Bob,Oslo"] * 5]
+    path = write(tmp_path / "a.csv", "\n".join(["name,city", *rows]) + "\n")
+    assert len(read_rows(path)) == 11
+
+
+@pytest.mark.parametrize("rows", ['1.5   2\t"a b"\n2.5  13\t"c"\n', "1  2 3\n4  5  6\n"])
+def test_blanks_without_a_header_are_read_so(tmp_path: Path, monkeypatch, rows: str) -> None:
+    """The remedy for cells between blanks takes no row for names."""
+    path = write(tmp_path / "a.data", rows * 2)
+    with pytest.raises(DataError, match="3 cells between blanks") as caught:
+        read_rows(path, format="csv")
+    monkeypatch.chdir(tmp_path)
+    eval(re.search(r"pandas\.\S.*?index=False\)", str(caught.value))[0], {"pandas": pandas})  # noqa: S307
+    assert len(read_rows(tmp_path / "new.csv")) == 4

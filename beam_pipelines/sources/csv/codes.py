@@ -272,7 +272,7 @@ def cure(field: pa.Field, found: str) -> str:
 
 
 def _left_out(found: str) -> str:
-    """Returns what leaves a cell out, or its row where the cell is long."""
+    """Returns what leaves a cell out, or a long one's row."""
     is_short = len(found) <= 100
     return f"Add {found!r} to 'nulls' of the source" if is_short else "Set 'on_error: {reject: 10}'"
 

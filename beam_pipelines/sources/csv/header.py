@@ -28,6 +28,8 @@ _LOOKED_AT, _LEAST_ROWS = 20, 4
 _VALUES = ({"number"}, {"date"})
 # Lines below the names: questions and their ids, units and statistics.
 _MOST_HEADERS = 3
+# Types in a line below the names.
+_TYPES = {"string", "text", "varchar", "char", "str", "object", "category", "nominal"}
 # The name of a first column without one: pandas writes its index so.
 INDEX = "index"
 # Files that are looked at to tell texts from tables, and bytes of each. A text has a sentence that
@@ -87,24 +89,32 @@ def cut_header(
     names = names_of(tuple(split_cells(record, dialect)), source)
     if not names:
         raise DataError(
-            f"{path}: found no header, expected one. Name the columns with 'header: false' and "
-            "'columns'."
+            f"{path}: found no header, but blank lines alone, expected data. Check 'path' of the "
+            "source."
         )
     if len(names) > limits.columns:
         raise DataError(f"{path}, line 1: {exceeded(limits, 'columns', f'{len(names):,} columns')}")
     known: dict[str, int] = {}
-    numbered = list(enumerate(names, start=1))
-    for number, name in numbered:
+    for number, name in enumerate(names, start=1):
         if known.setdefault(name, number) != number:
-            skipped = source.options_of(CsvOptions).skip_lines or 0
-            other = [f"column{at}" if one in names[: at - 1] else one for at, one in numbered]
+            below = _lines_below(_rows(body.data, dialect), names, source)[0]
+            skipped = (source.options_of(CsvOptions).skip_lines or 0) + len(below)
             raise DataError(
                 f"{path}, line 1: found the column name '{shorten(name)}' twice, as columns "
                 f"{known[name]} and {number}; "
                 "expected every name once. Rename one of them in the file, or set "
-                f"{named(other, skipped)} of the source."
+                f"{named(_distinct(names, below), skipped)} of the source."
             )
     return body._replace(offset=body.offset + end, data=body.data[end:]), names
+
+
+def _distinct(names: Sequence[str], below: Sequence[Sequence[str]]) -> list[str]:
+    """Returns distinct names of the cells of all lines of a header."""
+    joined = ["_".join(filter(None, cells)) for cells in zip(names, *below, strict=True)]
+    return [
+        f"column{number}" if name in joined[: number - 1] else name
+        for number, name in enumerate(joined, start=1)
+    ]
 
 
 def check_one_header(
@@ -117,34 +127,70 @@ def check_one_header(
     Raises:
       RecipeProblems: there is one, and the recipe declares no type of its columns.
     """
-    quote = "" if dialect.quote is None else chr(dialect.quote)
-    text = whole_records(head).decode("utf-8", errors="replace")
-    rows = split_text(text, chr(dialect.delimiter), quote)[1 : _LOOKED_AT + 1]
-    if len(rows) < _LEAST_ROWS or any(len(row) != len(names) for row in rows):
-        return
-    kinds = [["" if cell in source.nulls else kind(cell) for cell in row] for row in rows]
-    for below in range(1, min(_MOST_HEADERS, len(rows) - 1) + 1):
-        own = [{row[place] for row in kinds[below:]} - {""} for place in range(len(names))]
-        above = {one for row in kinds[:below] for one in row}
-        places = [p for p, one in enumerate(own) if one in _VALUES and kinds[0][p] == "text"]
-        if len(places) > 1 and above <= {"", "text"}:
-            break
-    else:
-        return
-    if any(names[place] in source.types for place in places):
+    rows = _rows(head, dialect)
+    above, places = _lines_below(rows, names, source)
+    if not above or any(names[place] in source.types for place in places):
         return
     first = (source.options_of(CsvOptions).skip_lines or 0) + 2
-    found = " and ".join(repr(shorten(rows[0][place], 40)) for place in places[:2])
+    below = len(above)
+    cells = [next(filter(None, (row[place] for row in above))) for place in places]
+    found = " and ".join(repr(shorten(cell, 40)) for cell in cells[:2])
     value = next(row[places[0]] for row in rows[below:] if row[places[0]] not in source.nulls)
-    skipped = first + below - 2 + sum(cell.count("\n") for row in rows[:below] for cell in row)
+    skipped = first + below - 2 + sum(cell.count("\n") for row in above for cell in row)
+    words = {"number": "numbers", "date": "dates"}.get(kind(value), "values")
     message = (
-        f"{path}, line {first}: found {found} above "
-        f"{'numbers' if own[places[0]] == {'number'} else 'dates'} such as "
-        f"{value!r}, expected one line of names. Set {named(names, skipped)} if "
+        f"{path}, line {first}: found {found} above {words} such as {shorten(value, 40)!r}, "
+        f"expected one line of names. Set {named(names, skipped)} if "
         f"{'it belongs' if below == 1 else f'{below} lines belong'} to "
         f"the header, or 'types: {{{yaml_text(names[places[0]])}: text}}' if it is a row."
     )
     raise RecipeProblems([problem(source, "header", message)])
+
+
+def _rows(head: bytes, dialect: quotes.Dialect) -> list[list[str]]:
+    """Returns the first records below the header."""
+    quote = "" if dialect.quote is None else chr(dialect.quote)
+    text = whole_records(head).decode("utf-8", errors="replace")
+    return split_text(text, chr(dialect.delimiter), quote)[1 : _LOOKED_AT + 1]
+
+
+def _lines_below(
+    rows: list[list[str]], names: Sequence[str], source: Source
+) -> tuple[list[list[str]], list[int]]:
+    """Returns records of the header, and columns that show it."""
+    if len(rows) < _LEAST_ROWS or any(len(row) != len(names) for row in rows):
+        return [], []
+    kinds = [["" if cell in source.nulls else kind(cell) for cell in row] for row in rows]
+    found: tuple[list[list[str]], list[int]] = [], []
+    for below in range(1, min(_MOST_HEADERS, len(rows) - 1) + 1):
+        if not {one for row in kinds[:below] for one in row} <= {"", "text"}:
+            break
+        places = [
+            place
+            for place, column in enumerate(zip(*rows[below:], strict=True))
+            if "text" in {row[place] for row in kinds[:below]}
+            and (
+                {row[place] for row in kinds[below:]} - {""} in _VALUES
+                or _describes(rows[0][place], names[place], column)
+            )
+        ]
+        if len(places) > max(1, len(found[1])):
+            found = rows[:below], places
+    return found
+
+
+def _describes(cell: str, name: str, values: Sequence[str]) -> bool:
+    """Whether a text tells of the texts below it.
+
+    It names a type, or has the words of the column's name. They do not.
+    """
+    words = set(name.casefold().split())
+    if not cell:
+        return False
+    own, *others = (set(value.casefold().split()) for value in (cell, *values))
+    return (own <= _TYPES or words < own) and not any(
+        (words | own & _TYPES) & other for other in others
+    )
 
 
 def first_record(data: bytes, dialect: quotes.Dialect) -> tuple[int, int]:

@@ -31,6 +31,7 @@ _LOOKED_AT, _ROWS = 1 << 17, 200
 # that they often have.
 _DOUBLE, _RARE, _COMMON = ("::", "||"), ("^", "~", "\x01", "\x1f"), ":"
 _NAME = re.compile(r"[^\W\d][\w ./-]*")
+_CELLS = re.compile(r'"[^"]*"|\S+')
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:[ \u00a0\u202f][0-9]{3})*(?:[.,][0-9]+)?")
 # Lines that are looked at, and the least of them; cells between blanks.
 _LINES, _LEAST_LINES, _LEAST_CELLS = 200, 3, 3
@@ -85,8 +86,11 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
     _check_backslashes(text, dialect, file.path, skipped)
     _check_blanks(text, dialect, file.path, options.encoding)
     is_one_column = len(dialect.cells) == 1
-    if options.delimiter is None and (is_one_column or dialect.delimiter == "|"):
-        _check_delimiter(whole_records(text), file.path, is_one_column, options.encoding)
+    is_blank = dialect.delimiter == "\t" and "  " in dialect.cells[0].strip()
+    if options.delimiter is None and (is_one_column or dialect.delimiter == "|" or is_blank):
+        _check_delimiter(
+            whole_records(text), file.path, is_one_column or is_blank, options.encoding
+        )
     if "delimiter" in dialect.reasons:
         source = source.with_options(delimiter=dialect.delimiter)
         shown = json.dumps(dialect.delimiter)
@@ -228,8 +232,10 @@ def _check_spaces(lines: list[str], path: str, encoding: str | None) -> None:
         names = lines[0].split()
         given, keys = f", skiprows=1, names={names}", f", {named(names)}"
     is_single = not any("  " in line or "\t" in line or line != line.strip() for line in lines)
-    rows = split_text("\n".join(lines), " ", '"') if is_single else [line.split() for line in lines]
-    read = _read(path, encoding, f"sep=r'\\s+'{given}")
+    rows = split_text("\n".join(lines), " ", '"') if is_single else list(map(_CELLS.findall, lines))
+    is_header = given or _has_names(rows[0])
+    read = _read(path, encoding, f"sep=r'\\s+'{given}{'' if is_header else ', header=None'}")
+    read += "" if is_header else ".add_prefix('column')"
     if _is_even(rows, _LEAST_CELLS) and _has_values(rows):
         cure = f"""Set 'delimiter: " "'{keys}""" if is_single else _written(read)
         raise _question(path, lines[1], len(rows[0]), "blanks", cure)

@@ -22,12 +22,12 @@ from beam_pipelines.storage import files
 COMPRESSION_FOR_SUFFIX = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
 _READ_AHEAD_BYTES = 1 << 16
 CODEC_FOR_COMPRESSION = {"gzip": "gzip", "bzip2": "bz2", "zstd": "zstd"}
-# Suffixes of tables that pandas reads, what they are, and its function.
-_PICKLE = ("a pickle, which is not read, because a pickle can run any code", "read_pickle")
+# Suffixes of tables that Python reads, what they are, and how.
+_NO_PICKLE = "a pickle, which is not read, because a pickle can run any code"
 _PANDAS_READS = {
-    ".pkl": _PICKLE,
-    ".pickle": _PICKLE,
-    ".dta": ("a table of Stata, which is not read", "read_stata"),
+    **dict.fromkeys((".pkl", ".pickle"), (_NO_PICKLE, "pandas.read_pickle({})")),
+    ".dta": ("a table of Stata, which is not read", "pandas.read_stata({})"),
+    ".arff": ("ARFF, which is not read", "pandas.DataFrame(scipy.io.arff.loadarff({})[0])"),
 }
 # Suffixes of compressions and archives that are not read.
 _UNREAD_SUFFIXES = {
@@ -86,12 +86,12 @@ def check_readable(path: str) -> None:
         name = name.removesuffix(suffix)
     if name.endswith(".xml"):
         raise is_xml(path)
-    for suffix, (found, function) in _PANDAS_READS.items():
+    for suffix, (found, read) in _PANDAS_READS.items():
         if name.endswith(suffix):
             own = path.rpartition("/")[2]
             raise DataError(
                 f"{path}: found {found}. Make Parquet of it with pandas, and read this: "
-                f"pandas.{function}({own!r}).to_parquet({own + '.parquet'!r})"
+                f"{read.format(repr(own))}.to_parquet({own + '.parquet'!r})"
             )
 
 
