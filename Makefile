@@ -121,6 +121,7 @@ test-flink: .venv/installed-dev flink-jars ## Run that suite on Flink alone, emb
 
 .PHONY: dataflow-proof
 dataflow-proof: .venv/installed-dev ## Run an example on Dataflow (PROJECT=… BUCKET=…, your account pays), and write dataflow-proof.json
+	@test -n "$(PROJECT)" -a -n "$(BUCKET)" || { echo "Found no PROJECT or no BUCKET: make dataflow-proof PROJECT=my-project BUCKET=my-bucket" >&2; exit 2; }
 	$(BIN)/python dataflow/proof.py --project "$(PROJECT)" --bucket "$(BUCKET)" $(PROOF_OPTIONS)
 
 .PHONY: test-engines-large

@@ -14,7 +14,7 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_pipelines.core.errors import PipelineError
+from beam_pipelines.core.errors import mask
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.layout.manifest import Manifest, to_text
 from beam_pipelines.core.process import plugins
@@ -93,5 +93,5 @@ def _warned(what: str, state: str) -> Iterator[None]:
     """Prints an error of the body as a warning."""
     try:
         yield
-    except PipelineError as error:
-        sys.stderr.write(f"warning: {what}: {error} ({state})\n")
+    except Exception as error:  # noqa: BLE001 - engines and servers fail in many ways
+        sys.stderr.write(mask(f"warning: {what}: {error} ({state})\n"))

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.pipeline import commit
 from tests.support.counted import expected_counts, found_counts
@@ -100,13 +99,14 @@ def test_events_are_lines_of_json(folder, tmp_path, caplog):
     assert len({event["range"] for event in rejected}) == len(rejected) > 1
 
 
-def test_a_manifest_that_cannot_be_written_again(folder, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("fails", ["to_text", "metrics.totals_of"])
+def test_counters_that_cannot_be_had(folder, tmp_path, monkeypatch, capsys, fails):
     """A dataset is complete before its counters are in the manifest."""
     made = commit.commit
 
     def sealed(*arguments: Any) -> None:
         made(*arguments)
-        monkeypatch.setattr("beam_pipelines.pipeline.observed.to_text", _refuse)
+        monkeypatch.setattr(f"beam_pipelines.pipeline.observed.{fails}", _refuse)
 
     monkeypatch.setattr("beam_pipelines.pipeline.convert.commit", sealed)
     manifest = converted(folder, tmp_path, strategy="broadcast")
@@ -115,4 +115,4 @@ def test_a_manifest_that_cannot_be_written_again(folder, tmp_path, monkeypatch, 
 
 
 def _refuse(*_: object) -> str:
-    raise DataError("refused")
+    raise NotImplementedError("refused")
