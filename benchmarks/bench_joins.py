@@ -1,10 +1,12 @@
-"""Measures joins over time, and joins with a frequent key, beside DuckDB and Spark.
+"""Measures joins over time, and with a frequent key.
+
+DuckDB and Spark run the same joins:
 
   as_of   the newest row of the right side at the left row's time, at most 30 days old
   window  count, sum, largest and last value of the rows of the 30 days before
   hash    a row of the right side by its key
 
-Each has even keys, and keys of which one has --share of the left rows. Ours is the command: it also
+Each has even keys, and then a key that has --share of the left rows. Ours is the command: it also
 shuffles, makes statistics and writes TFRecords. DuckDB and Spark run a query of the same files and
 write Parquet, on as many cores. Spark is left out where ``--spark``, a Python with pyspark, is not
 given. All take turns, --repeats times; a line has the median wall time, the CPU seconds of that
@@ -87,7 +89,7 @@ duckdb.execute(f"COPY ({sys.argv[1]}) TO '{sys.argv[2]}' (FORMAT parquet)")
 
 
 def write_tables(folder: pathlib.Path, rows: int, right_rows: int, share: float) -> None:
-    """Writes the sides: 10 left rows of a key, and of one key ``share`` of all."""
+    """Writes the sides; one key has ``share`` of some left rows."""
     random, keys = np.random.default_rng(1), rows // 10
 
     def log(size: int, frequent: float, **more: object) -> pa.Table:

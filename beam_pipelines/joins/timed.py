@@ -146,7 +146,7 @@ def check_ties(
 ) -> None:
     """Checks that one row of the source is the newest.
 
-    Equal rows, as of events that are logged twice, count as one.
+    Equal rows, such as events that are logged twice, count as one.
 
     Args:
       batch: left rows.

@@ -1,7 +1,8 @@
-"""Makes a click log of a news site, with users, articles, and a log of reading.
+"""Makes a click log, users, articles and a log of reading.
 
-Each row of the click log is an article shown to a user, and says whether the user clicked it. The
-log of reading has what users read on their own, from a week before the first day on.
+Each row of the click log is an article of a news site that was shown to a user, and says whether
+the user clicked it. The log of reading has what users read on their own, from a week before the
+first day on.
 
   python examples/ctr/generate.py --output .demo/ctr-data --date 2026-11-21 --days 3
 

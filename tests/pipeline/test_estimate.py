@@ -170,7 +170,7 @@ def test_a_hash_join_has_a_limit_of_its_own(folder, tmp_path):
 
 
 def test_windows_count_what_their_features_keep(tmp_path):
-    """An index of a million rows keeps 20 numbers a row to count distinct values."""
+    """An index of a million rows keeps 20 numbers a row."""
     rows = pa.table({"k": [1] * 40_000, "t": pa.array(range(40_000), pa.timestamp("us"))})
     for name in ("left", "right"):
         pq.write_table(rows, tmp_path / f"{name}.parquet")

@@ -227,7 +227,7 @@ def test_several_newest_rows_are_an_error_that_names_them() -> None:
 
 
 def test_equal_newest_rows_count_as_one() -> None:
-    """A row that is logged twice is no tie; one of three that differs is."""
+    """A row that is logged twice is no tie."""
     join = Join("b", (("k", "k"),), prefix="b_", as_of=AsOf("t", "t"))
     left = rows([1, 2, 5])
     right = rows([1, 1, 1, 2, 4, 4], b=[[1, None]] * 3 + [None] * 3, c=[0.5] * 6)
