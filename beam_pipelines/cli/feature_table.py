@@ -10,8 +10,8 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.epochs import are_years
-from beam_pipelines.analysis.statistics.datasets import read_statistics
-from beam_pipelines.analysis.statistics.view import Statistics, feature_name, proto_of
+from beam_pipelines.analysis.statistics.datasets import read_protos
+from beam_pipelines.analysis.statistics.view import feature_name
 from beam_pipelines.core.arrow.columns import parse_type
 from beam_pipelines.core.formatting import shorten, show_value, visible
 from beam_pipelines.dataset.manifest import find_manifest
@@ -81,14 +81,14 @@ def described(folder: str) -> list[DescribedSplit]:
     manifest = find_manifest(folder)
     columns, labels = (manifest.columns, manifest.labels) if manifest else ({}, {})
     return [
-        describe_split(split, statistics, columns, labels)
-        for split, statistics in read_statistics(folder, are_exact=False).items()
+        describe_split(split, proto, columns, labels)
+        for split, proto in read_protos(folder).items()
     ]
 
 
 def describe_split(
     split: str,
-    statistics: Statistics,
+    proto: statistics_pb2.DatasetFeatureStatistics,
     columns: Mapping[str, str],
     labels: Mapping[str, Sequence[str]],
 ) -> DescribedSplit:
@@ -96,11 +96,10 @@ def describe_split(
 
     Args:
       split: its name.
-      statistics: of the split.
+      proto: of the split's statistics.
       columns: column -> type, as the manifest has them.
       labels: column of ids -> its texts.
     """
-    proto = proto_of(statistics)
     rows = tuple(
         _row(feature, columns, labels)
         for feature in proto.features

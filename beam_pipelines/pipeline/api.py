@@ -17,8 +17,12 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_p
 
 from beam_pipelines.analysis.anomalies import anomalies_to_proto
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.analysis.statistics.datasets import is_stored, read_statistics
-from beam_pipelines.analysis.statistics.view import proto_of, view_of
+from beam_pipelines.analysis.statistics.datasets import (
+    is_stored,
+    read_protos,
+    read_statistics,
+)
+from beam_pipelines.analysis.statistics.view import view_of
 from beam_pipelines.core.layout.dataset_layout import anomalies_path
 from beam_pipelines.dataset.verify import Verification, verify_dataset
 from beam_pipelines.pipeline import convert as convert_module
@@ -176,7 +180,7 @@ def describe(
         return Description(
             {name: split.rows for name, split in manifest.splits.items()},
             read_schema(schema_of(folder)),
-            {name: proto_of(split) for name, split in read_statistics(folder).items()},
+            read_protos(folder),
             _read_anomalies(folder, planned),
         )
 

@@ -195,26 +195,38 @@ def is_stored(path: str) -> bool:
     return path.endswith(".pb") or (planner_of(path) is None and bool(_folder(path)))
 
 
-def read_statistics(path: str, are_exact: bool = True) -> dict[str, Statistics]:
+def read_statistics(path: str) -> dict[str, Statistics]:
     """Returns split -> statistics of all rows: accumulators if stored, else protos.
 
-    Splits are in the order of the dataset's manifest; without one ``train`` is first, then the
-    others by name. The split of a single file is named after its folder, ``Split-train``, or else
-    ``all``.
-
-    Args:
-      path: of a file, or a folder.
-      are_exact: whether accumulators are taken at all.
+    Splits are as in ``read_protos``.
 
     Raises:
       RecipeError: there are no statistics.
       DataError: the file has something else.
     """
+    found = _proto_files(path)
+    is_exact = not path.endswith(".pb") and has_accumulators(path)
+    exact = read_accumulators(path).splits if is_exact else {}
+    return {name: exact[name] if name in exact else _read(file) for name, file in found.items()}
+
+
+def read_protos(path: str) -> dict[str, statistics_pb2.DatasetFeatureStatistics]:
+    """Returns split -> the proto of all rows.
+
+    Splits are in the order of the dataset's manifest; without one ``train`` is first, then the
+    others by name. The split of a single file is named after its folder, ``Split-train``, or else
+    ``all``.
+
+    Raises:
+      RecipeError, DataError: as ``read_statistics``.
+    """
+    return {name: _read(file) for name, file in _proto_files(path).items()}
+
+
+def _proto_files(path: str) -> dict[str, str]:
     if path.endswith(".pb"):
         name = files.name_of(path[: -len(files.name_of(path))]) if "/" in path else ""
-        return {
-            name.removeprefix(SPLIT_PREFIX) if name.startswith(SPLIT_PREFIX) else "all": _read(path)
-        }
+        return {name.removeprefix(SPLIT_PREFIX) if name.startswith(SPLIT_PREFIX) else "all": path}
     folder = _folder(path)
     if not folder:
         raise RecipeError(
@@ -228,8 +240,7 @@ def read_statistics(path: str, are_exact: bool = True) -> dict[str, Statistics]:
     }
     names = [name for name in _manifest_order(path) if name in found]
     rest = sorted(set(found) - set(names), key=lambda name: (name != "train", name))
-    exact = read_accumulators(path).splits if are_exact and has_accumulators(path) else {}
-    return {name: exact[name] if name in exact else _read(found[name]) for name in [*names, *rest]}
+    return {name: found[name] for name in [*names, *rest]}
 
 
 def _folder(path: str) -> str:

@@ -14,8 +14,7 @@ from beam_pipelines.analysis.anomalies.policy import (
     parse_allowed,
 )
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.analysis.statistics.datasets import read_statistics
-from beam_pipelines.analysis.statistics.view import proto_of
+from beam_pipelines.analysis.statistics.datasets import read_protos
 from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
 from beam_pipelines.core.layout.schema_features import features_by_path, name_of
 from beam_pipelines.pipeline.planning.plan import Plan
@@ -79,7 +78,7 @@ def make_policy(
         check_environment(environment, schema, where)
     statistics = None
     if baseline is not None:
-        statistics = {name: proto_of(split) for name, split in read_statistics(baseline).items()}
+        statistics = read_protos(baseline)
     allowed = parse_allowed(
         [name for names in options.allow_anomalies for name in names.split(",")],
         [*features, *columns],
