@@ -37,7 +37,6 @@ LONG_SIGNATURES = {
     "beam_pipelines/pipeline/api.py:transform": 14,
 }
 LARGE_CLASSES = {
-    "beam_pipelines/analysis/report/features.py:FeatureRow": 13,
     "beam_pipelines/analysis/statistics/column.py:ColumnStatistics": 16,
     "beam_pipelines/analysis/statistics/view.py:FeatureView": 18,
     "beam_pipelines/core/layout/manifest.py:Manifest": 30,

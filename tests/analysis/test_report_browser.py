@@ -307,6 +307,20 @@ def test_without_scripts_everything_is_open(visit) -> None:
     assert not page.get_by_role("button", name="Open all").is_visible()
 
 
+def test_features_beyond_200_come_on_demand(visit) -> None:
+    """The page begins with 200 features; a button adds some, a link to another one all."""
+    page = visit("widest")
+    features, button = page.locator("#table > tbody"), page.get_by_role("button", name="200 more")
+    assert features.count() == 200
+    button.click()
+    assert features.count() == 400
+    page.evaluate("location.hash = 'feature-feature_0999'")
+    page.locator("#feature-feature_0999 .more").wait_for(state="visible")
+    assert features.count() == 1000
+    assert page.locator("#feature-feature_0999 .wide svg").is_visible()
+    assert not button.is_visible()
+
+
 @pytest.mark.parametrize(("name", "features", "secs"), [("wide", 100, 3), ("widest", 1000, 15)])
 def test_it_opens_at_once(visit, name: str, features: int, secs: float) -> None:
     """The page loads and sorts within a bound for busy machines."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.drift import BARS, bar_shares, common_axis
+from beam_pipelines.analysis.drift import bar_shares, common_axis
 from beam_pipelines.analysis.epochs import Show
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
@@ -24,16 +24,9 @@ from beam_pipelines.core.formatting import show_share, show_value
 _CANDIDATES = 1000
 
 
-class Chart(NamedTuple):
-    """Largest number of a chart's bars, and its height in path units."""
-
-    bars: int
-    height: int
-
-
-# In page.css, a unit of height is half a pixel for SMALL and a pixel for LARGE.
-SMALL = Chart(bars=BARS, height=88)
-LARGE = Chart(bars=60, height=170)  # repeats SMALL, so screen readers skip it
+# Largest number of a chart's bars, and its height in the units of its paths. In page.css, a unit of
+# height is a pixel in details, and a quarter of one elsewhere.
+_BARS, _HEIGHT = 60, 170
 
 
 class Frequent(NamedTuple):
@@ -139,7 +132,7 @@ def bars(values: Iterable[Frequent], totals: Sequence[int]) -> list[Bar]:
 
 
 def distribution(
-    columns: Mapping[str, ColumnStatistics], size: Chart, show: Show = show_value
+    columns: Mapping[str, ColumnStatistics], show: Show = show_value
 ) -> Outlines | None:
     """Returns the outlines of a numeric column's distributions.
 
@@ -152,7 +145,7 @@ def distribution(
     if not any(number.moments.count for number in numbers):
         return None
     kind = value_type(next(iter(columns.values())).type)
-    axis = common_axis(numbers, kind, size.bars)
+    axis = common_axis(numbers, kind, _BARS)
     heights = [bar_shares(number, axis.edges) for number in numbers]
     highest = max(float(height.max()) for height in heights)
     low, high = (
@@ -161,9 +154,9 @@ def distribution(
     )
     return Outlines(
         bars=len(axis.edges) - 1,
-        height=size.height,
+        height=_HEIGHT,
         paths=tuple(
-            (split, _outline(height / highest, size))
+            (split, _outline(height / highest))
             for split, height in enumerate(heights)
             if height.any()
         ),
@@ -173,12 +166,12 @@ def distribution(
     )
 
 
-def _outline(heights: npt.NDArray[np.float64], size: Chart) -> str:
+def _outline(heights: npt.NDArray[np.float64]) -> str:
     """Returns the outline of bars of relative heights as an SVG path.
 
     Heights are from 0 to 1. Each bar has a width of 1.
     """
-    floor, highest = size.height - 1, size.height - 3
+    floor, highest = _HEIGHT - 1, _HEIGHT - 3
     tops = floor - np.round(highest * heights).astype(int)
     starts = np.flatnonzero(np.diff(tops, prepend=-1))
     bars = zip(tops[starts].tolist(), np.diff(starts, append=len(tops)).tolist(), strict=True)

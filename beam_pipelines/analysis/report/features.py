@@ -13,8 +13,6 @@ from beam_pipelines.analysis.drift import FEW_VALUES
 from beam_pipelines.analysis.epochs import Show, show_of
 from beam_pipelines.analysis.report import details
 from beam_pipelines.analysis.report.charts import (
-    LARGE,
-    SMALL,
     Bar,
     Outlines,
     bars,
@@ -46,10 +44,9 @@ class FeatureRow(NamedTuple):
       drift: largest drift, or ``None``.
       order: (key, number) of other columns by which the table is sorted.
       bars: frequent values of texts and of few numbers.
-      small: the distribution of other numbers.
+      outlines: the distribution of other numbers, also for the details.
       cells: missing, distinct, range, drift, and what other packages describe; each a cell for all
         splits or one for each.
-      large: the distribution of other numbers, for the details.
       tables: of the details, those of other packages as mappings.
     """
 
@@ -62,9 +59,8 @@ class FeatureRow(NamedTuple):
     drift: float | None
     order: Sequence[tuple[str, float]]
     bars: Sequence[Bar]
-    small: Outlines | None
+    outlines: Outlines | None
     cells: Sequence[Sequence[Any]]
-    large: Outlines | None
     tables: Sequence[Any]
 
 
@@ -110,7 +106,7 @@ def _feature(
         drift=largest and largest.value,
         order=[(one["key"], one["order"][name]) for one in described if name in one["order"]],
         bars=bars(drawn, details.totals_of(columns)),
-        small=None if drawn else distribution(columns, SMALL, show),
+        outlines=None if drawn else distribution(columns, show),
         cells=(
             _per_split(columns, _missing),
             _per_split(columns, details.show_distinct),
@@ -118,7 +114,6 @@ def _feature(
             [details.show_drift(largest) if largest else details.Cell("–")],
             *([one["cells"].get(name, details.Cell("–"))] for one in described),
         ),
-        large=None if drawn else distribution(columns, LARGE, show),
         tables=[
             *(one for one in details.detail_tables(columns, values, drifts, show) if one.lines),
             *(one["tables"][name] for one in described if name in one["tables"]),

@@ -30,6 +30,9 @@ const theme = document.getElementById("theme");
 function open(body, wanted) {
   body.querySelector("button").setAttribute("aria-expanded", wanted);
   body.rows[1].hidden = !wanted;
+  const chart = body.rows[0].cells[1].children;
+  const copy = wanted && body.querySelector(".wide:empty");
+  if (copy) copy.append(...Array.from(chart, (one) => one.cloneNode(true)));
 }
 
 table.addEventListener("click", (event) => {

@@ -12,7 +12,6 @@ from beam_pipelines.analysis.alerts import Alert
 from beam_pipelines.analysis.drift import FEW_VALUES
 from beam_pipelines.analysis.epochs import show_of
 from beam_pipelines.analysis.report.charts import (
-    SMALL,
     Bar,
     Outlines,
     bars,
@@ -106,7 +105,7 @@ def describe_encoding(
 def _picture(name: str, columns: _Columns, labels: Sequence[str] = ()) -> Picture:
     show = show_of(name, columns.values(), labels)
     values = frequent_values(columns, FEW_VALUES, show)
-    outlines = None if values else distribution(columns, SMALL, show)
+    outlines = None if values else distribution(columns, show)
     return Picture(bars(values, totals_of(columns)), outlines)
 
 
