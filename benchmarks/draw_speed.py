@@ -1,4 +1,4 @@
-"""Draws the speed chart of the README, and writes figures into the pages that name them.
+"""Draws the README's speed chart, and writes figures into pages.
 
   python benchmarks/draw_speed.py
 
@@ -48,7 +48,7 @@ def read_groups() -> list[dict[str, Any]]:
 
 
 def filled(text: str, source: str) -> str:
-    """Returns a page's text with the figures of the source's tables between its marks."""
+    """Returns a page's text with the source's figures between its marks."""
     return MARKED.sub(lambda mark: f"<!--of:{mark[1]}-->{figure(mark[1], source)}<!---->", text)
 
 

@@ -308,7 +308,7 @@ def test_without_scripts_everything_is_open(visit) -> None:
 
 
 def test_features_beyond_200_come_on_demand(visit) -> None:
-    """The page begins with 200 features; a button adds some, a link to another one all."""
+    """A button adds further features, a link to a later one all."""
     page = visit("widest")
     features, button = page.locator("#table > tbody"), page.get_by_role("button", name="200 more")
     assert features.count() == 200

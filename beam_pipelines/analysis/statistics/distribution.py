@@ -162,7 +162,7 @@ class ExactMoments:
 
     @classmethod
     def of_rows(cls, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> list[ExactMoments]:
-        """Returns the moments of each row of finite values, as if it were alone.
+        """Returns the moments of each row of finite values.
 
         Args:
           values: int64[rows, n] or float64[rows, n], n > 0, each row ascending; no NaN, no

@@ -78,7 +78,7 @@ def test_columns_counted_together_are_as_if_alone(data, rows: int, splits: list[
 
 
 def bits(column: ColumnStatistics) -> bytes:
-    """Returns what tells statistics apart: the file of a table of the column."""
+    """Returns the file of a table of the column, which compares."""
     return to_bytes(TableStatistics(column.present, {"x": column}), StatisticsPlan())
 
 
