@@ -25,17 +25,9 @@ import sys
 import tracemalloc
 from collections.abc import Callable, Sequence
 
-import apache_beam as beam
-
 import criteo_like
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.pipeline.convert import Conversion
-from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.pipeline.run_options import RunFolders
-from beam_pipelines.recipe.reader import bare_recipe
-from beam_pipelines.sources import FORMATS
-from beam_pipelines.sources.plan import RANGE_BYTES, FileInfo, cut_ranges
 from beam_pipelines.transforms.shards import ShardPlan, SplitShards, shard_path
 
 ENCODE = "\n".join(
@@ -97,7 +89,7 @@ def main() -> None:
         if not path.exists():
             criteo_like.write(path, rows, seed=7)
     if arguments.sizes:
-        print_sizes(folder / f"clicks-{arguments.rows}.csv")
+        print_sizes()
         return
     write_users(folder / "users.csv")
     print(
@@ -146,17 +138,12 @@ def measured(case: Case, folder: pathlib.Path, rows: int) -> tuple[float, float]
     return float(cpu), float(peak)
 
 
-def print_sizes(path: pathlib.Path) -> None:
+def print_sizes() -> None:
     """Prints the bytes of each thing that grows with the data.
 
-    These are a range of the job graph, a chunk, an entry of the shard plan and a shard of the
-    manifest. It also prints the bytes of an idle process.
+    These are a chunk, an entry of the shard plan and a shard of the manifest. It also prints the
+    bytes of an idle process.
     """
-    graphs = {count: graph_bytes(path, count) for count in (1_000, 10_000)}
-    print(
-        f"GRAPH_BYTES_PER_RANGE     {(graphs[10_000] - graphs[1_000]) / 9_000:.0f}  "
-        f"({graphs[1_000]:,} bytes with 1,000 ranges)"
-    )
     print(f"COUNTS_BYTES             {held_bytes(counts_of_chunks):.0f}")
     print(f"OFFSET_BYTES              {held_bytes(offsets):.0f}")
     entry = {
@@ -167,22 +154,6 @@ def print_sizes(path: pathlib.Path) -> None:
     }
     print(f"MANIFEST_BYTES_PER_SHARD  {len(json.dumps([entry] * 1000, indent=1)) / 1000 + 20:.0f}")
     print(f"PROCESS_BYTES             {idle_bytes() / MIB:.0f} MiB")
-
-
-def graph_bytes(path: pathlib.Path, count: int) -> int:
-    """Returns the bytes of a job's graph with 64 ranges a file."""
-    plan = make_plan(bare_recipe(str(path), FORMATS))
-    parts = tuple(
-        FileInfo(f"gs://bucket/some/folder/part-{number:05d}.csv", 64 * RANGE_BYTES)
-        for number in range(-(-count // 64))
-    )
-    base = dataclasses.replace(
-        plan.base, files=parts, ranges=cut_ranges(parts, splittable=True)[:count]
-    )
-    plan = dataclasses.replace(plan, sources={plan.recipe.base: base})
-    pipeline = beam.Pipeline(runner="FnApiRunner")
-    _ = pipeline | Conversion(plan, RunFolders("out", None, ""), 0.0)
-    return len(pipeline.to_runner_api().SerializeToString())
 
 
 def held_bytes(make: Callable[[int], object], count: int = 50_000) -> float:

@@ -296,7 +296,8 @@ def _run(
             output_folder.scratch_folder(options.output, is_local) as scratch,
         ):
             plan = keep_plan(plan, options.temporary, options.quiet)
-            plan = store_lists(plan, options.temporary)
+            if not run_module.makes_template(beam_options):  # whose jobs remove what is stored
+                plan = store_lists(plan, options.temporary)
             runs_once = run_module.runs_once(beam_options)
             folders = dataclasses.replace(
                 make_folders(options, scratch),

@@ -24,9 +24,9 @@ from beam_pipelines.storage import file_changes, files
 # Names of a run's temporary files. A folder with any other name in it is not a run's.
 _TEMPORARY_NAMES = re.compile(
     "|".join(SHARD_FOLDERS)
-    + r"|run\.json.*|progress|files-.*\.arrow|exchange|kept|rejected|encodings\d+|fit\d+|statistics"
-    r"|samples|encoded_samples|result|shard_plan|preprocessed|preprocessing|transform_graph|index|finished"
-    r"|staged|replaced"
+    + r"|run\.json.*|progress|files-.*\.arrow|ranges-.*|exchange|kept|rejected|encodings\d+|fit\d+"
+    r"|statistics|samples|encoded_samples|result|shard_plan|preprocessed|preprocessing|transform_graph"
+    r"|index|finished|staged|replaced"
 )
 
 

@@ -14,7 +14,7 @@ from beam_pipelines.core.consumed import take_consumed
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import Kind, ProgressLog
-from beam_pipelines.sources.plan import RANGE_BYTES
+from beam_pipelines.sources.plan import RANGE_BYTES, ByteRange
 from beam_pipelines.transforms import equal_rows, metrics
 from beam_pipelines.transforms.group import GroupRows
 from beam_pipelines.transforms.join.join import JoinChunks, check_unique_key
@@ -46,11 +46,10 @@ class ReadSplits(beam.PTransform):
         plan, log = self.plan, ProgressLog(self.folders.progress)
         reject = plan.recipe.rejects
         drops = any(meet.drop is not None for meet in plan.select.meets)
-        sizes = [chunk.end - chunk.start for chunk in plan.base.ranges]
         chunks = (
             begin
             | "Read" >> ReadChunks(plan.base, reject, numbered=reject or drops, take=plan.take)
-            | "NoteRead" >> beam.ParDo(_NoteRead(log, sizes))
+            | "NoteRead" >> beam.ParDo(_NoteRead(log, plan.base.ranges))
         )
         keys = {}
         if plan.base.source.key:
@@ -166,14 +165,15 @@ class _NoteRead(beam.DoFn):
     and the rest at its end.
     """
 
-    def __init__(self, log: ProgressLog, sizes: Sequence[int]) -> None:
-        self._log, self._sizes, self._rest = log, sizes, 0
+    def __init__(self, log: ProgressLog, ranges: Sequence[ByteRange]) -> None:
+        self._log, self._ranges, self._rest = log, ranges, 0
 
     def process(self, chunk: Chunk) -> Iterator[Chunk]:
         consumed = take_consumed()
         if chunk.part == 0:
             self._note_rest()
-            self._rest = self._sizes[chunk.range_number]
+            byte_range = self._ranges[chunk.range_number]
+            self._rest = byte_range.end - byte_range.start
         is_small = not consumed and self._rest <= _LARGE_RANGE_BYTES and chunk.part == 0
         is_last = chunk.crc32c is not None
         size = self._rest if is_small or is_last else min(consumed, self._rest)

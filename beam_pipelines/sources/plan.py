@@ -121,7 +121,7 @@ class SourcePlan(PickledOnce):
     files: Sequence[FileInfo]
     read_schema: pa.Schema
     schema: pa.Schema
-    ranges: tuple[ByteRange, ...]
+    ranges: Sequence[ByteRange]
     null_columns: tuple[str, ...] = ()
     file_schema: pa.Schema = pa.schema([])  # noqa: RUF009 (a schema is immutable)
     root: str = ""

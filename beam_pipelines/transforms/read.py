@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import apache_beam as beam
 import google_crc32c
@@ -320,7 +320,7 @@ class ReadChunks(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Chunk]:
         """Scans for quotes before the read, if the format needs it."""
         plan = self.plan
-        ranges = begin | "Ranges" >> _Elements(plan.ranges)
+        ranges = begin | "Ranges" >> _Elements(plan, lambda plan: plan.ranges)
         if not ranges_to_scan(plan):
             return ranges | "Read" >> beam.FlatMap(self._read, {})
         states = begin | "ScanQuotes" >> ScanQuotes(plan)
@@ -348,7 +348,7 @@ class ScanQuotes(beam.PTransform):
         plan = self.plan
         return (
             begin
-            | "Ranges" >> _Elements(ranges_to_scan(plan))
+            | "Ranges" >> _Elements(plan, ranges_to_scan)
             | "Scan"
             >> beam.Map(
                 lambda byte_range: (
@@ -365,12 +365,13 @@ class ScanQuotes(beam.PTransform):
 class _Elements(beam.PTransform):
     """Distributes byte ranges over all workers."""
 
-    ranges: tuple[ByteRange, ...]
+    plan: SourcePlan
+    of: Callable[[SourcePlan], Sequence[ByteRange]]
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[ByteRange]:
         return (
             begin
             | "Start" >> beam.Create([None], reshuffle=False)
-            | "List" >> beam.FlatMap(lambda _: self.ranges)
+            | "List" >> beam.FlatMap(lambda _, plan, of: of(plan), self.plan, self.of)
             | "Spread" >> beam.Reshuffle()
         )

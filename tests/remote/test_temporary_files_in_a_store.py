@@ -13,6 +13,7 @@ import pytest
 
 from beam_pipelines.pipeline import output_folder
 from beam_pipelines.sources import plan as plan_module
+from beam_pipelines.sources.files import file_list
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import deal, merged_files
 from tests.engines import conversions
@@ -33,11 +34,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """A store for all temporary files; the base source has several ranges."""
+    """A store for all temporary files, and for the list of ranges."""
     size = conversions.RANGE_BYTES
     monkeypatch.setattr(plan_module, "RANGE_BYTES", size)
     monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (size,))
     monkeypatch.setattr(output_folder, "scratch_folder", lambda *_: contextlib.nullcontext(""))
+    monkeypatch.setattr(file_list, "_MANY_RANGES", 1)
     with s3_store() as store:
         yield store
 

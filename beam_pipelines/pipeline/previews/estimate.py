@@ -38,9 +38,6 @@ from beam_pipelines.transforms.size_sample import (
 _FILES = 8
 _SAMPLED_ROWS = 50_000
 GIB = 1024 * MIB
-# The limit of Dataflow:
-# https://cloud.google.com/dataflow/docs/guides/common-errors#job-graph-too-large
-GRAPH_BYTES = 20 * MIB
 
 # CPU seconds for each value (a row has as many as columns), by benchmarks/bench_costs.py on a table
 # of 40 columns.
@@ -53,7 +50,6 @@ JOIN_BROADCAST = 0.6e-6
 JOIN_HASH = 5.6e-6
 
 # Bytes by benchmarks/bench_costs.py --sizes.
-GRAPH_BYTES_PER_RANGE = 14
 COUNTS_BYTES = 1000
 OFFSET_BYTES = 170
 MANIFEST_BYTES_PER_SHARD = 160
@@ -282,7 +278,6 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
     )
     index = INDEX_BYTES_PER_PART * max(split.rows for split in splits.values())
     quantities = (
-        ranges * GRAPH_BYTES_PER_RANGE,
         offsets,
         chunks * COUNTS_BYTES,
         index * min(1, preview.framed_bytes / plan.recipe.output.part_size),
@@ -362,7 +357,6 @@ _MEMORY = f"take workers with more memory for each core, or {_PARTS}"
 _LARGER = "raise 'shard_size' in 'output'"
 # The state beyond the maximum of each quantity, the maximum, and the remedy.
 _LIMITS = (
-    (f"the job graph passes {show_bytes(GRAPH_BYTES)}, Dataflow's limit", GRAPH_BYTES, _PARTS),
     (f"the shard plan takes {show_bytes(2 * GIB)} of every worker process", 2 * GIB, _MEMORY),
     (f"the row counts of all chunks take {show_bytes(8 * GIB)} of one worker", 8 * GIB, _MEMORY),
     (

@@ -1,4 +1,4 @@
-"""Long lists of files, stored in an Arrow file.
+"""Long lists of files and of ranges, stored in files.
 
 A job carries its plan in about a hundred places, and unpickles it in as many.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import pickle
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,9 +16,11 @@ import google_crc32c
 import pyarrow as pa
 
 from beam_pipelines.core.errors import mask
-from beam_pipelines.sources.plan import FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files
 
+# A job's graph names as many ranges, at most.
+_MANY_RANGES = 1000
 _FIELDS = tuple(field.name for field in dataclasses.fields(FileInfo))
 
 
@@ -45,17 +49,49 @@ class StoredFiles(Sequence[FileInfo]):
         return _infos(_read(self.path).slice(range(self.length)[index], 1))[0]
 
 
-def store_files(plan: SourcePlan, folder: str) -> SourcePlan:
-    """Returns a plan with its list of files stored in a folder.
+@dataclasses.dataclass(frozen=True)
+class StoredRanges(Sequence[ByteRange]):
+    """A source's ranges, in a file that a process reads once.
 
-    Only lists of small files are stored; another plan is returned as it is.
+    Attributes:
+      path: of the file, which is named after its content.
+      length: number of ranges.
     """
-    if not plan.ranges or plan.ranges[0].members == (0, 0):
+
+    path: str
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: Any) -> Any:
+        return _read_ranges(self.path)[index]
+
+
+def store_files(plan: SourcePlan, folder: str) -> SourcePlan:
+    """Returns a plan with its files and ranges stored in a folder.
+
+    Only long lists are stored, and lists of small files.
+    """
+    if not plan.ranges or (plan.ranges[0].members == (0, 0) and len(plan.ranges) < _MANY_RANGES):
         return plan
     data = files_to_bytes(plan.files)
-    path = files.join(folder, f"files-{google_crc32c.value(data):08x}-{len(data)}.arrow")
+    path = _stored(data, folder, "files-{}.arrow")
+    plan = dataclasses.replace(plan, files=StoredFiles(path, len(plan.files)))
+    data = zlib.compress(pickle.dumps(plan.ranges, pickle.HIGHEST_PROTOCOL))
+    path = _stored(data, folder, "ranges-{}")
+    return dataclasses.replace(plan, ranges=StoredRanges(path, len(plan.ranges)))
+
+
+def _stored(data: bytes, folder: str, name: str) -> str:
+    path = files.join(folder, name.format(f"{google_crc32c.value(data):08x}-{len(data)}"))
     files.write_bytes(path, data)
-    return dataclasses.replace(plan, files=StoredFiles(path, len(plan.files)))
+    return path
+
+
+@functools.lru_cache(maxsize=4)
+def _read_ranges(path: str) -> tuple[ByteRange, ...]:
+    return pickle.loads(zlib.decompress(files.read_bytes(path)))  # type: ignore[no-any-return]  # noqa: S301 - of this run's launcher
 
 
 def masked_to_bytes(listed: Sequence[FileInfo]) -> bytes:
