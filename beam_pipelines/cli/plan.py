@@ -72,15 +72,16 @@ def plan(
     with values_hidden(planned.recipe):
         preview = make_preview(planned)
     scale = make_scale(planned, preview, assume_bytes)
+    requests = count_requests(planned, preview, scale)
     document = {
         "plan": plan_document(planned),
         "preview": dataclasses.asdict(preview),
         "scale": dataclasses.asdict(scale),
-        "requests": count_requests(planned, preview, scale),
+        "requests": requests,
     }
     lines = [*_lines(planned, preview, scale, assume_bytes)]
     if priced is not None:
-        price = price_of(scale, priced)
+        price = price_of(scale, requests, priced)
         document["price"] = dataclasses.asdict(price)
         lines += _price_lines(price, priced)
     answer(form, document, [planned.describe(), *lines] if form == "text" else ())

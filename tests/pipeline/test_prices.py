@@ -20,11 +20,10 @@ currency: EUR
 worker_hour: 0.5
 worker_cores: 4
 worker_memory: 8GB
-shuffle_gb: 0.01
 storage_gb_month: 0.02
 requests_10000: 0.05
 """
-# 7,200 CPU seconds; 300 ranges and 25 shards; 3 GB between steps, 2 GB of shards; workers of 1 GB.
+# 7,200 CPU seconds; 300 ranges and 25 shards; 2 GB of shards; workers of 1 GB.
 SCALE = Scale(
     size_bytes=5e9,
     ranges=300,
@@ -49,14 +48,13 @@ def prices_in(folder: Path, text: str) -> Prices:
 
 
 def test_parts_are_amounts_times_prices(tmp_path):
-    """Two hours on four cores, each byte between steps moved twice."""
-    price = price_of(SCALE, prices_in(tmp_path, PRICES))
+    """Two hours on four cores, and a thousand requests."""
+    price = price_of(SCALE, 1_000, prices_in(tmp_path, PRICES))
     assert price.parts == pytest.approx(
         {
             "workers": 7_200 / 3_600 / 4 * 0.5,
-            "shuffle": 2 * 3 * 0.01,
             "storage a month": 2 * 0.02,
-            "requests": (300 * 3 + 25 * 4) / 10_000 * 0.05,
+            "requests": 1_000 / 10_000 * 0.05,
         }
     )
     total = sum(price.parts.values())
@@ -66,22 +64,20 @@ def test_parts_are_amounts_times_prices(tmp_path):
 @pytest.mark.parametrize(("memory", "fits"), [("4GB", True), ("3.9GB", False)])
 def test_a_process_a_core_has_to_fit(tmp_path, memory, fits):
     """A worker needs the memory of all its processes."""
-    price = price_of(SCALE, prices_in(tmp_path, PRICES.replace("8GB", memory)))
+    price = price_of(SCALE, 1_000, prices_in(tmp_path, PRICES.replace("8GB", memory)))
     assert (price.worker_bytes, price.fits) == (4e9, fits)
 
 
-@given(amounts, amounts, amounts, amounts, st.integers(1, 64), st.integers(2, 9))
-def test_prices_and_work_are_linear(hour, shuffle, storage, requests, cores, times):
+@given(amounts, amounts, amounts, st.integers(1, 64), st.integers(2, 9))
+def test_prices_and_work_are_linear(hour, storage, requests, cores, times):
     """Work of some times the size costs some times as much."""
-    prices = Prices("EUR", hour, cores, 1, shuffle, storage, requests)
-    work = ("ranges", "kept_bytes", "shard_bytes")
+    prices = Prices("EUR", hour, cores, 1, storage, requests)
     larger = dataclasses.replace(
         SCALE,
-        **{name: getattr(SCALE, name) * times for name in work},
+        shard_bytes=SCALE.shard_bytes * times,
         cpu_secs={name: secs * times for name, secs in SCALE.cpu_secs.items()},
-        splits={n: SplitScale(s.rows * times, s.shards * times) for n, s in SCALE.splits.items()},
     )
-    once, often = price_of(SCALE, prices), price_of(larger, prices)
+    once, often = price_of(SCALE, 7, prices), price_of(larger, 7 * times, prices)
     assert often.parts == pytest.approx({name: part * times for name, part in once.parts.items()})
     assert once.low <= sum(once.parts.values()) <= once.high
 
@@ -111,7 +107,7 @@ def test_the_command_prints_both_lines(tmp_path, capsys):
     assert run([*command, "--assume_bytes", "1TB"]) == 0
     *_, money, machine = capsys.readouterr().out.splitlines()
     assert money.startswith("  money      EUR ")
-    assert ", shuffle " in money
+    assert ", requests " in money
     assert machine.endswith("of 1 GB: too little: take a machine with more memory for each core")
     assert run([*command, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["price"]["currency"] == "EUR"

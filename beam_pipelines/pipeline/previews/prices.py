@@ -20,10 +20,6 @@ from beam_pipelines.storage import files
 
 # The CPU time of the suites differs from its estimate by less (docs/scale.md).
 _SPREAD = 0.25
-# An engine that stores no files between steps moves each row out and in.
-_MOVES = 2
-# Requests for a range: read it, write and read its rows; for a shard: write, read back, move.
-_OF_RANGE, _OF_SHARD = 3, 4
 
 
 @reader(type="number", minimum=0)
@@ -38,13 +34,12 @@ def read_price(value: Value) -> float | None:
 
 @dataclasses.dataclass(frozen=True)
 class Prices:
-    """Prices of machines, shuffle and storage, and the size of a worker."""
+    """Prices of machines, storage and requests, and the size of a worker."""
 
     currency: str = needed_key(read_text, "The currency of all prices.", "EUR")
     worker_hour: float = needed_key(read_price, "An hour of a worker.", "0.17")
     worker_cores: int = needed_key(read_integer(1), "Cores of a worker.", "4")
     worker_memory: int = needed_key(read_bytes, "Memory of a worker.", "16GB")
-    shuffle_gb: float = recipe_key(read_price, 0.0, "0", "A GB through the engine's shuffle.")
     storage_gb_month: float = recipe_key(read_price, 0.0, "0", "A GB of shards for a month.")
     requests_10000: float = recipe_key(read_price, 0.0, "0", "Requests to the storage.")
 
@@ -84,17 +79,20 @@ def read_prices(path: str) -> Prices:
     return Prices(**found)
 
 
-def price_of(scale: Scale, prices: Prices) -> Price:
+def price_of(scale: Scale, requests: float, prices: Prices) -> Price:
     """Returns the price of a conversion of some scale.
 
-    Workers are counted with all cores busy: those that wait cost more.
+    Workers are counted with all cores busy: those that wait cost more. No rows go through the
+    engine's shuffle.
+
+    Args:
+      scale: of the conversion.
+      requests: to an object store.
+      prices: of the user.
     """
     hours = sum(scale.cpu_secs.values()) / 3600 / prices.worker_cores
-    shards = sum(split.shards for split in scale.splits.values())
-    requests = scale.ranges * _OF_RANGE + shards * _OF_SHARD
     parts = {
         "workers": hours * prices.worker_hour,
-        "shuffle": _MOVES * scale.kept_bytes / 1e9 * prices.shuffle_gb,
         "storage a month": scale.shard_bytes / 1e9 * prices.storage_gb_month,
         "requests": requests / 10_000 * prices.requests_10000,
     }
