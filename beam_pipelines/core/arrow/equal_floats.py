@@ -39,5 +39,7 @@ def nearest_floats(
     with np.errstate(invalid="ignore"):  # 2**63 is beyond int64
         equal = (numbers.astype(whole.dtype) == whole) & is_within
     if integers.null_count:
-        floats = pc.if_else(integers.is_valid(), floats, pa.scalar(None, type_))
+        # Older Arrow's if_else takes no float16.
+        is_null = integers.is_null().to_numpy(zero_copy_only=False)
+        floats = pa.array(floats.to_numpy(zero_copy_only=False), type_, mask=is_null)
     return floats, equal
