@@ -1,7 +1,4 @@
-"""Reports a conversion's start and end, and what its job has counted.
-
-The reports themselves are plugins': metrics for Prometheus or OpenTelemetry, events of OpenLineage.
-"""
+"""Reports a conversion's start and end, and what its job has counted."""
 
 from __future__ import annotations
 
@@ -17,9 +14,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.layout.manifest import Manifest, to_text
-from beam_pipelines.core.process import plugins
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.pipeline.telemetry.lineage import Lineage
+from beam_pipelines.pipeline.telemetry.metrics import send_metrics
 from beam_pipelines.runners.options import ReportOptions
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import metrics
@@ -41,15 +39,13 @@ def observed(
       A function that takes Beam's result of the job once it has ended.
 
     Raises:
-      DataError: the start cannot be reported, or the plugin is not installed. After the commit, a
-        report that fails is a warning.
+      DataError: the start cannot be reported. After the commit, a report that fails is a warning.
     """
     places, started = options.view_as(ReportOptions), time.time()
     results: list[Any] = []
     to_metrics, to_lineage = places.metrics, places.lineage
     places.metrics = places.lineage = None  # may contain a token, and engines show options
-    send = to_metrics and plugins.load(plugins.FUNCTIONS, "metrics")
-    lineage = to_lineage and plugins.load(plugins.FUNCTIONS, "lineage")(to_lineage, plan, output)
+    lineage = Lineage(to_lineage, plan, output) if to_lineage else None
     if lineage:
         lineage("START")
     metrics.begin()
@@ -68,9 +64,9 @@ def observed(
         manifest = _with_totals(manifest, metrics.totals_of(results[0]))
         with files.replace(files.join(output, MANIFEST)) as file:
             file.write(to_text(manifest).encode())
-    if send:
+    if to_metrics:
         with _warned("--metrics", "the dataset is complete"):
-            send(to_metrics, manifest, started)
+            send_metrics(to_metrics, manifest, started)
     if lineage:
         with _warned("--lineage", "the dataset is complete"):
             lineage("COMPLETE", manifest=manifest)

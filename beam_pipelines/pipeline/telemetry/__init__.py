@@ -1,0 +1,1 @@
+"""What runs report to other programs: metrics, and events of lineage."""

@@ -1,1 +1,0 @@
-"""Reports of runs to other programs: metrics, and events of lineage."""
