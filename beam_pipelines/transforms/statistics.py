@@ -13,7 +13,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
-from beam_pipelines.analysis.statistics import storage
+from beam_pipelines.analysis.statistics import messages
 from beam_pipelines.analysis.statistics.blocks import NumberBlock, to_blocks
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
@@ -178,7 +178,7 @@ def _packed(columns: int, table: TableStatistics) -> bytes:
     """Returns the statistics of some columns, with the number of all."""
     blocks, others = to_blocks(table.columns)
     rest = dataclasses.replace(table, columns=others)
-    return storage.to_message((columns, rest, blocks, [*table.columns]))
+    return messages.to_message((columns, rest, blocks, [*table.columns]))
 
 
 def _merge_stored(received: exchange.Received) -> bytes:
@@ -192,7 +192,7 @@ def _merge_stored(received: exchange.Received) -> bytes:
 def _merge(contents: Sequence[bytes | Address]) -> tuple[int, TableStatistics]:
     """Returns the number of all columns, and statistics of a share."""
     loaded = [
-        storage.from_message(exchange.load_payload(content), getattr(content, "path", "a message"))
+        messages.from_message(exchange.load_payload(content), getattr(content, "path", "a message"))
         for content in contents
     ]
     number, _, _, names = loaded[0]

@@ -1,26 +1,20 @@
-"""Stores accumulators: in datasets as Arrow files, between workers as pickles.
+"""Stores accumulators in datasets as Arrow files.
 
 The file has a row for each column of a table and of its slices. A row has small values as JSON and
-arrays as Arrow IPC streams, with a checksum over both. The pickle takes half of the time, and names
-nothing but statistics: reading runs no code from either.
+arrays as Arrow IPC streams, with a checksum over both.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
 import json
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import google_crc32c
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.statistics.blocks import NumberBlock
 from beam_pipelines.analysis.statistics.column import (
     ColumnStatistics,
     StepValues,
@@ -32,7 +26,6 @@ from beam_pipelines.analysis.statistics.distribution import (
     Distribution,
     ExactMoments,
     WeightedMoments,
-    unpickle,
 )
 from beam_pipelines.analysis.statistics.limits import pack, unpack
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
@@ -40,7 +33,7 @@ from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.table import DataSlice, TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics, ValueCounts
 from beam_pipelines.core.arrow import arrow_sizes
-from beam_pipelines.core.arrow.columns import TYPE_FOR_NAME, parse_type, type_name
+from beam_pipelines.core.arrow.columns import parse_type, type_name
 from beam_pipelines.core.errors import DataError
 
 FORMAT_VERSION = 1
@@ -245,15 +238,12 @@ def _store_counts(value_counts: ValueCounts, arrays: Arrays) -> Facts:
 
 def _load_counts(facts: Facts, arrays: Iterator[bytes]) -> ValueCounts:
     stream, sketches = next(arrays), arrays if facts["is_sketched"] else iter([None])
-    return _counts(stream, facts["undercount"], next(sketches))
+    return counts_of(stream, facts["undercount"], next(sketches))
 
 
-def _counts(stream: bytes, undercount: float, sketch: bytes | None) -> ValueCounts:
+def counts_of(stream: bytes, undercount: float, sketch: bytes | None) -> ValueCounts:
+    """Returns stored value counts."""
     return ValueCounts(*unpack(stream), undercount, sketch)
-
-
-def _array(data: bytes, dtype: str) -> npt.NDArray[Any]:
-    return np.frombuffer(data, dtype)
 
 
 _AS_IS = _Codec(lambda value, _: value, lambda facts, _: facts)
@@ -345,61 +335,3 @@ def _plan(facts: Facts) -> StatisticsPlan:
 def _composite_from_facts(facts: Sequence[Any]) -> CompositeCounts:
     composite, *counts = _tuples(facts)
     return CompositeCounts(Composite(*composite), *counts)
-
-
-def to_message(value: Any) -> bytes:
-    """Returns statistics, in containers and with numbers and names, as bytes."""
-    pickler = pickle.Pickler(message := io.BytesIO(), pickle.HIGHEST_PROTOCOL)
-    pickler.dispatch_table = _CALLS
-    pickler.dump(value)
-    return message.getvalue()
-
-
-def from_message(message: bytes, place: str) -> Any:
-    """Returns the argument of ``to_message``.
-
-    Args:
-      message: the result.
-      place: where it was, for errors.
-
-    Raises:
-      DataError: it is no such result. Nothing else that it names was called.
-    """
-    try:
-        return _MessageReader(io.BytesIO(message)).load()
-    except Exception as error:  # damaged pickles raise all kinds, by Python's documentation
-        raise DataError(
-            f"{place}: found {type(error).__name__}: {error}, expected statistics of this run. Let "
-            "nobody else write to this folder, and run again."
-        ) from error
-
-
-def _call(value: Any) -> tuple[Any, ...]:
-    fields = getattr(value, "__dataclass_fields__", None)
-    return type(value), tuple(value if fields is None else (getattr(value, key) for key in fields))
-
-
-class _MessageReader(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        """Returns what makes a part of statistics; refuses other names."""
-        if (module, name) not in _NAMES:
-            raise pickle.UnpicklingError(f"the name '{module}.{name}'")
-        return _NAMES[module, name]
-
-
-_PARTS: list[Any] = [StepValues, WeightedPresence, Composite, CompositeCounts, DataSlice]
-_PARTS += [ExactMoments, WeightedMoments, NumberStatistics, WeightedNumbers, TextStatistics]
-_PARTS += [ColumnStatistics, NumberBlock, TableStatistics]
-_CALLS: dict[type, Callable[[Any], Any]] = dict.fromkeys(_PARTS, _call)
-_TYPES = {pa.ListType, *map(type, TYPE_FOR_NAME.values())}
-_CALLS |= dict.fromkeys(_TYPES, lambda kind: (parse_type, (type_name(kind),)))
-_CALLS[ValueCounts] = lambda one: (
-    _counts,
-    (pack(one.values, one.counts), one.undercount, one.sketch),
-)
-_CALLS[np.ndarray] = lambda array: (_array, (array.tobytes(), array.dtype.str))
-# Bound methods, because a pickle could set attributes of a class.
-_NAMES = {
-    (made.__module__, made.__qualname__): type(made).__call__.__get__(made)
-    for made in [*_PARTS, _array, _counts, parse_type, unpickle]
-}

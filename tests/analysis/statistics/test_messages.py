@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.statistics import storage
+from beam_pipelines.analysis.statistics import messages, storage
 from beam_pipelines.analysis.statistics.blocks import to_blocks
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.composites import Composite
@@ -57,8 +57,8 @@ def test_all_statistics_pass(rows: list[dict[str, Any]], plain: bool, columns: i
     plan = StatisticsPlan() if plain else PLAN
     table = TableStatistics.of(pa.RecordBatch.from_pylist(rows, SCHEMA), plan)
     blocks, _ = to_blocks(table.columns)
-    message = storage.to_message((columns, table, blocks))
-    found, loaded, loaded_blocks = storage.from_message(message, "a file")
+    message = messages.to_message((columns, table, blocks))
+    found, loaded, loaded_blocks = messages.from_message(message, "a file")
     assert (found, repr(loaded_blocks)) == (columns, repr(blocks))
     assert storage.to_bytes(loaded, plan) == storage.to_bytes(table, plan)
 
@@ -68,7 +68,7 @@ def test_sketches_pass() -> None:
     texts = pa.array(range(300_000)).cast(pa.string())
     table = TableStatistics.of(pa.record_batch({"a": texts, "b": range(300_000)}))
     assert table.columns["a"].values.value_counts.sketch is not None
-    loaded = storage.from_message(storage.to_message(table), "a file")
+    loaded = messages.from_message(messages.to_message(table), "a file")
     assert storage.to_bytes(loaded, PLAN) == storage.to_bytes(table, PLAN)
 
 
@@ -83,7 +83,7 @@ def test_sketches_pass() -> None:
         pa.array,
         ColumnStatistics.of,
         TableStatistics.merged,
-        storage.from_message,
+        messages.from_message,
         StatisticsPlan,
     ],
     ids=lambda named: named.__qualname__,
@@ -93,24 +93,24 @@ def test_no_other_name_is_called(named: Any, tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     data = pickle.dumps(Calls(named, f"touch {mark}"), pickle.HIGHEST_PROTOCOL)
     with pytest.raises(DataError, match=r"^/x/7: found UnpicklingError: the name '"):
-        storage.from_message(data, "/x/7")
+        messages.from_message(data, "/x/7")
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("make", [ColumnStatistics, storage._counts])
+@pytest.mark.parametrize("make", [ColumnStatistics, storage.counts_of])
 def test_a_pickle_changes_no_class(make: Any) -> None:
     """The attributes of what it names stay."""
     state = pickle.dumps((None, {"merged": 1}), 2)[2:-1]
     data = b"\x80\x02c" + f"{make.__module__}\n{make.__qualname__}\n".encode() + state + b"b."
     with pytest.raises(DataError, match="expected statistics of this run"):
-        storage.from_message(data, "a file")
+        messages.from_message(data, "a file")
     assert getattr(make, "merged", None) != 1
 
 
 def test_damaged_statistics_are_an_error() -> None:
     """A cut at any place is an error with the file."""
     table = TableStatistics.of(pa.record_batch({"a": [1, 2], "b": ["x", "y"]}))
-    data = storage.to_message((1, table))
+    data = messages.to_message((1, table))
     for end in range(len(data)):
         with pytest.raises(DataError, match=r"^a file: found .*, expected statistics of this run"):
-            storage.from_message(data[:end], "a file")
+            messages.from_message(data[:end], "a file")
