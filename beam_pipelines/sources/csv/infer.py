@@ -29,7 +29,6 @@ from beam_pipelines.sources.csv.evidence import (
 from beam_pipelines.sources.csv.formats import plain_integers
 from beam_pipelines.sources.csv.header import (
     INDEX,
-    check_no_texts,
     check_one_header,
     check_same_columns,
     cut_header,
@@ -41,6 +40,7 @@ from beam_pipelines.sources.csv.header import (
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
 from beam_pipelines.sources.csv.resolve import check_agreement, resolve
 from beam_pipelines.sources.csv.sample import read_table
+from beam_pipelines.sources.csv.texts import check_no_texts
 from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo
