@@ -152,7 +152,7 @@ def load(
 
 
 def picture(info: bp.Info, split: str, arguments: argparse.Namespace) -> bp.Image:
-    """Returns how images are decoded: by the options, or as the first one."""
+    """Returns how images are decoded, by the options or the first one."""
     content = bp.open(info.folder).head(1, split)[arguments.feature][0].as_py()[0]
     with PIL.Image.open(io.BytesIO(content)) as first:
         size = tuple(arguments.image_size or (first.height, first.width))

@@ -38,7 +38,8 @@ def normalised(recipe: Recipe) -> dict[str, Any]:
     Secrets in paths are masked; checks, directory, date and lines are left out. New data
     that are transformed are not checked.
     """
-    return _plain(recipe) | _OF_RECIPE
+    plain: dict[str, Any] = _plain(recipe)
+    return plain | _OF_RECIPE
 
 
 def _plain(value: Any) -> Any:

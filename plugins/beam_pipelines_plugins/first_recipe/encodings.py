@@ -24,8 +24,7 @@ from beam_pipelines_plugins.first_recipe.scales import in_order
 # A distribution with a longer tail than this is brought into shape by its quantiles.
 _SKEWED = 2.0
 _FEW_NUMBERS = 12
-_MOSTLY_NULL = 0.9
-_MOSTLY_DECIMAL = 0.5
+_MOSTLY_NULL, _MOSTLY_DECIMAL = 0.9, 0.5
 # With a currency or a unit.
 _DECIMAL = r"^[-+(]?\p{Sc}?[0-9][0-9,]*\.[0-9]+ ?[\pL%°\p{Sc}]{0,4}\)?$"
 # Below this a whole number may be a year, which has no comma.
@@ -123,11 +122,9 @@ def _of_split_time(found: Proposal) -> Proposal:
     if not found.encoding.startswith("{date_parts"):
         return found
     if not parts:
-        return found._replace(
-            encoding="drop", reason=f"{found.reason}; eval has other values than train"
-        )
-    shown = parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
-    return found._replace(encoding=f"{{date_parts: {shown}}}")
+        reason = f"{found.reason}; eval has other values than train"
+        return found._replace(encoding="drop", reason=reason)
+    return found._replace(encoding=f"{{date_parts: {_chain(parts)}}}")
 
 
 def _grouped(found: Proposal) -> Proposal:
@@ -165,9 +162,8 @@ def _as_numbers(column: ColumnProfile) -> str:
     if not column.is_text or not column.distinct:
         return ""
     decimals = pc.sum(pc.match_substring_regex(column.values, _DECIMAL)).as_py()
-    are_numbers = decimals >= _MOSTLY_DECIMAL * column.distinct
     choice = "z_score, after the decision on its source that makes numbers of it"
-    return choice if are_numbers else ""
+    return choice if decimals >= _MOSTLY_DECIMAL * column.distinct else ""
 
 
 # DuckDB's trim takes off spaces only.
@@ -216,11 +212,10 @@ def _moment(column: ColumnProfile, taken: set[str]) -> Proposal:
         and len(pc.unique(has_several(values))) > 1
         and f"{column.name}_{part}" not in taken
     ] or ["weekday"]
-    shown = parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
     low, high = (str(end).partition(".")[0] for end in column.range)
     reason = f"{low} to {high}{_nulls(column)}"
     choice = _without_sentinel(column, taken)
-    steps = [*_filled(column, "median", taken), f"{{date_parts: {shown}}}"]
+    steps = [*_filled(column, "median", taken), f"{{date_parts: {_chain(parts)}}}"]
     return Proposal(column.name, _chain(steps), reason, choice)
 
 
@@ -283,26 +278,18 @@ def _category(column: ColumnProfile, taken: set[str]) -> Proposal:
         reason = f"{column.distinct:,} values in an order{_nulls(column)}: the ids are ranks"
         choice = "z_score as the last step, if a model takes the ranks as numbers"
         return Proposal(column.name, _chain([*fill, vocabulary]), reason, choice)
-    reason = f"{column.distinct:,} values{_shown(column)}{_nulls(column)}"
-    choice = _as_numbers(column) or _as_one(column, taken)
-    return Proposal(column.name, _chain([*_with_unknown(column), *_steps(column)]), reason, choice)
-
-
-def _many(column: ColumnProfile, taken: set[str]) -> Proposal:
-    reason = f"{column.distinct:,} values in {column.present:,} rows{_nulls(column)}"
+    about = f" in {column.present:,} rows" if column.role is Role.MANY else _shown(column)
+    reason = f"{column.distinct:,} values{about}{_nulls(column)}"
     choice = _as_numbers(column) or _as_one(column, taken)
     return Proposal(column.name, _chain([*_with_unknown(column), *_steps(column)]), reason, choice)
 
 
 def _with_unknown(column: ColumnProfile) -> list[str]:
-    """Returns the step that makes one more name of nulls, if there are any."""
+    """Returns the step that makes a name of nulls, if any."""
     if not column.may_lack:
         return []
-    if column.is_text:
-        return ["{fill: unknown}"]
-    least = column.range[0]
-    is_number = isinstance(least, int | float)
-    return [f"{{fill: {min(0, int(least)) - 1}}}"] if is_number else []
+    name = "unknown" if column.is_text else min(0, int(column.range[0])) - 1
+    return [f"{{fill: {name}}}"]
 
 
 def _names(column: ColumnProfile) -> str:
@@ -349,10 +336,6 @@ def _list(column: ColumnProfile, _: set[str]) -> Proposal:
     return Proposal(column.name, "", f"lists of {number}, {_range(column)}", choice)
 
 
-def _bytes(column: ColumnProfile, _: set[str]) -> Proposal:
-    return Proposal(column.name, "", "bytes")
-
-
 _PROPOSE: dict[Role, Callable[[ColumnProfile, set[str]], Proposal]] = {
     Role.EMPTY: _drop,
     Role.CONSTANT: _drop,
@@ -362,10 +345,10 @@ _PROPOSE: dict[Role, Callable[[ColumnProfile, set[str]], Proposal]] = {
     Role.TIME: _time,
     Role.NUMBER: _number,
     Role.CATEGORY: _category,
-    Role.MANY: _many,
+    Role.MANY: _category,
     Role.PROSE: _prose,
     Role.LIST: _list,
-    Role.BYTES: _bytes,
+    Role.BYTES: lambda column, _: Proposal(column.name, "", "bytes"),
 }
 
 
@@ -376,10 +359,8 @@ def _filled(column: ColumnProfile, value: str, taken: set[str]) -> list[str]:
     """
     if not column.may_lack:
         return []
-    missing = f"{column.name}_missing"
-    if missing in taken:
-        return [f"{{fill: {value}}}"]
-    return [f"{{fill: {{value: {value}, missing: true}}}}"]
+    is_taken = f"{column.name}_missing" in taken
+    return [f"{{fill: {value if is_taken else f'{{value: {value}, missing: true}}'}}}"]
 
 
 def _chain(steps: list[str]) -> str:
@@ -388,10 +369,7 @@ def _chain(steps: list[str]) -> str:
 
 def _round_up(number: int) -> int:
     """Returns the next of 100, 1,000, …: room for new values."""
-    size = 100
-    while size < number:
-        size *= 10
-    return size
+    return max(100, 10 ** len(str(number - 1)))
 
 
 def _range(column: ColumnProfile) -> str:

@@ -230,7 +230,7 @@ NULLABLE: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("name", NULLABLE)
 def test_a_missing_value_has_a_place_in_a_tensor(tmp_path: Path, name: str) -> None:
-    """What is proposed for a column with nulls makes features of one shape."""
+    """The proposal for a column with nulls makes features of one shape."""
     rows = pa.table({name: [*NULLABLE[name][:-3], None, None, None], "z": range(120)})
     (found,) = propose_encodings(profile_columns(rows.select([name])).values(), None)
     write_table(tmp_path / "a.parquet", rows)
