@@ -229,9 +229,7 @@ def test_json_numbers_do_not_become_infinite(tmp_path: Path, value: str, declare
     That holds in lists, too.
     """
     path = write(tmp_path / "d.jsonl", f'{{"x": null}}\n{{"x": {value}}}\n')
-    with pytest.raises(
-        DataError, match=r"line 2, column 'x': found .*beyond the range of its type"
-    ):
+    with pytest.raises(DataError, match=r"line 2, column 'x': found 1e.*a number within ±3\.4e38"):
         read_rows(path, types={"x": declared})
 
 

@@ -233,6 +233,9 @@ def test_a_damaged_footer_is_an_error(tmp_path: Path, name: str) -> None:
     corpus = Path(__file__).parents[1] / "fuzz" / "corpus" / "parquet_files"
     path = tmp_path / "a.parquet"
     path.write_bytes((corpus / name).read_bytes())
+    if name == "finding-histogram" and int(pa.__version__.split(".")[0]) < 19:
+        assert len(read_rows(path)) == 3  # this Arrow reads no histograms
+        return
     with pytest.raises(DataError, match=r"a\.parquet: found damaged Parquet data"):
         read.read_table(planner.plan_source(Source("s", (str(path),)), ""), reject=False)
 
