@@ -61,7 +61,7 @@ def plan(
     prices: str | None,
     form: str,
 ) -> None:
-    """Estimate a conversion: shards, memory, CPU hours, money, limits."""
+    """Estimate a conversion: shards, memory, time, money, limits."""
     from beam_pipelines.pipeline.planning.private import values_hidden
     from beam_pipelines.pipeline.previews.estimate import make_preview, make_scale
     from beam_pipelines.pipeline.previews.prices import price_of, read_prices
