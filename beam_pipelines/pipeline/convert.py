@@ -48,6 +48,7 @@ from beam_pipelines.runners.progress import ProgressLog, show_progress
 from beam_pipelines.runners.version_check import check_cluster, check_workers
 from beam_pipelines.sources import format_of
 from beam_pipelines.storage import files
+from beam_pipelines.storage.checked_file import CheckedFile
 from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.preprocessing.function import check_storage
 from beam_pipelines.transforms.shards import ShardPlan, load_shard_plan, save_shard_plan
@@ -81,8 +82,8 @@ class Conversion(beam.PTransform):
         )
         once = begin | "Once" >> beam.Create([None], reshuffle=False)
         graph = once | "BuildGraph" >> beam.Map(
-            lambda _, path: serving_graph.build_graph(
-                plan, load_result(path), folders.temporary_of(TRANSFORM_GRAPH)
+            lambda _, stored: serving_graph.build_graph(
+                plan, load_result(stored), folders.temporary_of(TRANSFORM_GRAPH)
             ),
             stored,
         )
@@ -97,8 +98,8 @@ class Conversion(beam.PTransform):
             finished = (found | "CheckFinished" >> beam.FlatMap(resume.check_finished, temporary),)
         shard_plan = folders.scratch_of("shard_plan")
         planned = once | "SaveShardPlan" >> beam.Map(
-            lambda _, path, *finished: _save_shard_plan(
-                load_result(path).shards, shard_plan, *finished
+            lambda _, stored, *finished: _save_shard_plan(
+                load_result(stored).shards, shard_plan, *finished
             ),
             stored,
             *map(beam.pvalue.AsList, finished),
@@ -114,7 +115,7 @@ class Conversion(beam.PTransform):
         )
         shards = (written, *finished) | "AllShards" >> beam.Flatten() if finished else written
         return once | "Commit" >> beam.Map(
-            lambda _, path, shards, _graph: _commit(plan, path, shards, folders, started),
+            lambda _, stored, shards, _graph: _commit(plan, stored, shards, folders, started),
             stored,
             beam.pvalue.AsList(shards),
             beam.pvalue.AsSingleton(graph),
@@ -155,7 +156,7 @@ def _save_shard_plan(shards: ShardPlan, path: str, finished: Sequence[ShardInfo]
 
 def _commit(
     plan: Plan,
-    result_path: str,
+    stored: CheckedFile,
     shards: Sequence[ShardInfo],
     folders: RunFolders,
     started: float,
@@ -166,7 +167,7 @@ def _commit(
             return  # an earlier attempt of this step committed, and removed the mark
         raise run_lock.other_run(folders.output, folders.temporary_of())
     # This shard plan knows the finished shards of an interrupted run.
-    result = load_result(result_path)
+    result = load_result(stored)
     result = dataclasses.replace(result, shards=load_shard_plan(folders.scratch_of("shard_plan")))
     rows = sum(shard.rows for shard in shards)
     metrics.end_stage("write", started, rows)

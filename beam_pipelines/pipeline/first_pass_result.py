@@ -40,6 +40,7 @@ from beam_pipelines.sinks import is_columnar
 from beam_pipelines.sinks.parquet.sink import columns_of
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.storage import files
+from beam_pipelines.storage.checked_file import CheckedFile
 from beam_pipelines.tfrecord.framing import missing_records
 from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.encode import load_fitted
@@ -89,16 +90,18 @@ class FirstPassResult:
     sampled_classes: Mapping[str, Any] | None = None
 
 
-def save_result(result: FirstPassResult, path: str) -> str:
-    """Writes a result to a file, and returns the path."""
-    with files.replace(path) as file:
-        pickle.dump(result, file, pickle.HIGHEST_PROTOCOL)
-    return path
+def save_result(result: FirstPassResult, path: str) -> CheckedFile:
+    """Writes a result to a file, and returns its address."""
+    return CheckedFile.write(path, pickle.dumps(result, pickle.HIGHEST_PROTOCOL))
 
 
-def load_result(path: str) -> FirstPassResult:
-    """Returns what ``save_result`` was given."""
-    loaded: FirstPassResult = pickle.loads(files.read_bytes(path))  # noqa: S301 - of a step of the job, which is code
+def load_result(stored: CheckedFile) -> FirstPassResult:
+    """Returns what ``save_result`` was given.
+
+    Raises:
+      DataError: as ``CheckedFile.read`` raises it.
+    """
+    loaded: FirstPassResult = pickle.loads(stored.read())  # noqa: S301 - as the job has written it
     return loaded
 
 

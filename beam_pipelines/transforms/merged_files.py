@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import operator
-import pickle
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
@@ -132,7 +132,8 @@ def frame(parts: Sequence[tuple[Any, Buffers]]) -> list[Any]:
     """Returns buffers that hold payloads with their keys."""
     payloads: list[Any] = [[part] if isinstance(part, bytes) else [*part] for _, part in parts]
     sizes = [sum(map(len, own)) for own in payloads]
-    head = pickle.dumps([(key, size) for (key, _), size in zip(parts, sizes, strict=True)])
+    keys = [(key, size) for (key, _), size in zip(parts, sizes, strict=True)]
+    head = json.dumps(keys, default=int).encode()
     return [_LENGTH.pack(len(head)), head, *itertools.chain.from_iterable(payloads)]
 
 
@@ -140,6 +141,11 @@ def parts_of(framed: bytes) -> Iterator[tuple[Any, bytes]]:
     """Yields the keys and payloads of a ``frame``."""
     (length,) = _LENGTH.unpack_from(framed)
     end = _LENGTH.size + length
-    for key, size in pickle.loads(framed[_LENGTH.size : end]):  # noqa: S301 - of a step of the job, which is code
-        yield key, framed[end : end + size]
+    for key, size in json.loads(framed[_LENGTH.size : end]):
+        yield _tuples(key), framed[end : end + size]
         end += size
+
+
+def _tuples(key: Any) -> Any:
+    """Returns the lists of JSON as the tuples that they were."""
+    return tuple(map(_tuples, key)) if isinstance(key, list) else key

@@ -40,6 +40,7 @@ from beam_pipelines.recipe.reader import bare_name
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files
+from beam_pipelines.storage.checked_file import CheckedFile
 from beam_pipelines.transforms import spill
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.join.plan import JoinPlan
@@ -265,13 +266,13 @@ def _with_ranges(plan: Plan, count: int) -> Plan:
 
 
 def _commit(
-    stored: str,
+    stored: CheckedFile,
     shards: Sequence[ShardInfo],
     plan: Plan,
     folder: str,
     started: float,
 ) -> str:
-    if not files.exists(stored) and is_committed(folder, shards):
+    if not files.exists(stored.path) and is_committed(folder, shards):
         return folder  # an earlier attempt of this step committed and cleaned up
     result = load_result(stored)
     # The manifest's recipe needs the splits' shares; another stage decided them.

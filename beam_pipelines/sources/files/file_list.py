@@ -18,6 +18,7 @@ import pyarrow as pa
 from beam_pipelines.core.errors import mask
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files
+from beam_pipelines.storage.checked_file import CheckedFile
 
 # A job's graph names as many ranges, at most.
 _MANY_RANGES = 1000
@@ -54,18 +55,18 @@ class StoredRanges(Sequence[ByteRange]):
     """A source's ranges, in a file that a process reads once.
 
     Attributes:
-      path: of the file, which is named after its content.
+      stored: the file, which is named after its content.
       length: number of ranges.
     """
 
-    path: str
+    stored: CheckedFile
     length: int
 
     def __len__(self) -> int:
         return self.length
 
     def __getitem__(self, index: Any) -> Any:
-        return _read_ranges(self.path)[index]
+        return _read_ranges(self.stored)[index]
 
 
 def store_files(plan: SourcePlan, folder: str) -> SourcePlan:
@@ -76,22 +77,21 @@ def store_files(plan: SourcePlan, folder: str) -> SourcePlan:
     if not plan.ranges or (plan.ranges[0].members == (0, 0) and len(plan.ranges) < _MANY_RANGES):
         return plan
     data = files_to_bytes(plan.files)
-    path = _stored(data, folder, "files-{}.arrow")
-    plan = dataclasses.replace(plan, files=StoredFiles(path, len(plan.files)))
+    stored = _stored(data, folder, "files-{}.arrow")
+    plan = dataclasses.replace(plan, files=StoredFiles(stored.path, len(plan.files)))
     data = zlib.compress(pickle.dumps(plan.ranges, pickle.HIGHEST_PROTOCOL))
-    path = _stored(data, folder, "ranges-{}")
-    return dataclasses.replace(plan, ranges=StoredRanges(path, len(plan.ranges)))
+    stored = _stored(data, folder, "ranges-{}")
+    return dataclasses.replace(plan, ranges=StoredRanges(stored, len(plan.ranges)))
 
 
-def _stored(data: bytes, folder: str, name: str) -> str:
+def _stored(data: bytes, folder: str, name: str) -> CheckedFile:
     path = files.join(folder, name.format(f"{google_crc32c.value(data):08x}-{len(data)}"))
-    files.write_bytes(path, data)
-    return path
+    return CheckedFile.write(path, data)
 
 
 @functools.lru_cache(maxsize=4)
-def _read_ranges(path: str) -> tuple[ByteRange, ...]:
-    return pickle.loads(zlib.decompress(files.read_bytes(path)))  # type: ignore[no-any-return]  # noqa: S301 - of this run's launcher
+def _read_ranges(stored: CheckedFile) -> tuple[ByteRange, ...]:
+    return pickle.loads(zlib.decompress(stored.read()))  # type: ignore[no-any-return]  # noqa: S301 - as the job has written it
 
 
 def masked_to_bytes(listed: Sequence[FileInfo]) -> bytes:

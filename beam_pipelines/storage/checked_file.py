@@ -1,0 +1,44 @@
+"""A file of a run, with the digest of its content."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.storage import files
+
+
+class CheckedFile(NamedTuple):
+    """The address of a file, as it travels in the job.
+
+    Whoever else can write to the folder of the run cannot exchange the content. So what the job has
+    pickled may be unpickled.
+
+    Attributes:
+      path: of the file.
+      digest: SHA-256 of its content, in hex.
+    """
+
+    path: str
+    digest: str
+
+    @classmethod
+    def write(cls, path: str, data: bytes) -> CheckedFile:
+        """Writes a file, and returns its address."""
+        files.write_bytes(path, data)
+        return cls(path, hashlib.sha256(data).hexdigest())
+
+    def read(self) -> bytes:
+        """Returns the content.
+
+        Raises:
+          DataError: it is not what was written.
+        """
+        data = files.read_bytes(self.path)
+        if hashlib.sha256(data).hexdigest() != self.digest:
+            raise DataError(
+                f"{self.path}: found other content than this run has written. Let nobody else "
+                "write to this folder, and run again."
+            )
+        return data
