@@ -48,7 +48,7 @@ from beam_pipelines.runners.progress import ProgressLog, show_progress
 from beam_pipelines.runners.version_check import check_cluster, check_workers
 from beam_pipelines.sources import format_of
 from beam_pipelines.storage import files
-from beam_pipelines.storage.checked_file import CheckedFile
+from beam_pipelines.storage.run_file import RunFile
 from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.preprocessing.function import check_storage
 from beam_pipelines.transforms.shards import ShardPlan, load_shard_plan, save_shard_plan
@@ -156,7 +156,7 @@ def _save_shard_plan(shards: ShardPlan, path: str, finished: Sequence[ShardInfo]
 
 def _commit(
     plan: Plan,
-    stored: CheckedFile,
+    stored: RunFile,
     shards: Sequence[ShardInfo],
     folders: RunFolders,
     started: float,

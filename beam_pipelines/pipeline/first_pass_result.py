@@ -40,7 +40,7 @@ from beam_pipelines.sinks import is_columnar
 from beam_pipelines.sinks.parquet.sink import columns_of
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.storage import files
-from beam_pipelines.storage.checked_file import CheckedFile
+from beam_pipelines.storage.run_file import RunFile
 from beam_pipelines.tfrecord.framing import missing_records
 from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.encode import load_fitted
@@ -90,16 +90,16 @@ class FirstPassResult:
     sampled_classes: Mapping[str, Any] | None = None
 
 
-def save_result(result: FirstPassResult, path: str) -> CheckedFile:
+def save_result(result: FirstPassResult, path: str) -> RunFile:
     """Writes a result to a file, and returns its address."""
-    return CheckedFile.write(path, pickle.dumps(result, pickle.HIGHEST_PROTOCOL))
+    return RunFile.write(path, pickle.dumps(result, pickle.HIGHEST_PROTOCOL))
 
 
-def load_result(stored: CheckedFile) -> FirstPassResult:
+def load_result(stored: RunFile) -> FirstPassResult:
     """Returns what ``save_result`` was given.
 
     Raises:
-      DataError: as ``CheckedFile.read`` raises it.
+      DataError: as ``RunFile.read`` raises it.
     """
     loaded: FirstPassResult = pickle.loads(stored.read())  # noqa: S301 - as the job has written it
     return loaded

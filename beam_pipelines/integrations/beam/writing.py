@@ -40,7 +40,7 @@ from beam_pipelines.recipe.reader import bare_name
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files
-from beam_pipelines.storage.checked_file import CheckedFile
+from beam_pipelines.storage.run_file import RunFile
 from beam_pipelines.transforms import spill
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.join.plan import JoinPlan
@@ -266,7 +266,7 @@ def _with_ranges(plan: Plan, count: int) -> Plan:
 
 
 def _commit(
-    stored: CheckedFile,
+    stored: RunFile,
     shards: Sequence[ShardInfo],
     plan: Plan,
     folder: str,

@@ -18,7 +18,7 @@ import pyarrow as pa
 from beam_pipelines.core.errors import mask
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files
-from beam_pipelines.storage.checked_file import CheckedFile
+from beam_pipelines.storage.run_file import RunFile
 
 # A job's graph names as many ranges, at most.
 _MANY_RANGES = 1000
@@ -59,7 +59,7 @@ class StoredRanges(Sequence[ByteRange]):
       length: number of ranges.
     """
 
-    stored: CheckedFile
+    stored: RunFile
     length: int
 
     def __len__(self) -> int:
@@ -84,13 +84,13 @@ def store_files(plan: SourcePlan, folder: str) -> SourcePlan:
     return dataclasses.replace(plan, ranges=StoredRanges(stored, len(plan.ranges)))
 
 
-def _stored(data: bytes, folder: str, name: str) -> CheckedFile:
+def _stored(data: bytes, folder: str, name: str) -> RunFile:
     path = files.join(folder, name.format(f"{google_crc32c.value(data):08x}-{len(data)}"))
-    return CheckedFile.write(path, data)
+    return RunFile.write(path, data)
 
 
 @functools.lru_cache(maxsize=4)
-def _read_ranges(stored: CheckedFile) -> tuple[ByteRange, ...]:
+def _read_ranges(stored: RunFile) -> tuple[ByteRange, ...]:
     return pickle.loads(zlib.decompress(stored.read()))  # type: ignore[no-any-return]  # noqa: S301 - as the job has written it
 
 

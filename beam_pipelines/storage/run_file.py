@@ -9,10 +9,10 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.storage import files
 
 
-class CheckedFile(NamedTuple):
+class RunFile(NamedTuple):
     """The address of a file, as it travels in the job.
 
-    Whoever else can write to the folder of the run cannot exchange the content. So what the job has
+    Others who can write to the run's folder cannot exchange the content. So what the job has
     pickled may be unpickled.
 
     Attributes:
@@ -24,7 +24,7 @@ class CheckedFile(NamedTuple):
     digest: str
 
     @classmethod
-    def write(cls, path: str, data: bytes) -> CheckedFile:
+    def write(cls, path: str, data: bytes) -> RunFile:
         """Writes a file, and returns its address."""
         files.write_bytes(path, data)
         return cls(path, hashlib.sha256(data).hexdigest())

@@ -1,4 +1,4 @@
-"""Files of a run are read only as the job has written them."""
+"""Files of a run are read as they were written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline.first_pass_result import load_result
 from beam_pipelines.sources.files.file_list import store_files
-from beam_pipelines.storage.checked_file import CheckedFile
+from beam_pipelines.storage.run_file import RunFile
 from beam_pipelines.transforms import merged_files
 from tests.sources.support import plan_of, write
 
@@ -27,7 +27,7 @@ class Touch:
 
 def test_another_content_is_refused(tmp_path: Path) -> None:
     """One byte more, fewer or changed is an error with the file."""
-    stored = CheckedFile.write(str(tmp_path / "a"), b"content")
+    stored = RunFile.write(str(tmp_path / "a"), b"content")
     assert stored.read() == b"content"
     for other in (b"content.", b"conten", b"cOntent", b""):
         (tmp_path / "a").write_bytes(other)
@@ -38,7 +38,7 @@ def test_another_content_is_refused(tmp_path: Path) -> None:
 def test_what_others_write_is_not_unpickled(tmp_path: Path, monkeypatch) -> None:
     """Results, ranges and merged files of others run no code."""
     mark, evil = tmp_path / "ran", pickle.dumps(Touch(tmp_path / "ran"))
-    stored = CheckedFile.write(str(tmp_path / "result"), b"")
+    stored = RunFile.write(str(tmp_path / "result"), b"")
     (tmp_path / "result").write_bytes(evil)
     with pytest.raises(DataError, match="found other content"):
         load_result(stored)
