@@ -11,8 +11,8 @@ from tests.conftest import REPOSITORY
 # Their beginnings. A dataset is made again, or appended to, if the hash is that of its manifest.
 HASHES = {
     "cifar/cifar10": "abe65e88adcbae5a", "cifar/cifar100": "e4bf5ddf0dad3595",
-    "ctr/recipe": "23ef64d4c676f7f1", "flights/encoded": "d5f707b6cdd9172d",
-    "flights/recipe": "b3927178f5ed17c7", "images/recipe": "6c8db0aa4643832f",
+    "ctr/history": "dd30f3267d587f48", "ctr/recipe": "23ef64d4c676f7f1",
+    "flights/encoded": "d5f707b6cdd9172d", "flights/recipe": "b3927178f5ed17c7", "images/recipe": "6c8db0aa4643832f",
     "libsvm/recipe": "97c86d8bb65eec15", "mnist/fashion": "6e4dfde20cf540de",
     "mnist/fashion_pixels": "5133e9298baf52d5", "mnist/fashion_raw": "1a97755ffb083e20",
     "mnist/pixels": "57add01ddc0b0091", "mnist/raw": "60ef69c8dcd1a5eb",
