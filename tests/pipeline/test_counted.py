@@ -51,18 +51,18 @@ def converted(folder: Path, out: Path, *options: str, strategy: str, **more: Any
 
 
 @pytest.mark.parametrize(
-    ("mode", "exchange", "strategy"),
+    ("mode", "strategy"),
     [
-        ("in_memory", "files", "hash"),
-        ("multi_threading", "engine", "hash"),
-        ("multi_processing", "files", "broadcast"),
-        ("multi_processing", "engine", "broadcast"),
+        ("in_memory", "hash"),
+        ("multi_threading", "hash"),
+        ("multi_processing", "hash"),
+        ("multi_processing", "broadcast"),
     ],
 )
-def test_counters_are_those_of_the_dataset(folder, tmp_path, mode, exchange, strategy):
-    """Rows and bytes are counted alike by threads, processes and both exchanges."""
+def test_counters_are_those_of_the_dataset(folder, tmp_path, mode, strategy):
+    """Rows and bytes are counted alike by threads and processes."""
     options = (f"--direct_running_mode={mode}", "--direct_num_workers=2")
-    manifest = converted(folder, tmp_path, *options, strategy=strategy, exchange=exchange)
+    manifest = converted(folder, tmp_path, *options, strategy=strategy)
     expected = expected_counts(manifest)
     assert found_counts(manifest) == expected
     assert min(expected.values()) > 0

@@ -108,6 +108,8 @@ def test_images_keep_their_class_names(tmp_path: Path) -> None:
     )
     bp.convert(str(tmp_path / "r.yaml"), str(tmp_path / "out"))
     assert (tmp_path / "out" / "labels.txt").read_text() == "0:cat\n1:dog\n"
-    features, label = next(iter(bp.load(str(tmp_path / "out"), "train", batch_size=2)))
+    images = {"image": bp.Image((4, 4))}
+    rows = bp.load(str(tmp_path / "out"), "train", batch_size=2, images=images)
+    features, label = next(iter(rows))
     assert features["image"].shape == (2, 4, 4, 3)
     assert sorted(label.numpy().ravel().tolist()) == [0, 1]

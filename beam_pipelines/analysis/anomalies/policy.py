@@ -67,7 +67,7 @@ def parse_allowed(
         if type_name.upper() not in TYPE_NAMES:
             hint = nearest(type_name.upper(), TYPE_NAMES)
             problems.append(
-                f"{where}{name}: found '{type_name}', expected the type of an anomaly, such as "
+                f"{where}{name}: found no type of an anomaly, expected one, such as "
                 f"SCHEMA_NEW_COLUMN, or FEATURE:TYPE.{hint}"
             )
         elif colon and feature not in features:
