@@ -369,7 +369,7 @@ def _chain(steps: list[str]) -> str:
 
 def _round_up(number: int) -> int:
     """Returns the next of 100, 1,000, …: room for new values."""
-    return max(100, 10 ** len(str(number - 1)))
+    return max(100, int(10 ** len(str(number - 1))))
 
 
 def _range(column: ColumnProfile) -> str:
