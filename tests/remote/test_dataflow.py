@@ -24,6 +24,7 @@ from google.cloud import dataflow_v1beta3
 from launch import command_of
 
 from beam_pipelines.cli import main as main_module
+from beam_pipelines.remote import stores
 
 pytestmark = pytest.mark.remote
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -73,6 +74,7 @@ def cloud(tmp_path: pathlib.Path) -> Iterator[Cloud]:
     (tmp_path / "schemas").mkdir()
     (tmp_path / "schemas" / "clicks.pbtxt").write_text(SCHEMA)
     with emulated_cloud() as cloud, mock.patch.dict(os.environ, cloud.environment):
+        stores._made.cache_clear()  # of an earlier emulator
         put_files(cloud.storage, "gs://data", tmp_path)
         cloud.storage.create_bucket("jobs")
         yield cloud
