@@ -16,7 +16,7 @@ PLUGINS = "plugins/beam_pipelines_plugins"
 CODE_LINES = {
     "beam_pipelines": 53_812,
     PLUGINS: 10_465,
-    "tests": 55_530,
+    "tests": 55_531,
 }
 MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 20, 400, 8, 12
 # These are above a bound today. A number may only fall; at the bound, its line goes.

@@ -47,9 +47,8 @@ def test_what_others_write_is_not_unpickled(tmp_path: Path, monkeypatch) -> None
     Path(plan.ranges.stored.path).write_bytes(evil)
     with pytest.raises(DataError, match="found other content"):
         plan.ranges[0]
-    head = merged_files._LENGTH.pack(len(evil)) + evil
     with pytest.raises(ValueError, match=r"utf|JSON|Expecting"):
-        [*merged_files.parts_of(head)]
+        [*merged_files.parts_of(merged_files._LENGTH.pack(len(evil)) + evil)]
     assert not mark.exists()
 
 
