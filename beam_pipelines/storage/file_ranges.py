@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -12,6 +13,8 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.remote import stores
 from beam_pipelines.storage import cloud_access, files
 
+# Beam parses options anew each time, which takes a millisecond of every request.
+_access_of = functools.lru_cache(maxsize=1)(cloud_access.access_of)
 # Requests of a process at once.
 _THREADS = 16
 # Beam's own readers ask for 16 MiB each time, so these stores are read without them.
@@ -54,7 +57,7 @@ def read_range(address: Address) -> bytes:
 def _from_store(address: Address) -> bytes:
     # Workers have the options of their job here only.
     if FileSystems._pipeline_options is not None:  # noqa: SLF001
-        stores.use(cloud_access.access_of(FileSystems._pipeline_options))  # noqa: SLF001
+        stores.use(_access_of(FileSystems._pipeline_options))  # noqa: SLF001
     size = _TO_THE_END if address.length is None else address.length
     try:
         return stores.read(address.path, address.offset, size).content
