@@ -73,8 +73,9 @@ class Request(NamedTuple):
     base: tuple[DerivedColumn, ...] = ()
 
 
-class Requests(NamedTuple):
-    """What plans the requests of a dataset.
+@dataclasses.dataclass(frozen=True)
+class Requests:
+    """Plans the requests of a dataset, each once.
 
     Attributes:
       recipe: of the dataset.
@@ -87,6 +88,7 @@ class Requests(NamedTuple):
     types: ColumnTypes
     columns: pa.Schema
     folder: str
+    _planned: dict[frozenset[str], Request] = dataclasses.field(default_factory=dict, repr=False)
 
     @property
     def sources(self) -> list[str]:
@@ -96,7 +98,11 @@ class Requests(NamedTuple):
 
     def plan(self, sources: Collection[str] = ()) -> Request:
         """Returns the request that has the events of some sources; see ``plan_request``."""
-        return plan_request(*self, sources)
+        key = frozenset(sources)
+        if key not in self._planned:
+            needed = self.recipe, self.types, self.columns, self.folder
+            self._planned[key] = plan_request(*needed, key)
+        return self._planned[key]
 
 
 def plan_request(
