@@ -79,7 +79,7 @@ def plan(
         "scale": dataclasses.asdict(scale),
         "requests": requests,
     }
-    lines = [*_lines(planned, preview, scale, assume_bytes)]
+    lines = [*_lines(planned, preview, scale, requests, assume_bytes)]
     if priced is not None:
         price = price_of(scale, requests, priced)
         document["price"] = dataclasses.asdict(price)
@@ -116,10 +116,11 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> Iterator[str]:
+def _lines(
+    plan: Plan, preview: Preview, scale: Scale, requests: float, assumed: int | None
+) -> Iterator[str]:
     """Yields the figures: at most nine lines, more with an assumed size."""
     from beam_pipelines.core.formatting import show_bytes, show_count
-    from beam_pipelines.pipeline.previews.requests import count_requests
 
     there = (
         f" (assumed; {show_bytes(plan.base.size_bytes)} are there)" if assumed is not None else ""
@@ -134,11 +135,10 @@ def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> I
         f"{name} {_count(split.rows)} in {split.shards:,}" for name, split in scale.splits.items()
     )
     yield _line("shards", f"{show_bytes(scale.shard_bytes)}; rows and files of splits: {splits}")
-    requests = _count(count_requests(plan, preview, scale))
     yield _line(
         "temporary",
-        f"{show_bytes(scale.kept_bytes)} between reading and writing; about {requests} requests, "
-        "if the output is in an object store",
+        f"{show_bytes(scale.kept_bytes)} between reading and writing; about {_count(requests)} "
+        "requests, if the output is in an object store",
     )
     yield _line(
         "memory",
