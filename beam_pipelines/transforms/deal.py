@@ -126,10 +126,9 @@ def to_shards(
     chunk: SpilledChunk, output: Output, plan: LoadedShardPlan
 ) -> Iterator[tuple[int, DealtChunk]]:
     """Yields the shards that get rows of a chunk, with its address."""
-    dealt = DealtChunk(chunk.range_number, chunk.part, chunk.start, chunk.rows, chunk.tail)
     numbers, *_ = _places(chunk, output, plan.get())
     for number in np.unique(numbers).tolist():
-        yield number, dealt
+        yield number, DealtChunk(*chunk[:3], chunk.rows, chunk.tail)
 
 
 def to_bins(
@@ -140,10 +139,7 @@ def to_bins(
     for bin_, own in enumerate(np.bincount(places // BIN, rows).tolist()):
         if own:
             length = int(chunk.tail * own / chunk.rows)
-            yield (
-                (chunk.split, bin_),
-                DealtChunk(*chunk[:3], chunk.rows, chunk.tail, length),
-            )
+            yield (chunk.split, bin_), DealtChunk(*chunk[:3], chunk.rows, chunk.tail, length)
 
 
 def _places(chunk: SpilledChunk, output: Output, plan: ShardPlan) -> tuple[Any, Any, Any]:
