@@ -38,10 +38,9 @@ def add_sparse_features(
         added.value_feature.name = columns.value
         for name, size in zip(columns.indices, columns.sizes, strict=True):
             added.index_feature.add(name=name)
-            if size is None:
-                size = _maximum(views, name) + 1  # noqa: PLW2901 - known from here
             domain = features[name].int_domain
-            domain.min, domain.max = 0, size - 1
+            domain.min = 0
+            domain.max = _maximum(views, name) if size is None else size - 1
         for name in columns.columns:
             features[name].ClearField("shape")
             features[name].ClearField("value_count")
