@@ -1,4 +1,4 @@
-"""What a run has counted, as Prometheus' text or OpenTelemetry's JSON.
+"""Writes a run's counters as Prometheus' text or OpenTelemetry's JSON.
 
 The formats are https://prometheus.io/docs/instrumenting/exposition_formats and OTLP 1.x,
 https://opentelemetry.io/docs/specs/otlp.
@@ -70,21 +70,14 @@ def to_otlp(manifest: Manifest, started: float, ended: float) -> dict[str, Any]:
         "startTimeUnixNano": str(int(started * 1e9)),
         "timeUnixNano": str(int(ended * 1e9)),
     }
-
-    def monotonic(points: list[dict[str, Any]]) -> dict[str, Any]:
-        return {"aggregationTemporality": _CUMULATIVE, "isMonotonic": True, "dataPoints": points}
-
-    metrics = []
+    total = {"aggregationTemporality": _CUMULATIVE, "isMonotonic": True}
+    metrics: list[dict[str, Any]] = []
     for name, n in numbers.items():
         value = {"asInt": str(n)} if isinstance(n, int) else {"asDouble": n}
-        own = {"name": f"{_PREFIX}.{name}", "unit": "s" if name.endswith("_secs") else "1"}
+        points: dict[str, Any] = {"dataPoints": [times | value]}
         is_time = name.endswith("_secs")
-        point = {**times, **value}
-        metrics.append(
-            {**own, "gauge": {"dataPoints": [point]}}
-            if is_time
-            else {**own, "sum": monotonic([point])}
-        )
+        own = {"unit": "s", "gauge": points} if is_time else {"unit": "1", "sum": total | points}
+        metrics.append({"name": f"{_PREFIX}.{name}"} | own)
     for name, found in distributions.items():
         point = {**times, "count": str(found["count"]), "sum": found["sum"]}
         quantiles = [{"quantile": q, "value": found[what]} for q, what in ((0, "min"), (1, "max"))]

@@ -16,8 +16,6 @@ from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.layout.manifest import Manifest, to_text
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.telemetry.lineage import Lineage
-from beam_pipelines.pipeline.telemetry.metrics import send_metrics
 from beam_pipelines.runners.options import ReportOptions
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import metrics
@@ -45,8 +43,11 @@ def observed(
     results: list[Any] = []
     to_metrics, to_lineage = places.metrics, places.lineage
     places.metrics = places.lineage = None  # may contain a token, and engines show options
-    lineage = Lineage(to_lineage, plan, output) if to_lineage else None
-    if lineage:
+    lineage = None
+    if to_lineage:
+        from beam_pipelines.pipeline.telemetry.lineage import Lineage
+
+        lineage = Lineage(to_lineage, plan, output)
         lineage("START")
     metrics.begin()
     try:
@@ -65,6 +66,8 @@ def observed(
         with files.replace(files.join(output, MANIFEST)) as file:
             file.write(to_text(manifest).encode())
     if to_metrics:
+        from beam_pipelines.pipeline.telemetry.metrics import send_metrics
+
         with _warned("--metrics", "the dataset is complete"):
             send_metrics(to_metrics, manifest, started)
     if lineage:
