@@ -38,7 +38,7 @@ class RunFile(NamedTuple):
         data = files.read_bytes(self.path)
         if hashlib.sha256(data).hexdigest() != self.digest:
             raise DataError(
-                f"{self.path}: found other content than this run has written. Let nobody else "
-                "write to this folder, and run again."
+                f"{self.path}: found other content than this run has written. Stop others from "
+                "writing to this folder, and run again."
             )
         return data

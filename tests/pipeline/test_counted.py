@@ -1,4 +1,4 @@
-"""What a job counts is what its dataset says, however it ran."""
+"""The counters of a job equal the counts of its dataset."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ def test_a_server_that_refuses_the_start(recipe, tmp_path):
     assert not (tmp_path / "out" / "dataset.json").exists()
 
 
-def test_metrics_that_nobody_takes(recipe, tmp_path, capsys):
+def test_metrics_without_a_server(recipe, tmp_path, capsys):
     """The dataset is complete, and a warning says what was not sent."""
     with collector(503) as (url, posted):
         bp.convert(recipe, tmp_path / "out", beam_options=[f"--metrics={url}"])

@@ -113,7 +113,7 @@ def test_a_recipe_accepts_anomalies(folder, capsys):
 
 
 def test_an_expectation_is_a_condition_on_statistics(folder, capsys):
-    """What decisions.md names instead of conditions in SQL."""
+    """Expectations do what conditions in SQL did."""
     (folder / "r.yaml").write_text("name: d\nsources: {d: d.csv}\n")
     rule = "expect=[{name: few_zeros, column: count_if(dist < 0) < %d}]"
     assert cli("convert", "r.yaml", "--output", "out", "--set", rule % 1) == 1

@@ -1,4 +1,4 @@
-"""What a job has to count, by the manifest of its dataset."""
+"""The counters that a job must have, by its manifest."""
 
 from __future__ import annotations
 

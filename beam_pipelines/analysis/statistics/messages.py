@@ -57,8 +57,8 @@ def from_message(message: bytes, place: str) -> Any:
         return _MessageReader(io.BytesIO(message)).load()
     except Exception as error:  # damaged pickles raise all kinds, by Python's documentation
         raise DataError(
-            f"{place}: found {type(error).__name__}: {error}, expected statistics of this run. Let "
-            "nobody else write to this folder, and run again."
+            f"{place}: found {type(error).__name__}: {error}, expected statistics of this run. "
+            "Stop others from writing to this folder, and run again."
         ) from error
 
 

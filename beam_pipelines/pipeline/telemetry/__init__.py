@@ -1,1 +1,1 @@
-"""What runs report to other programs: metrics, and events of lineage."""
+"""Reports of a run to other programs: metrics and lineage."""
