@@ -115,6 +115,33 @@ def test_rows_that_are_left_out():
     assert decoded([whole], Image((4, 4)), most_pixels=9 * 16 - 1)[1].tolist() == [0]
 
 
+@given(_files, _images, st.integers(0, 1 << 90), st.integers(0, 1 << 40))
+def test_cuts_are_those_of_the_definition(options, image, seed, epoch):
+    """Cuts of a header are the boxes that the definition has."""
+    content = encoded(**options)
+    array = pa.array([content], pa.large_binary())
+    how = (*image.size, image.channels), image.crop, seed, np.array([epoch]), MOST_PIXELS, 1
+    (cut,), left = _native.cut_jpegs(array, *how)
+    height, width = options["size"]
+    box = images._box(content, height, width, image, (seed, epoch))
+    if options["mode"] == "RGB" and "keep_rgb" in _SAMPLINGS[options["sampling"]]:
+        assert left.tolist() == [0]
+        return
+    assert not len(left)
+    assert np.array_equal(cut[:4], np.array(box, np.float32))
+    scale = min((box[3] - box[1]) / image.size[0], (box[2] - box[0]) / image.size[1])
+    assert cut[4] == next((factor for factor in (8, 4, 2) if factor <= scale), 1)
+
+
+def test_cuts_that_are_left_out():
+    """Headers that devices may read otherwise are left."""
+    rgb = encoded(sampling=next(n for n, one in enumerate(_SAMPLINGS) if "keep_rgb" in one))
+    contents = pa.array([encoded(), rgb, encoded(mode="CMYK"), b"", None], pa.large_binary())
+    how = (4, 4, 3), None, 0, np.zeros(5, np.int64), MOST_PIXELS, 2
+    assert _native.cut_jpegs(contents, *how)[1].tolist() == [1, 2, 3, 4]
+    assert _native.decode_jpegs(contents, *how)[1].tolist() == [2, 3, 4]
+
+
 def test_rows_of_threads():
     """Several threads give each row its own picture and epoch."""
     contents = [encoded(seed=number) for number in range(100)]

@@ -1,6 +1,7 @@
 #include "images.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "crc32.h"
 #include "pool.h"
@@ -40,13 +41,18 @@ int factor_of(const Cut& cut, const Wish& wish) {
   return 1;
 }
 
+// Reads a header, and returns whether the picture is one to decode.
+bool open(const Text& text, const Wish& wish, Jpeg* jpeg) {
+  return text.size >= 2 && text.data[0] == 0xFF && text.data[1] == 0xD8 && jpeg->open() &&
+         int64_t{jpeg->height()} * jpeg->width() <= wish.most_pixels;
+}
+
 // Writes a picture, or returns false.
 bool decode(const Text& text, int64_t epoch, const Wish& wish, const libjpeg::Functions& functions, uint8_t* to) {
   thread_local std::vector<uint8_t> memory;  // kept: new memory takes page faults
   if (memory.size() > kMostKept) std::vector<uint8_t>().swap(memory);
   Jpeg jpeg(functions, text.data, text.size);
-  if (text.size < 2 || text.data[0] != 0xFF || text.data[1] != 0xD8 || !jpeg.open()) return false;
-  if (int64_t{jpeg.height()} * jpeg.width() > wish.most_pixels) return false;
+  if (!open(text, wish, &jpeg)) return false;
   const Cut cut = cut_of(text, jpeg, wish, epoch);
   const int factor = factor_of(cut, wish), least = 8 / factor;
   const int height = scaled(jpeg.height(), least), width = scaled(jpeg.width(), least);
@@ -73,25 +79,43 @@ bool decode(const Text& text, int64_t epoch, const Wish& wish, const libjpeg::Fu
   return true;
 }
 
-}  // namespace
-
-std::vector<int64_t> decode_jpegs(const Column& contents, const std::vector<int64_t>& epochs, const Wish& wish,
-                                  const libjpeg::Functions& functions, int threads, uint8_t* to) {
+// Calls a function with the text and the number of each row, in threads; returns the rows for which it returns false.
+template <typename Function>
+std::vector<int64_t> left_by(const Column& contents, const std::vector<int64_t>& epochs, int threads, const Function& function) {
   if (static_cast<int64_t>(epochs.size()) != contents.length) throw InvalidData("found another number of epochs than of images");
-  const size_t size = static_cast<size_t>(wish.height) * static_cast<size_t>(wish.width) * static_cast<size_t>(wish.channels);
   std::vector<uint8_t> is_done(epochs.size());
   run_in_pool(contents.length, threads, [&](int64_t row) {
-    const size_t place = static_cast<size_t>(row);
     if (!contents.is_valid(row)) return;
     const Range bytes = contents.bytes_range(row);
     const Text text{contents.data + bytes.begin, static_cast<size_t>(bytes.end - bytes.begin)};
-    is_done[place] = decode(text, epochs[place], wish, functions, to + place * size);
+    is_done[static_cast<size_t>(row)] = function(text, static_cast<size_t>(row));
   });
   std::vector<int64_t> left;
   for (size_t place = 0; place < is_done.size(); ++place) {
     if (!is_done[place]) left.push_back(static_cast<int64_t>(place));
   }
   return left;
+}
+
+}  // namespace
+
+std::vector<int64_t> decode_jpegs(const Column& contents, const std::vector<int64_t>& epochs, const Wish& wish,
+                                  const libjpeg::Functions& functions, int threads, uint8_t* to) {
+  const size_t size = static_cast<size_t>(wish.height) * static_cast<size_t>(wish.width) * static_cast<size_t>(wish.channels);
+  return left_by(contents, epochs, threads,
+                 [&](const Text& text, size_t row) { return decode(text, epochs[row], wish, functions, to + row * size); });
+}
+
+std::vector<int64_t> cut_jpegs(const Column& contents, const std::vector<int64_t>& epochs, const Wish& wish,
+                               const libjpeg::Functions& functions, int threads, float* to) {
+  return left_by(contents, epochs, threads, [&](const Text& text, size_t row) {
+    Jpeg jpeg(functions, text.data, text.size);
+    if (!open(text, wish, &jpeg) || jpeg.is_rgb()) return false;
+    const Cut cut = cut_of(text, jpeg, wish, epochs[row]);
+    const double found[] = {cut.left, cut.top, cut.right, cut.bottom, static_cast<double>(factor_of(cut, wish))};
+    std::copy(std::begin(found), std::end(found), to + row * kCutNumbers);
+    return true;
+  });
 }
 
 }  // namespace native

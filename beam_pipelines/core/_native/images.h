@@ -23,4 +23,12 @@ struct Wish {
 std::vector<int64_t> decode_jpegs(const Column& contents, const std::vector<int64_t>& epochs, const Wish& wish,
                                   const libjpeg::Functions& functions, int threads, uint8_t* to);
 
+// Numbers that `cut_jpegs` writes of a picture: left, top, right and bottom of the part that becomes the result, in pixels; and the
+// factor by which `decode_jpegs` decodes it smaller.
+constexpr size_t kCutNumbers = 5;
+
+// Reads headers only, for pictures that are decoded elsewhere. Leaves out JPEGs in RGB, too, which other decoders take for YCbCr.
+std::vector<int64_t> cut_jpegs(const Column& contents, const std::vector<int64_t>& epochs, const Wish& wish,
+                               const libjpeg::Functions& functions, int threads, float* to);
+
 }  // namespace native

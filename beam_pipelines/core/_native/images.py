@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from beam_pipelines.core._native.shared import imported, kernels
 
-__all__ = ["decode_jpegs"]
+__all__ = ["cut_jpegs", "decode_jpegs"]
 
 # In the order of `libjpeg::Functions`.
 _FUNCTIONS = (
@@ -71,12 +72,55 @@ def decode_jpegs(
       ValueError: a wrong size, another number of epochs, or buffers that contradict themselves.
       MemoryError: there is no memory for the pixels.
     """
+    found = _call(contents, size, crop, seed, epochs, most_pixels, threads, False)
+    return found and (imported(found[0]), _rows(found[1]))
+
+
+def cut_jpegs(
+    contents: pa.Array,
+    size: tuple[int, int, int],
+    crop: str | None,
+    seed: int,
+    epochs: npt.NDArray[np.int64],
+    most_pixels: int,
+    threads: int,
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]] | None:
+    """Finds what ``decode_jpegs`` would cut out of JPEGs, by their headers.
+
+    Args:
+      contents, size, crop, seed, epochs, most_pixels, threads: as ``decode_jpegs``.
+
+    Returns:
+      float32 [n, 5]: left, top, right and bottom of the cut, in pixels, and by which factor
+      ``decode_jpegs`` decodes the picture smaller; and int64, in order: the rows that were left
+      out, those in RGB as well. ``None`` if there is no libjpeg that the kernel can call.
+
+    Raises:
+      TypeError, ValueError, MemoryError: as ``decode_jpegs``.
+    """
+    found = _call(contents, size, crop, seed, epochs, most_pixels, threads, True)
+    if found is None:
+        return None
+    cuts = np.frombuffer(imported(found[0]).buffers()[1], np.float32, 5 * len(contents))
+    return cuts.reshape(-1, 5).copy(), _rows(found[1])
+
+
+def _call(
+    contents: pa.Array,
+    size: tuple[int, int, int],
+    crop: str | None,
+    seed: int,
+    epochs: npt.NDArray[np.int64],
+    most_pixels: int,
+    threads: int,
+    only_cuts: bool,
+) -> Any:
     libjpeg = _libjpeg()
     if libjpeg is None:
         return None
     contents.validate()
     words = seed.to_bytes(max(1, -(-seed.bit_length() // 32)) * 4, "little")
-    pixels, rows = kernels.decode_jpegs(
+    return kernels.decode_jpegs(
         contents.__arrow_c_array__(),
         pa.array(epochs).__arrow_c_array__(),
         size,
@@ -85,6 +129,10 @@ def decode_jpegs(
         most_pixels,
         libjpeg,
         threads,
+        only_cuts,
     )
-    left = imported(rows)
-    return imported(pixels), np.frombuffer(left.buffers()[1], np.int64, len(left))
+
+
+def _rows(found: Any) -> npt.NDArray[np.int64]:
+    left = imported(found)
+    return np.frombuffer(left.buffers()[1], np.int64, len(left))

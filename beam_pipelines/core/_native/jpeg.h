@@ -84,6 +84,7 @@ class Jpeg {
 
   int height() const { return static_cast<int>(decoder_.image_height); }
   int width() const { return static_cast<int>(decoder_.image_width); }
+  bool is_rgb() const { return decoder_.color_space == libjpeg::kRgb; }
 
   // Begins to decode the picture at `eighths` / 8 of its size, rounded up, in 1 or 3 channels. Sets `window`, which has at least
   // the asked-for pixels, to those that `decode` will write.

@@ -363,17 +363,17 @@ PyObject* py_resize(PyObject*, PyObject* arguments) {
   return done ? export_array("C", count, resized) : nullptr;
 }
 
-// Takes the addresses of libjpeg's functions. Returns an array of pixels, and one of the rows that are left to the caller.
+// Takes the addresses of libjpeg's functions. Returns an array of pixels, or of cuts, and one of the rows that are left to the caller.
 PyObject* py_decode_jpegs(PyObject*, PyObject* arguments) {
   PyObject *contents_pair, *epochs_pair, *addresses;
   const char* seed;
   Py_ssize_t seed_bytes;
-  int crop, threads;
+  int crop, threads, only_cuts;
   long long most_pixels;
   Wish wish;
   Imported contents, epochs;
-  if (!PyArg_ParseTuple(arguments, "O!O!(iii)iy#LO!i", &PyTuple_Type, &contents_pair, &PyTuple_Type, &epochs_pair, &wish.height, &wish.width,
-                        &wish.channels, &crop, &seed, &seed_bytes, &most_pixels, &PyTuple_Type, &addresses, &threads) ||
+  if (!PyArg_ParseTuple(arguments, "O!O!(iii)iy#LO!ip", &PyTuple_Type, &contents_pair, &PyTuple_Type, &epochs_pair, &wish.height, &wish.width,
+                        &wish.channels, &crop, &seed, &seed_bytes, &most_pixels, &PyTuple_Type, &addresses, &threads, &only_cuts) ||
       !import_pair(contents_pair, &contents) || !import_pair(epochs_pair, &epochs)) {
     return nullptr;
   }
@@ -394,17 +394,27 @@ PyObject* py_decode_jpegs(PyObject*, PyObject* arguments) {
     if (wish.height < 1 || wish.width < 1 || (wish.channels != 1 && wish.channels != 3)) throw InvalidData("found a wrong size of images");
     const Column column = read_column(*contents.schema, *contents.array, "contents", 0, contents.array->length);
     if (column.kind != Kind::kBytes && column.kind != Kind::kLargeBytes) throw UnknownType("contents");
-    count = column.length * wish.height * wish.width * wish.channels;
-    Buffer out(static_cast<size_t>(count));
-    const std::vector<int64_t> rows = decode_jpegs(column, read_rows(epochs), wish, functions, threads, out.data());
-    pixels = out.release(static_cast<size_t>(count));
+    std::vector<int64_t> rows;
+    if (only_cuts) {
+      count = column.length * static_cast<int64_t>(kCutNumbers);
+      std::vector<float> cuts(static_cast<size_t>(count));
+      rows = cut_jpegs(column, read_rows(epochs), wish, functions, threads, cuts.data());
+      Buffer out(cuts.size() * sizeof(float));
+      if (count) std::memcpy(out.data(), cuts.data(), cuts.size() * sizeof(float));
+      pixels = out.release(cuts.size() * sizeof(float));
+    } else {
+      count = column.length * wish.height * wish.width * wish.channels;
+      Buffer out(static_cast<size_t>(count));
+      rows = decode_jpegs(column, read_rows(epochs), wish, functions, threads, out.data());
+      pixels = out.release(static_cast<size_t>(count));
+    }
     rest = static_cast<int64_t>(rows.size());
     Buffer others(rows.size() * sizeof(int64_t));
     if (rest) std::memcpy(others.data(), rows.data(), rows.size() * sizeof(int64_t));
     left = others.release(rows.size() * sizeof(int64_t));
   });
   if (!done) return nullptr;
-  PyObject* data = export_array("C", count, pixels);
+  PyObject* data = export_array(only_cuts ? "f" : "C", count, pixels);
   PyObject* rows = export_array("l", rest, left);
   PyObject* both = data && rows ? PyTuple_Pack(2, data, rows) : nullptr;
   Py_XDECREF(data);
@@ -808,7 +818,7 @@ PyMethodDef methods[] = {
     {"unpack_stripes", py_unpack_stripes, METH_VARARGS, "unpack_stripes(schema, pieces) -> a batch: see beam_pipelines.core._native.stripes."},
     {"resize", py_resize, METH_VARARGS, "resize(pixels, height, width, channels, box, new_height, new_width) -> pixels: see beam_pipelines.core._native."},
     {"decode_jpegs", py_decode_jpegs, METH_VARARGS,
-     "decode_jpegs(contents, epochs, size, crop, seed, most_pixels, libjpeg, threads) -> pixels, rows: see beam_pipelines.core._native.images."},
+     "decode_jpegs(contents, epochs, size, crop, seed, most_pixels, libjpeg, threads, only_cuts) -> pixels or cuts, rows: see beam_pipelines.core._native.images."},
     {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
     {"deflate", py_deflate, METH_VARARGS, "deflate(parts) -> an array: see beam_pipelines.core._native."},
     {"read_parts", py_read_parts, METH_VARARGS, "read_parts(parts, is_compressed) -> an array, or None: see beam_pipelines.core._native."},

@@ -21,6 +21,7 @@ from beam_pipelines.core.arrow.binary_arrays import varint
 from beam_pipelines.core.arrow.hashing import GOLDEN, mix, mix_int
 
 __all__ = [
+    "cut_jpegs",
     "decode_jpegs",
     "deflate",
     "find_repeats",
@@ -227,6 +228,9 @@ def resize(
 
 def decode_jpegs(*_: Any, **__: Any) -> None:
     """Declines: ``reader/images.py`` defines the pixels."""
+
+
+cut_jpegs = decode_jpegs
 
 
 def find_repeats(records: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
