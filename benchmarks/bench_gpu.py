@@ -1,13 +1,15 @@
 """Measures how long a GPU waits for batches.
 
 A model like DLRM trains on the hashed table of bench_read.py: with batches that are on the device
-already, with ``pin_memory=True``, and with tensors that the training copies itself. They take
-turns. Medians of all turns count. A step that takes longer than one without a reader has waited.
-Readers without a model give the rate that a faster model would reach.
+already, with ``device="cuda"``, and with tensors that the training copies itself. With
+``--pictures``, ResNet-50 trains on the pictures of bench_read_images.py, which the device or the
+CPU decodes. The ways take turns. Medians of all turns count. A step that takes longer than one
+without a reader has waited. Readers without a model give the rate that a faster model would reach.
 
-The dataset may come from another machine, as this script needs only the reader and PyTorch:
+The datasets may come from another machine, as this script needs only the reader, PyTorch and
+torchvision:
 
-  python benchmarks/bench_gpu.py .bench/read-200000-hashed
+  python benchmarks/bench_gpu.py .bench/read-200000-hashed --pictures .bench/pictures/ours
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ INTEGERS = [f"I{number + 1}" for number in range(criteo_like.INTEGERS)]
 CATEGORICALS = [f"C{number + 1}" for number in range(criteo_like.CATEGORICALS)]
 COLUMNS = ["label", *INTEGERS, *CATEGORICALS]
 BUCKETS, WIDTH = 100_000, 128
+PICTURE = "image/encoded"
 Batch = dict[str, torch.Tensor]
 Step = Callable[[Batch], None]
 
@@ -111,16 +114,37 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
+def make_resnet_step(device: torch.device) -> Step:
+    """Returns a function that trains a new ResNet-50 on pictures."""
+    import torchvision
+
+    torch.manual_seed(7)
+    model = torchvision.models.resnet50().to(device, memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step(batch: Batch) -> None:
+        pixels = batch[PICTURE].permute(0, 3, 1, 2).float() / 255
+        with torch.autocast(device.type, torch.bfloat16):
+            loss = nn.functional.cross_entropy(
+                model(pixels), torch.zeros(len(pixels), device=device).long()
+            )
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
 def sources(
-    folder: str, batch_size: int, device: torch.device, types: dict[str, str]
+    folder: str, batch_size: int, device: torch.device, options: dict[str, Any]
 ) -> dict[str, Callable[[], Iterator[Batch]]]:
     """Returns the ways to get batches on the device."""
     dataset = bp.open(folder)
 
-    def read(**options: Any) -> bp.Reader:
+    def read(**more: Any) -> bp.Reader:
         return dataset.batches(
-            "train", batch_size, columns=COLUMNS, as_="torch", seed=7, epochs=1 << 20,
-            remainder="drop", types=types, **options,
+            "train", batch_size, as_="torch", seed=7, epochs=1 << 20, remainder="drop",
+            **(options | more),
         )  # fmt: skip
 
     def copied() -> Iterator[Batch]:
@@ -128,8 +152,8 @@ def sources(
             for batch in reader:
                 yield {name: values.to(device) for name, values in batch.items()}
 
-    def pinned() -> Iterator[Batch]:
-        with read(pin_memory=True) as reader:
+    def ahead(**more: Any) -> Iterator[Batch]:
+        with read(device="cuda", **more) as reader:
             yield from reader
 
     kept = list(itertools.islice(copied(), 8))
@@ -137,8 +161,13 @@ def sources(
         "on the device already": lambda: itertools.cycle(kept)
     }
     if torch.cuda.is_available():
-        found["pin_memory=True"] = pinned
-    return {**found, "pin_memory=False, .to(device)": copied}
+        found['device="cuda"'] = ahead
+        if "images" in options:
+            on_device = {
+                name: image._replace(device="cuda") for name, image in options["images"].items()
+            }
+            found['device="cuda", also of bp.Image'] = lambda: ahead(images=on_device)
+    return {**found, ".to(device)": copied}
 
 
 def main() -> None:
@@ -147,6 +176,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", help="the dataset")
+    parser.add_argument("--pictures", metavar="FOLDER", help="a dataset of pictures")
     parser.add_argument("--batch_sizes", type=int, nargs="+", default=[2048, 8192, 32768])
     parser.add_argument("--rows", type=int, default=2_000_000, help="to train on, in each turn")
     parser.add_argument("--repeats", type=int, default=3)
@@ -158,30 +188,48 @@ def main() -> None:
     print(f"{name}, {cores} cores, PyTorch {torch.__version__}\n")
     print("| batch | batches | ms/step | rows/s | in next | waited | rows/s without a model |")
     print("|---:|---|---:|---:|---:|---:|---:|", flush=True)
-    types = dict.fromkeys(COLUMNS, "int32") if arguments.int32 else {}
+    table: dict[str, Any] = {"columns": COLUMNS}
+    if arguments.int32:
+        table["types"] = dict.fromkeys(COLUMNS, "int32")
     for size in arguments.batch_sizes:
-        steps = max(8, arguments.rows // size)
-        ways = sources(arguments.folder, size, device, types)
-        step = make_step(device)
-        turns = [
-            {
-                way: (measure(make(), step, steps), measure(make(), lambda _: None, steps)[0])
-                for way, make in ways.items()
-            }
-            for _ in range(arguments.repeats)
-        ]
-        least = 0.0
-        for way in ways:
-            seconds = statistics.median(turn[way][0][0] for turn in turns)
-            inside = statistics.median(turn[way][0][1] for turn in turns)
-            alone = statistics.median(turn[way][1] for turn in turns)
-            least = least or seconds
-            rate = "" if way.startswith("on the") else f"{size / alone:,.0f}"
-            print(
-                f"| {size:,} | {way} | {seconds * 1e3:.2f} | {size / seconds:,.0f} | "
-                f"{inside / seconds:.1%} | {max(0.0, 1 - least / seconds):.1%} | {rate} |",
-                flush=True,
-            )
+        compare(arguments, arguments.folder, device, size, arguments.rows, table, make_step)
+    if arguments.pictures:
+        cut = {"columns": [PICTURE], "images": {PICTURE: bp.Image((224, 224), crop="random")}}
+        compare(arguments, arguments.pictures, device, 128, 10_000, cut, make_resnet_step)
+
+
+def compare(
+    arguments: argparse.Namespace,
+    folder: str,
+    device: torch.device,
+    size: int,
+    rows: int,
+    options: dict[str, Any],
+    make: Callable[[torch.device], Step],
+) -> None:
+    """Prints a line of the table for each way to get batches."""
+    steps = max(8, rows // size)
+    ways = sources(folder, size, device, options)
+    step = make(device)
+    turns = [
+        {
+            way: (measure(begin(), step, steps), measure(begin(), lambda _: None, steps)[0])
+            for way, begin in ways.items()
+        }
+        for _ in range(arguments.repeats)
+    ]
+    least = 0.0
+    for way in ways:
+        seconds = statistics.median(turn[way][0][0] for turn in turns)
+        inside = statistics.median(turn[way][0][1] for turn in turns)
+        alone = statistics.median(turn[way][1] for turn in turns)
+        least = least or seconds
+        rate = "" if way.startswith("on the") else f"{size / alone:,.0f}"
+        print(
+            f"| {size:,} | {way} | {seconds * 1e3:.2f} | {size / seconds:,.0f} | "
+            f"{inside / seconds:.1%} | {max(0.0, 1 - least / seconds):.1%} | {rate} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

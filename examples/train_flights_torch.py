@@ -78,7 +78,7 @@ def main() -> None:
             seed=7,
             epochs=arguments.epochs,
             remainder="drop",
-            pin_memory=device.type == "cuda",
+            device="cuda" if device.type == "cuda" else None,
         )
         held_back = dataset.batches(
             "eval", 4096, columns=inputs.columns, as_="torch", shuffle=False

@@ -23,7 +23,7 @@ PARTS = "read and inflate", "parse columns", "decode pictures"
 ADVICE = {
     "this thread": (
         "Give larger batches or fewer 'columns'; Python hands each feature of a batch over. "
-        "as_='torch' with pin_memory=True reads in another process."
+        "as_='torch' with device='cuda' reads in another process."
     ),
     "read and inflate": "Convert with 'output: {compression: none}', or take more cores.",
     "parse columns": "Name the 'columns' that the model takes, or take more cores.",

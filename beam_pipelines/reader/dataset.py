@@ -254,8 +254,8 @@ class Dataset:
             to 64 bits), ``arrow``; ``records``: the serialized records, named ``record``;
             or ``tf``: a ``tf.data.Dataset`` of the tensors that ``bp.load`` gives.
           sharding: a ``jax.sharding.Sharding`` of global batches, whose local part is the rank's.
-          pin_memory: tensors are on the current CUDA device. Another process reads them into pinned
-            memory, from where they are copied ahead.
+          device: ``cuda`` or ``cuda:1``: where batches of ``torch`` or ``jax`` are. Another process
+            reads into pinned memory, from where they are copied ahead. Needs PyTorch.
           shuffle: whether rows have another order in every epoch, which is the default; else that
             of the shards.
           seed: of the order and of random crops, 0 or more; default: 1.

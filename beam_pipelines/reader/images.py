@@ -13,13 +13,14 @@ import os
 import threading
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import _native
+from beam_pipelines.core.arrow.binary_arrays import offsets_of
 from beam_pipelines.core.limits import IMAGE_FORMATS
 from beam_pipelines.reader.arrays import WrongRowError, array_of
 
@@ -48,11 +49,13 @@ class Image(NamedTuple):
         largest centered rectangle of the result's proportions. ``random`` cuts a random rectangle:
         8 to 100 % of the area, 3:4 to 4:3.
       channels: 3 (RGB) or 1 (grey). Alpha is dropped.
+      device: ``cuda``: the device of ``batches`` decodes JPEGs, to nearly the same pixels.
     """
 
     size: tuple[int, int]
     crop: Literal["center", "random"] | None = None
     channels: int = 3
+    device: Literal["cuda"] | None = None
 
 
 def check_image(name: str, image: Image) -> None:
@@ -76,6 +79,8 @@ def check_image(name: str, image: Image) -> None:
         raise ValueError(f"{where} a crop of None, 'center' or 'random'.")
     if image.channels not in _MODES:
         raise ValueError(f"{where} channels of 1 (grey) or 3 (RGB).")
+    if image.device not in {None, "cuda"}:
+        raise ValueError(f"{where} a device of None or 'cuda'.")
     for module, package in _PACKAGES.items():
         try:
             importlib.import_module(module)
@@ -99,6 +104,68 @@ class _Scratch(threading.local):
         return self._array
 
 
+class Pictures(NamedTuple):
+    """Pictures of a batch; a device decodes its JPEGs.
+
+    Attributes:
+      files: uint8 [bytes], one behind the other.
+      sizes: int64 [rows], bytes of each.
+      epochs: int64 [rows], number of each row's epoch.
+      cuts: float32 [rows, 5], as ``_native.cut_jpegs`` returns them.
+      others: int64, rows that are decoded here: other formats, rare JPEGs.
+      pixels: uint8 [others, height, width, channels], of these.
+    """
+
+    files: Any
+    sizes: Any
+    epochs: Any
+    cuts: Any
+    others: Any
+    pixels: Any
+
+
+class PicturesColumn:
+    """Pictures of a group of batches."""
+
+    def __init__(self, contents: pa.Array, rest: Pictures) -> None:
+        self._offsets, self._rest = offsets_of(contents), rest
+        count = int(self._offsets[-1])
+        self._bytes = array_of(
+            pa.Array.from_buffers(pa.uint8(), count, [None, contents.buffers()[2]])
+        )
+
+    def cut(self, start: int, end: int) -> Pictures:
+        """Returns the pictures of some rows."""
+        offsets, rest = self._offsets[start : end + 1], self._rest
+        first, behind = np.searchsorted(rest.others, (start, end))
+        return Pictures(
+            self._bytes[offsets[0] : offsets[-1]],
+            np.diff(offsets),
+            rest.epochs[start:end],
+            rest.cuts[start:end],
+            rest.others[first:behind] - start,
+            rest.pixels[first:behind],
+        )
+
+
+def prepare_pictures(
+    name: str, contents: pa.Array, image: Image, seed: int, epochs: npt.NDArray[np.int64]
+) -> PicturesColumn:
+    """Finds the cuts of JPEGs for a device, and decodes other pictures.
+
+    Args:
+      name, contents, image, seed, epochs: as ``decode_images``.
+
+    Raises:
+      WrongRowError: a content that is no JPEG is no image that can be decoded.
+    """
+    found = _native.cut_jpegs(contents, *_arguments(image, seed, epochs))
+    cuts, others = found or (np.zeros((len(contents), 5), np.float32), np.arange(len(contents)))
+    pixels = np.empty((len(others), *image.size, image.channels), np.uint8)
+    _decode_rows(name, contents, image, seed, epochs, others, list(pixels))
+    return PicturesColumn(contents, Pictures(None, None, epochs, cuts, others, pixels))
+
+
 def decode_images(
     name: str, contents: pa.Array, image: Image, seed: int, epochs: npt.NDArray[np.int64]
 ) -> Pixels:
@@ -120,24 +187,46 @@ def decode_images(
     Raises:
       WrongRowError: a content is no image that can be decoded.
     """
-    import PIL.Image
-
-    affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
-    threads = len(affinity) or os.cpu_count() or 1
+    found = _native.decode_jpegs(contents, *_arguments(image, seed, epochs))
     shape = *image.size, image.channels
-    most = 2 * PIL.Image.MAX_IMAGE_PIXELS if PIL.Image.MAX_IMAGE_PIXELS else _ANY_PIXELS
-    found = _native.decode_jpegs(contents, shape, image.crop, seed, epochs, most, threads)
     if found is None:
-        pixels = np.empty((len(contents), *shape), np.uint8)
-        left = np.arange(len(contents))
+        pixels, left = np.empty((len(contents), *shape), np.uint8), np.arange(len(contents))
     else:
         pixels, left = array_of(found[0]).reshape(-1, *shape), found[1]
+    results = [pixels[row] for row in left.tolist()]
+    _decode_rows(name, contents, image, seed, epochs, left, results)
+    return pixels
+
+
+def _threads() -> int:
+    affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    return len(affinity) or os.cpu_count() or 1
+
+
+def _arguments(image: Image, seed: int, epochs: npt.NDArray[np.int64]) -> tuple[Any, ...]:
+    """Returns what the kernels take, but for the contents."""
+    import PIL.Image
+
+    most = 2 * PIL.Image.MAX_IMAGE_PIXELS if PIL.Image.MAX_IMAGE_PIXELS else _ANY_PIXELS
+    return (*image.size, image.channels), image.crop, seed, epochs, most, _threads()
+
+
+def _decode_rows(
+    name: str,
+    contents: pa.Array,
+    image: Image,
+    seed: int,
+    epochs: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+    results: list[Pixels],
+) -> None:
+    """Decodes rows that a kernel has left, each to its array."""
     scratch = _Scratch()
 
-    def decode(row: int) -> None:
+    def decode(row: int, result: Pixels) -> None:
         content = contents[row].as_py()
         try:
-            _decode(content, image, (seed, int(epochs[row])), scratch, pixels[row])
+            _decode(content, image, (seed, int(epochs[row])), scratch, result)
         except Exception as error:  # Pillow raises errors of many kinds
             raise WrongRowError(
                 row,
@@ -146,11 +235,10 @@ def decode_images(
                 "the recipe, or leave it out of 'images'",
             ) from error
 
-    if len(left):
-        with ThreadPoolExecutor(min(len(left), threads)) as pool:
-            for _ in pool.map(decode, left.tolist()):
+    if results:
+        with ThreadPoolExecutor(min(len(results), _threads())) as pool:
+            for _ in pool.map(decode, rows.tolist(), results):
                 pass
-    return pixels
 
 
 def _decode(

@@ -17,7 +17,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.reader import arrays, columns
 from beam_pipelines.reader.features import ReadFeature
-from beam_pipelines.reader.images import decode_images
+from beam_pipelines.reader.images import decode_images, prepare_pictures
 from beam_pipelines.reader.order import Int64s
 from beam_pipelines.reader.parts import Block, ReadSplit, read_part
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, parse_sequences
@@ -274,8 +274,10 @@ def _column(
     if feature.image is None:
         return column
     contents = column.cut(0, len(lists))
-    pixels = decode_images(feature.name, contents, feature.image, rows.seed, rows.epochs)
-    return columns.DenseColumn(pixels)
+    how = feature.name, contents, feature.image, rows.seed, rows.epochs
+    if feature.image.device is not None:
+        return prepare_pictures(*how)
+    return columns.DenseColumn(decode_images(*how))
 
 
 def _by_protobuf(rows: BlockRows, layout: Layout) -> list[pa.Array]:

@@ -112,9 +112,9 @@ class ReadingProcess:
     def _ended(self) -> ChildProcessError:
         status = self._process.wait()
         return ChildProcessError(
-            f"pin_memory: the process that reads has ended with status {status}, expected it to "
+            f"device: the process that reads has ended with status {status}, expected it to "
             "live as long as the reader. If something killed it, such as a lack of memory, free "
-            "memory and read on; or leave pin_memory out, to read in this process."
+            "memory and read on; or leave the device out, to read in this process."
         )
 
 

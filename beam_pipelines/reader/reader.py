@@ -50,7 +50,7 @@ class BatchOptions(Wishes, total=False):
     """Arguments of ``Dataset.batches``; it describes them and has their defaults."""
 
     sharding: Any
-    pin_memory: bool
+    device: Any
     shuffle: bool
     seed: int
     epochs: int
@@ -87,7 +87,7 @@ class ReadOptions(NamedTuple):
     epochs: int = 1
     remainder: Remainder = "short"
     sharding: Any = None
-    pin_memory: bool = False
+    device: Any = None
 
 
 class Reader(Iterator[Batch]):
@@ -125,10 +125,10 @@ class Reader(Iterator[Batch]):
         self._finder = RowFinder(streams[0].split)
         self._batches: Generator[tuple[StreamPlace, Batch], None, None] | None = None
         self._device: Device | None = None
-        if options.pin_memory:  # the imports take as long as a first batch
+        if options.device is not None:  # the imports take as long as a first batch
             from beam_pipelines.reader import devices
 
-            self._device = devices.Device()
+            self._device = devices.Device(options.device, options.as_, features)
         self._is_closed = False
         self._process = os.getpid()
 
@@ -218,8 +218,9 @@ class Reader(Iterator[Batch]):
         columns = parse_rows(found, self.features, options.as_)
         columns = with_keyed(columns, self.features, [0, count])
         batch = {name: column.cut(0, count) for name, column in columns.items()}
-        batch = handover(options.as_, None)(batch)
-        return self._device.copy(batch) if self._device else batch
+        if self._device is not None:
+            return self._device.copy(batch, self._order.seed)
+        return handover(options.as_, None)(batch)
 
     def state_dict(self) -> dict[str, int | str]:
         """Returns the place behind the last batch.
@@ -289,8 +290,8 @@ class Reader(Iterator[Batch]):
         """Begins a pass in a fork, which has none of the threads."""
         if self._device is not None:
             raise ValueError(
-                "pin_memory: found a reader in a fork of its process, which cannot use the CUDA "
-                "device. Make a reader in the fork, without pin_memory."
+                "device: found a reader in a fork of its process, which cannot use the CUDA "
+                "device. Make a reader in the fork, without a device."
             )
         self._batches, self._process = None, os.getpid()
 
@@ -363,10 +364,7 @@ def _check(
     if options.as_ not in KINDS:
         raise ValueError(f"as_: found {options.as_!r}, expected one of {', '.join(KINDS)}.")
     check_installed(options.as_)
-    if options.pin_memory:
-        from beam_pipelines.reader.devices import check_devices
-
-        check_devices(options.as_)
+    _check_place(features, options)
     if options.remainder not in REMAINDERS:
         raise ValueError(
             f"remainder: found {options.remainder!r}, expected one of {', '.join(REMAINDERS)}."
@@ -387,3 +385,16 @@ def _check(
         )
     sizes = {min(size, rows), rest} - {0}
     check_sharding(options.as_, options.sharding, features, sorted(sizes, reverse=True))
+
+
+def _check_place(features: Sequence[ReadFeature], options: ReadOptions) -> None:
+    if options.device is not None:
+        from beam_pipelines.reader.devices import check_device
+
+        check_device(options.device, options.as_, options.sharding, features)
+    for feature in features:
+        if feature.image is not None and feature.image.device and options.device is None:
+            raise ValueError(
+                f"images: found a device for feature '{feature.name}', but batches on the host. "
+                "Give batches() device='cuda' as well."
+            )

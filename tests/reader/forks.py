@@ -116,7 +116,7 @@ def test_a_device_in_a_fork(folder: str) -> None:
     """A fork cannot use the CUDA device; the error has a remedy."""
     reader = bp.open(folder).batches("train", 8)
     reader._device = object()  # type: ignore[assignment] - only whether there is one matters
-    assert "without pin_memory" in in_fork(lambda: next(reader))
+    assert "without a device" in in_fork(lambda: next(reader))
 
 
 def test_rows_while_another_thread_reads(folder: str) -> None:

@@ -219,15 +219,32 @@ def test_missing_packages(folder, monkeypatch, as_, name):
         read(folder, as_)
 
 
-def test_pin_memory_without_cuda(folder):
+def test_device_of_other_kinds(folder):
+    """Batches of numpy, and shardings, are on no CUDA device."""
+    with pytest.raises(ValueError, match="device: found it with as_='numpy'"):
+        read(folder, "numpy", device="cuda")
+    pytest.importorskip("jax")
+    with pytest.raises(ValueError, match="device: found it with 'sharding'"):
+        read(folder, "jax", device="cuda", sharding=object())
+
+
+def test_device_without_cuda(folder):
     """Without a CUDA device, asking for one says so."""
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
-    with pytest.raises(ValueError, match="pin_memory: found no CUDA device"):
-        read(folder, "torch", pin_memory=True)
-    with pytest.raises(ValueError, match="pin_memory: found it with as_='numpy'"):
-        read(folder, "numpy", pin_memory=True)
+    with pytest.raises(ValueError, match="device: found no CUDA device"):
+        read(folder, "torch", device="cuda")
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu", "cuda:99", 1.5])
+def test_wrong_device(folder, device):
+    """Another device than those of CUDA is refused."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    with pytest.raises(ValueError, match=f"device: found {device!r}, expected 'cuda', or 'cuda:0'"):
+        read(folder, "torch", device=device)
 
 
 def test_cuda(folder):
@@ -237,7 +254,7 @@ def test_cuda(folder):
         pytest.skip("needs a CUDA device")
     options = {"types": {"pair": "float16"}, "epochs": 3, "keyed": {"ids": ["id", "list"]}}
     reader, same = (
-        read(folder, "torch", pin_memory=True, **options),
+        read(folder, "torch", device="cuda", **options),
         read(folder, "torch", **options),
     )
     with reader:
@@ -256,3 +273,16 @@ def test_cuda(folder):
         reader.load_state_dict(same.state_dict())
         assert next(reader)["pair"].tolist() == next(same)["pair"].tolist()
         assert reader.take([5, 3])["pair"].tolist() == [[5, -5], [3, -3]]
+
+
+def test_jax_on_cuda(folder):
+    """JAX takes tensors of a CUDA device without a copy."""
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    if not torch.cuda.is_available() or jax.default_backend() != "gpu":
+        pytest.skip("needs a CUDA device, and a JAX for it")
+    with read(folder, "jax", device="cuda") as reader:
+        for batch, expected in zip(reader, read(folder, "numpy"), strict=True):
+            for name, value in expected.items():
+                for part, own in zip(leaves(batch[name]), leaves(value), strict=True):
+                    assert part.platform() == "gpu"
+                    assert part.tolist() == own.tolist()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import itertools
 import sys
 
 import numpy as np
 import PIL.Image
+import pyarrow as pa
 import pytest
 
 import beam_pipelines as bp
@@ -194,6 +196,8 @@ def test_too_many_pixels(tmp_path, monkeypatch):
         (bp.Image(8), r"expected a size of \(height, width\) in pixels"),
         (bp.Image((8, 8), "left"), "expected a crop of None, 'center' or 'random'"),
         (bp.Image((8, 8), channels=4), "expected channels of 1"),
+        (bp.Image((8, 8), device="gpu"), "expected a device of None or 'cuda'"),
+        (bp.Image((8, 8), device="cuda"), r"Give batches\(\) device='cuda' as well"),
     ],
 )
 def test_wrong_options(tmp_path, image, message):
@@ -220,6 +224,29 @@ def test_rows_by_number(tmp_path):
         found = reader.take([7, 2])
     assert found["id"].tolist() == [7, 2]
     assert np.array_equal(found["image"], whole["image"][[7, 2]])
+
+
+def test_pictures_of_a_device():
+    """Parts of a column have files, and pixels that no device decodes."""
+    formats = ["JPEG", "PNG", "JPEG", "JPEG", "WEBP", "BMP", "JPEG"]
+    contents = [encoded(picture(number), format_) for number, format_ in enumerate(formats)]
+    column, image = pa.array([b"", *contents], pa.large_binary())[1:], bp.Image((8, 9), "random")
+    epochs = np.arange(7)
+    expected = images.decode_images("image", column, image, 3, epochs)
+    found = images.prepare_pictures("image", column, image, 3, epochs)
+    for start, end in itertools.combinations_with_replacement(range(8), 2):
+        part = found.cut(start, end)
+        ends = np.cumsum(part.sizes)
+        files = [
+            part.files[at - size : at].tobytes() for size, at in zip(part.sizes, ends, strict=True)
+        ]
+        assert files == contents[start:end]
+        assert part.epochs.tolist() == list(range(start, end))
+        others = [number - start for number in (1, 4, 5) if start <= number < end]
+        assert part.others.tolist() == others
+        assert np.array_equal(part.pixels, expected[start:end][others])
+        boxes = part.cuts[[number not in others for number in range(end - start)]]
+        assert (boxes[:, :2] < boxes[:, 2:4]).all()
 
 
 @pytest.mark.parametrize("module", ["PIL", "simplejpeg"])
