@@ -280,6 +280,8 @@ NATIVE := reader/setup.py $(wildcard beam_pipelines/core/_native/*.cc beam_pipel
 	@test -n "$(PYTHON)" || { echo "No Python 3.10 to 3.13 found. Install Python 3.11, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv .venv-adapters
 	@$(call pip_install,.venv-adapters,--constraint constraints.txt --requirement tests/adapters/requirements.txt --editable ./reader --editable ./plugins --editable '.[demo$(comma)test]')
+	@# It asks for older Hugging Face datasets, which its loader and checkpoints do not use.
+	.venv-adapters/bin/python -m pip install --quiet --disable-pip-version-check --no-deps torchtitan==0.3.0
 	@touch $@
 
 # What users get, and beside it the program that lists it.

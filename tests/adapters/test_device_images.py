@@ -52,7 +52,7 @@ except DataError as error:
 
 
 def assert_alike(found, expected):
-    """Pixels differ by less than 2 on average, few by more than 8."""
+    """Pixels differ by less than 2, and few by more than 8."""
     differences = np.abs(found.astype(int) - expected)
     assert found.shape == expected.shape
     assert differences.reshape(len(found), -1).mean(1).max() < 2

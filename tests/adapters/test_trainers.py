@@ -23,7 +23,14 @@ TRAINERS = Path(__file__).resolve().parents[2] / "examples" / "trainers"
 ROWS, STEPS_AN_EPOCH, EPOCHS = 480, 20, 2
 # Ranks of each run, and the step behind which it is killed: in the first and second epoch.
 RUNS = ((4, 12), (2, 27), (3, None))
-TORCHRUN = ("ddp", "fsdp", "accelerated", "lightning_ddp", "transformers_trainer")
+TORCHRUN = (
+    "ddp",
+    "fsdp",
+    "accelerated",
+    "lightning_ddp",
+    "torchtitan_loop",
+    "transformers_trainer",
+)
 TIMEOUT_SECONDS = 600
 
 
