@@ -303,6 +303,11 @@ def describe(
     is_flag=True,
     help="Split as the dataset's recipe does, and measure drift from the dataset.",
 )
+@click.option(
+    "--trust_graph",
+    is_flag=True,
+    help="Run the graph of the dataset's preprocessing_fn, which is code of who made it.",
+)
 @set_option
 @input_options
 @run_options
@@ -317,6 +322,7 @@ def transform(
     sources: tuple[str, ...],
     split: str,
     grow: bool,
+    trust_graph: bool,
     form: str,
 ) -> None:
     """Convert new data by the fitted encodings of a DATASET.
@@ -343,8 +349,8 @@ def transform(
         new_data,
         output,
         sources=dict(source.split("=", 1) for source in sources),
-        split=split,
-        grow=grow,
+        split=None if grow else split,
+        trust_graph=trust_graph,
         **planning(context),
         **running(context),
     )

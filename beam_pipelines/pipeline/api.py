@@ -104,8 +104,8 @@ def transform(
     output: str | os.PathLike[str],
     *,
     sources: Mapping[str, str] | None = None,
-    split: str = "test",
-    grow: bool = False,
+    split: str | None = "test",
+    trust_graph: bool = False,
     date: datetime.date | None = None,
     input_roots: Sequence[str] = (),
     policy: PolicyOptions = NO_POLICY,
@@ -125,9 +125,10 @@ def transform(
         date: the recipe's own paths of that day.
       output: folder of the new dataset.
       sources: other source -> path or pattern in place of the dataset's.
-      split: the one split that gets all rows.
-      grow: the new dataset is read with the first as one: it has the splits and the sampling of the
-        recipe, and all columns. What has drifted from the first one is an anomaly.
+      split: the one split that gets all rows. ``None``: the new dataset is read with the first as
+        one: it has the splits and the sampling of the recipe, and all columns. What has drifted
+        from the first one is an anomaly.
+      trust_graph: whether to run the graph of the dataset's ``preprocessing_fn``, which is code.
       date, input_roots, policy: as ``plan`` takes them.
       settings: values for keys of ``output``, ``on_error`` and ``limits`` of the recipe.
       overwrite, resume, beam_options, quiet: as ``convert`` takes them.
@@ -141,9 +142,9 @@ def transform(
     paths = [os.fspath(path) for path in given]
     with Lines(folder).explained():
         planned = plan_transform(
-            folder, paths, sources or {}, None if grow else split, date, input_roots, settings
+            folder, paths, sources or {}, split, date, input_roots, settings, trust_graph
         )
-    if grow and policy.baseline is None:
+    if split is None and policy.baseline is None:
         policy = dataclasses.replace(policy, baseline=folder)
     return convert(
         with_policy(planned, policy),

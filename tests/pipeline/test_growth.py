@@ -54,7 +54,9 @@ def folder(tmp_path_factory):
     (root / "both.yaml").write_text(RECIPE.replace("day-1.csv", "day-[12].csv"))
     bp.convert(root / "recipe.yaml", root / "out" / "day-1")
     bp.convert(root / "both.yaml", root / "both")
-    bp.transform(root / "out" / "day-1", str(root / "day-2.csv"), root / "out" / "day-2", grow=True)
+    bp.transform(
+        root / "out" / "day-1", str(root / "day-2.csv"), root / "out" / "day-2", split=None
+    )
     return root
 
 
@@ -104,7 +106,7 @@ def test_drift_stops_growth_until_it_is_accepted(folder, monkeypatch, capsys):
 def test_what_cannot_be_read_as_one(folder):
     """New data have all columns; without ``grow`` they need no label."""
     with pytest.raises(RecipeError, match=r"found new data without columns .* \(paid\), expected"):
-        bp.transform(folder / "out/day-1", str(folder / "short.csv"), folder / "short", grow=True)
+        bp.transform(folder / "out/day-1", str(folder / "short.csv"), folder / "short", split=None)
     assert run(["transform", "out", "x.csv", "--grow", "--split", "test", "-o", "new"]) == 2
     bp.transform(folder / "out/day-1", str(folder / "short.csv"), folder / "short")
     with pytest.raises(ValueError, match=r"found the label None, expected paid as in"):
@@ -127,10 +129,10 @@ def test_a_dataset_without_encodings_grows(tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"without encodings, .* or --grow for one more dataset"):
         bp.transform("one", "b.csv", "two")
     with pytest.raises(RecipeError, match="found no NEW_DATA, expected new files"):
-        bp.transform("one", [], "two", grow=True)
+        bp.transform("one", [], "two", split=None)
     with pytest.raises(RecipeError, match=r"transform one NEW_DATA --grow --output …"):
         bp.convert(recipe, "one")
-    bp.transform("one", "b.csv", "two", grow=True, policy=bp.PolicyOptions(allow_anomalies=ANY))
+    bp.transform("one", "b.csv", "two", split=None, policy=bp.PolicyOptions(allow_anomalies=ANY))
     (batch,) = bp.open(["one", "two"]).batches("train", 10)
     assert sorted(batch["n"].tolist()) == [1, 2, 3, 4, 5]
 

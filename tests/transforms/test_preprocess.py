@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +28,6 @@ from beam_pipelines.transforms.fit import fit_batch
 from beam_pipelines.transforms.preprocessing.function import Preprocessing, plan_preprocessing
 from beam_pipelines.transforms.preprocessing.steps import (
     AnalyzePreprocessing,
-    ReadPreprocessing,
     TransformPreprocessing,
 )
 
@@ -324,22 +322,6 @@ def test_module_that_cannot_work_is_a_problem_of_the_recipe(tmp_path, module, me
     assert problem.path == ("preprocessing_fn",)
     assert str(tmp_path / "own.py") in problem.message
     assert message in problem.message
-
-
-def test_graph_of_a_stranger(done: Run, tmp_path: Path) -> None:
-    """An analysis is read again, unless its graph was changed to act."""
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    beam.Pipeline() | ReadPreprocessing(str(done.analyzed))  # type: ignore[operator]
-    folder = tmp_path / "analyzed"
-    shutil.copytree(done.analyzed, folder)
-    path = folder / "transform_fn" / "saved_model.pb"
-    model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    function = model.meta_graphs[0].graph_def.library.function[0]
-    function.node_def.add(name="leave", op="WriteFile")
-    path.write_bytes(model.SerializeToString())
-    with pytest.raises(DataError, match="found the operation WriteFile"):
-        beam.Pipeline() | ReadPreprocessing(str(folder))  # type: ignore[operator]
 
 
 def test_missing_module_is_a_problem_of_the_recipe(tmp_path: Path) -> None:

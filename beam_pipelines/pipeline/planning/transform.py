@@ -57,6 +57,7 @@ def plan_transform(
     date: datetime.date | None = None,
     input_roots: Sequence[str] = (),
     settings: Sequence[Setting] = (),
+    trust_graph: bool = False,
 ) -> Plan:
     """Plans to convert new data with a dataset's recipe, types and encodings.
 
@@ -71,6 +72,7 @@ def plan_transform(
       date: replaces ``{date}`` in paths.
       input_roots: as in ``make_plan``.
       settings: values for keys of the recipe that leave its features as they are.
+      trust_graph: whether to run the graph of a ``preprocessing_fn``, which is code.
 
     Raises:
       DataError: there is no dataset, or it has no encodings.
@@ -83,6 +85,12 @@ def plan_transform(
     manifest = read_manifest(dataset)
     check_files(dataset, manifest, RAW_SCHEMA_FOLDER, TRANSFORM_GRAPH)
     recipe = _with_settings(_recipe(dataset, manifest), settings)
+    if recipe.preprocessing_fn is not None and not trust_graph:
+        raise RecipeError(
+            f"{dataset}: found the graph of a preprocessing_fn, which is code of who made the "
+            "dataset, expected encodings. If you trust them, add --trust_graph "
+            "(trust_graph=True in Python)."
+        )
     graph = _graph_of(dataset, split is not None)
     _check_sources(dataset, recipe, sources)
     paths = {name: (path,) for name, path in sources.items()} | (
@@ -208,7 +216,7 @@ def _without(
 ) -> Plan:
     """Returns the plan without what new data cannot have."""
     label, why = recipe.label, "its columns are not in the new data"
-    if label is not None and label not in lacking.features and plan.preprocessing is None:
+    if label is not None and label not in lacking.features:
         empty = find_lacking(plan, with_null_columns=True)
         if label in empty.features:
             lacking = lacking._replace(

@@ -46,7 +46,6 @@ from beam_pipelines.transforms.preprocessing.function import (
     Preprocessing,
     start_tensorflow,
 )
-from beam_pipelines.transforms.preprocessing.graph import check_graph
 
 if TYPE_CHECKING:
     from tfx_bsl.tfxio.tensor_adapter import TensorAdapterConfig
@@ -130,14 +129,13 @@ class ReadPreprocessing(beam.PTransform):
     Input: the pipeline's begin. Output: the input of ``TransformPreprocessing``.
 
     Attributes:
-      analyzed: folder of the analysis, in a dataset that may be a stranger's.
+      analyzed: folder of the analysis, in a dataset that the user trusts: its graph is code.
     """
 
     analyzed: str
 
     def expand(self, begin: beam.pvalue.PBegin) -> TransformFn:
         _start_tensorflow()
-        check_graph(files.join(self.analyzed, "transform_fn"))
         import tensorflow_transform.beam as tft_beam
 
         transform_fn: TransformFn = begin.pipeline | "Read" >> tft_beam.ReadTransformFn(
