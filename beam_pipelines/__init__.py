@@ -24,8 +24,6 @@ from beam_pipelines.core.version import __version__ as __version__
 if TYPE_CHECKING:
     from beam_pipelines.core.errors import DataError as DataError
     from beam_pipelines.core.errors import RecipeError as RecipeError
-    from beam_pipelines.dataset.info import Info as Info
-    from beam_pipelines.dataset.info import info as info
     from beam_pipelines.dataset.loader import load as load
     from beam_pipelines.encodings import register_encoding as register_encoding
     from beam_pipelines.pipeline.api import Description as Description
@@ -63,7 +61,6 @@ _PLACE_OF_NAME = {
     "Encoder": ("reader.encodings.encoder", "Encoder"),
     "FeatureInfo": ("reader.encodings.feature_info", "FeatureInfo"),
     "Image": ("reader.images", "Image"),
-    "Info": ("dataset.info", "Info"),
     "Keyed": ("reader.columns", "Keyed"),
     "Lookup": ("reader.lookup", "Lookup"),
     "Plan": ("pipeline.planning.plan", "Plan"),
@@ -75,7 +72,6 @@ _PLACE_OF_NAME = {
     "compare_data": ("pipeline.compare_data", "compare_data"),
     "convert": ("pipeline.api", "convert"),
     "describe": ("pipeline.api", "describe"),
-    "info": ("dataset.info", "info"),
     "inspect": ("pipeline.api", "inspect"),
     "load": ("dataset.loader", "load"),
     "make_graph": ("pipeline.serving_graph", "make_graph"),

@@ -51,9 +51,8 @@ class Way(NamedTuple):
 
 def ways(folder: str, batch_size: int) -> list[Way]:
     """Returns what is compared."""
-    info = bp.info(folder)
-    spec, train = info.feature_spec(), info.split("train")
-    paths, rows = [shard.path for shard in train.shards], train.rows
+    dataset = bp.open(folder)
+    spec, paths, rows = dataset.feature_spec(), dataset.shards("train"), dataset.splits["train"]
     cores = os.cpu_count() or 1
 
     def parse_one(record: tf.Tensor) -> Any:

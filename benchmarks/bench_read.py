@@ -116,7 +116,7 @@ def tf_data(is_hashed: bool, task: Task) -> int:
     """Reads as the documentation of tf.data has it; texts may become ids."""
     import tensorflow as tf
 
-    spec = bp.info(task.folder).feature_spec()
+    spec = bp.open(task.folder).feature_spec()
 
     def parse(batch: tf.Tensor) -> dict[str, Any]:
         found = tf.io.parse_example(batch, spec)
@@ -233,7 +233,7 @@ def alone(name: str, folder: str, batch_size: int) -> Times:
     Raises:
       SystemExit: the reader read other rows than it should.
     """
-    # Without bp.info, which imports TensorFlow: its protos and those of ``tfrecord`` clash.
+    # Without feature_spec(), which imports TensorFlow: its protos and those of ``tfrecord`` clash.
     train = json.loads((pathlib.Path(folder) / MANIFEST).read_text())["splits"]["train"]
     paths = [str(pathlib.Path(folder) / shard["path"]) for shard in train["shards"]]
     way = WAYS[name]

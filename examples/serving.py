@@ -27,16 +27,18 @@ class Predictor(tf.Module):
       model: the model for encoded features.
       output: the name of its output.
       prepare: maps the features to the model's inputs.
-      info: the dataset.
+      dataset: the dataset.
       encodings: the serving graph, or ``None``.
     """
 
-    def __init__(self, model: keras.Model, output: str, prepare: Prepare, info: bp.Info) -> None:
+    def __init__(
+        self, model: keras.Model, output: str, prepare: Prepare, dataset: bp.Dataset
+    ) -> None:
         super().__init__()
-        self.model, self.output, self.prepare, self.info = model, output, prepare, info
+        self.model, self.output, self.prepare, self.dataset = model, output, prepare, dataset
         self.encodings = None
-        if info.encodings is not None:
-            self.encodings = tf.saved_model.load(bp.make_graph(info.folder))
+        if dataset.manifest.get("encodings") is not None:
+            self.encodings = tf.saved_model.load(bp.make_graph(dataset.folder))
 
     def predict(self, features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
         """Returns the probabilities, float32 [batch, 1], of encoded features.
@@ -49,8 +51,8 @@ class Predictor(tf.Module):
         """Returns the features of serialized raw tf.Examples [batch]."""
         if self.encodings is not None:
             return self.encodings.signatures["serving_default"](examples=examples)
-        spec = self.info.feature_spec()
-        del spec[self.info.label]  # A request has no label.
+        spec = self.dataset.feature_spec()
+        del spec[self.dataset.label]  # A request has no label.
         return tf.io.parse_example(examples, spec)
 
     def signatures(self) -> dict[str, Any]:
@@ -79,7 +81,7 @@ class Predictor(tf.Module):
 
 
 def export(
-    model: keras.Model, name: str, prepare: Prepare, info: bp.Info, output: pathlib.Path
+    model: keras.Model, name: str, prepare: Prepare, dataset: bp.Dataset, output: pathlib.Path
 ) -> None:
     """Writes ``model.keras``, for encoded features, and ``serving/``, for raw rows.
 
@@ -87,10 +89,10 @@ def export(
       model: the trained model.
       name: the name of the model's output.
       prepare: maps the features of a batch to the model's inputs.
-      info: the dataset that it was trained on.
+      dataset: the dataset that it was trained on.
       output: the folder to write into.
     """
     model.save(output / "model.keras")
     # A loaded model has its variables on one device, whatever devices it was trained on.
-    predictor = Predictor(keras.models.load_model(output / "model.keras"), name, prepare, info)
+    predictor = Predictor(keras.models.load_model(output / "model.keras"), name, prepare, dataset)
     tf.saved_model.save(predictor, str(output / "serving"), signatures=predictor.signatures())

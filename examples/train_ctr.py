@@ -66,13 +66,13 @@ def main() -> None:
     keras.utils.set_random_seed(7)
     strategy = make_strategy(arguments.cpus)
     with one_line_errors():
-        info = bp.info(arguments.folders)
-        find_label(info)
-        inputs = find_inputs(info, arguments.raw, arguments.without)
+        dataset = bp.open(arguments.folders)
+        find_label(dataset)
+        inputs = find_inputs(dataset, arguments.raw, arguments.without)
         load = functools.partial(load_rows, inputs, arguments)
         batches = load(arguments.folders, "train")
         # A later day may have no rows in ``eval``.
-        with_eval = [day for day in arguments.folders if find_held_back(bp.info(day), "eval")]
+        with_eval = [day for day in arguments.folders if find_held_back(bp.open(day), "eval")]
         held_back = load(with_eval, "eval") if with_eval else None
         test = load(arguments.test) if arguments.test else None
     with strategy.scope():
@@ -83,7 +83,7 @@ def main() -> None:
     )
     train(model, batches, held_back, arguments)
     prepare = functools.partial(prepare_request, inputs, arguments.raw)
-    export(model, "clicked", prepare, info, arguments.output)
+    export(model, "clicked", prepare, dataset, arguments.output)
     if held_back is not None:
         print_scores("eval", model, held_back)
     if test is not None:
@@ -124,7 +124,7 @@ def read_raw(text: str) -> dict[str, tf.TensorSpec]:
 
 
 def find_inputs(
-    info: bp.Info, raw: Mapping[str, tf.TensorSpec], without: Collection[str] = ()
+    dataset: bp.Dataset, raw: Mapping[str, tf.TensorSpec], without: Collection[str] = ()
 ) -> Inputs:
     """Returns the features that a model can take unchanged.
 
@@ -134,12 +134,12 @@ def find_inputs(
     Raises:
       ValueError: the dataset has no such feature.
     """
-    spec = {name: one for name, one in info.feature_spec().items() if name not in without}
+    spec = {name: one for name, one in dataset.feature_spec().items() if name not in without}
     categories = {
         feature.name: feature.int_domain.max + 1
-        for feature in info.schema().feature
+        for feature in dataset.schema.feature
         if feature.int_domain.is_categorical
-        and feature.name != info.label
+        and feature.name != dataset.label
         and isinstance(spec.get(feature.name), tf.io.FixedLenFeature)
     }
     numbers = {name: row.shape[0] for name, row in raw.items()}
@@ -153,18 +153,18 @@ def find_inputs(
             isinstance(parser, tf.io.FixedLenFeature)
             and parser.dtype == tf.float32
             and len(parser.shape) == 1
-            and name != info.label
+            and name != dataset.label
         ):
             (numbers[name],) = parser.shape
     if not (categories or numbers or sparse):
         raise ValueError(
-            f"{info.folder}: found no feature that the model can take, expected ids with a domain "
-            "or float numbers, without nulls, or sparse vectors. Encode columns in the recipe, and "
-            "convert again."
+            f"{dataset.folder}: found no feature that the model can take, expected ids with a "
+            "domain or float numbers, without nulls, or sparse vectors. Encode columns in the "
+            "recipe, and convert again."
         )
     columns = {
         feature.name: (feature.index_feature[-1].name, feature.value_feature.name)
-        for feature in info.schema().sparse_feature
+        for feature in dataset.schema.sparse_feature
     }
     return Inputs(categories, numbers, sparse, columns)
 

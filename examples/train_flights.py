@@ -52,12 +52,12 @@ def main() -> None:
     keras.utils.set_random_seed(7)
     strategy = make_strategy(arguments.cpus)
     with one_line_errors():
-        info, raw = bp.info(arguments.encoded), bp.info(arguments.raw)
-        check_datasets(info, raw)
-        inputs = model_inputs(info)
+        dataset, raw = bp.open(arguments.encoded), bp.open(arguments.raw)
+        check_datasets(dataset, raw)
+        inputs = model_inputs(dataset)
         batches, held_back = (
             bp.load(
-                info.folder,
+                dataset.folder,
                 split,
                 features=list(inputs),
                 batch_size=arguments.batch_size,
@@ -73,18 +73,18 @@ def main() -> None:
         f"{strategy.num_replicas_in_sync} replicas"
     )
     train(model, batches, held_back, arguments)
-    evaluate(model, info, list(inputs), arguments.batch_size)
+    evaluate(model, dataset, list(inputs), arguments.batch_size)
     export(
         model,
         "late",
         lambda encoded: {name: encoded[name] for name in inputs},
-        info,
+        dataset,
         arguments.output,
     )
-    compare(info, raw, list(inputs), arguments.output)
+    compare(dataset, raw, list(inputs), arguments.output)
 
 
-def check_datasets(encoded: bp.Info, raw: bp.Info) -> None:
+def check_datasets(encoded: bp.Dataset, raw: bp.Dataset) -> None:
     """Checks the datasets before the training takes time.
 
     Raises:
@@ -93,30 +93,29 @@ def check_datasets(encoded: bp.Info, raw: bp.Info) -> None:
         that identifies a flight.
     """
     find_label(encoded)
-    if encoded.encodings is None:
+    if encoded.manifest.get("encodings") is None:
         raise ValueError(
             f"{encoded.folder}: found no encodings, expected a dataset converted with "
             "examples/flights/encoded.yaml."
         )
-    for info in (encoded, raw):
-        info.split("eval")
-        missing = [name for name in FLIGHT if name not in info.feature_spec()]
+    for dataset in (encoded, raw):
+        missing = [name for name in FLIGHT if name not in dataset.feature_spec()]
         if missing:
             raise ValueError(
-                f"{info.folder}: found no feature {missing[0]!r}, expected the flights of "
+                f"{dataset.folder}: found no feature {missing[0]!r}, expected the flights of "
                 "examples/flights, with the columns that say which flight a row is."
             )
 
 
-def model_inputs(info: bp.Info) -> dict[str, schema_pb2.Feature]:
+def model_inputs(dataset: bp.Dataset) -> dict[str, schema_pb2.Feature]:
     """Returns the features that the encodings have made.
 
     They are floating-point numbers, or ids with a domain.
     """
     return {
         feature.name: feature
-        for feature in info.schema().feature
-        if feature.name != info.label
+        for feature in dataset.schema.feature
+        if feature.name != dataset.label
         and (feature.type == schema_pb2.FLOAT or feature.int_domain.is_categorical)
     }
 
@@ -145,9 +144,11 @@ def make_model(features: Mapping[str, schema_pb2.Feature]) -> keras.Model:
     return model
 
 
-def evaluate(model: keras.Model, info: bp.Info, inputs: list[str], batch_size: int) -> None:
+def evaluate(model: keras.Model, dataset: bp.Dataset, inputs: list[str], batch_size: int) -> None:
     """Prints accuracy and AUC on ``eval``, and those of the majority class."""
-    held_back = bp.load(info.folder, "eval", features=inputs, batch_size=batch_size, shuffle=False)
+    held_back = bp.load(
+        dataset.folder, "eval", features=inputs, batch_size=batch_size, shuffle=False
+    )
     found = model.evaluate(held_back, verbose=0, return_dict=True)
     late = np.concatenate([label.numpy() for _, label in held_back]).mean()
     print("\non eval           accuracy     AUC")
@@ -162,7 +163,7 @@ class Scores(NamedTuple):
     late: np.ndarray
 
 
-def compare(encoded: bp.Info, raw: bp.Info, inputs: list[str], output: pathlib.Path) -> None:
+def compare(encoded: bp.Dataset, raw: bp.Dataset, inputs: list[str], output: pathlib.Path) -> None:
     """Prints predictions of the SavedModel and of the model for ``eval``.
 
     The SavedModel takes raw rows, the model the encoded ones.
@@ -196,7 +197,7 @@ def compare(encoded: bp.Info, raw: bp.Info, inputs: list[str], output: pathlib.P
         )
 
 
-def score_raw(raw: bp.Info, serving: pathlib.Path) -> Scores:
+def score_raw(raw: bp.Dataset, serving: pathlib.Path) -> Scores:
     """Scores the serialized raw rows of ``eval`` by the SavedModel.
 
     A server does the same.
@@ -213,7 +214,7 @@ def score_raw(raw: bp.Info, serving: pathlib.Path) -> Scores:
     return in_order(np.concatenate([flight_names(batch) for batch in names]), np.concatenate(late))
 
 
-def score_encoded(encoded: bp.Info, inputs: list[str], path: pathlib.Path) -> Scores:
+def score_encoded(encoded: bp.Dataset, inputs: list[str], path: pathlib.Path) -> Scores:
     """Scores the encoded rows of ``eval`` by the model."""
     model = keras.models.load_model(path)
     batches = bp.load(

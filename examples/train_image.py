@@ -75,14 +75,14 @@ def main() -> None:
     keras.utils.set_random_seed(7)
     strategy = make_strategy(arguments.cpus)
     with one_line_errors():
-        info = bp.info(arguments.dataset)
-        find_label(info, LABEL)
-        check_feature(info, arguments)
-        learned, *others = info.splits
-        batches = load(info, learned, arguments, shuffle=True)
-        split = arguments.held_back or find_held_back(info, others[0] if others else "eval")
-        held_back = load(info, split, arguments, shuffle=False) if split else None
-        classes = labels_of(info)
+        dataset = bp.open(arguments.dataset)
+        find_label(dataset, LABEL)
+        check_feature(dataset, arguments)
+        learned, *others = dataset.splits
+        batches = load(dataset, learned, arguments, shuffle=True)
+        split = arguments.held_back or find_held_back(dataset, others[0] if others else "eval")
+        held_back = load(dataset, split, arguments, shuffle=False) if split else None
+        classes = labels_of(dataset)
     shape = batches.element_spec[0].shape[1:]
     with strategy.scope():
         model = make_model(shape, len(classes), batches.element_spec[0].dtype)
@@ -97,30 +97,31 @@ def main() -> None:
         evaluate(model, held_back)
 
 
-def check_feature(info: bp.Info, arguments: argparse.Namespace) -> None:
+def check_feature(dataset: bp.Dataset, arguments: argparse.Namespace) -> None:
     """Raises ``ValueError`` if the feature does not hold what the options say."""
-    found = {feature.name: feature for feature in info.schema().feature}.get(arguments.feature)
+    found = {feature.name: feature for feature in dataset.schema.feature}.get(arguments.feature)
     if found is None:
         raise ValueError(
-            f"{info.folder}: found no feature '{arguments.feature}', expected one of "
-            f"{', '.join(feature.name for feature in info.schema().feature)}. Name it by --feature."
+            f"{dataset.folder}: found no feature '{arguments.feature}', expected one of "
+            f"{', '.join(feature.name for feature in dataset.schema.feature)}. Name it by "
+            "--feature."
         )
     numbers = found.type != schema_pb2.BYTES
     if numbers and arguments.raw_shape is None:
         raise ValueError(
-            f"{info.folder}: found numbers in '{found.name}', expected --raw_shape HEIGHT WIDTH "
+            f"{dataset.folder}: found numbers in '{found.name}', expected --raw_shape HEIGHT WIDTH "
             "CHANNELS with them."
         )
     sizes = [dim.size for dim in found.shape.dim]
     if numbers and sizes != [math.prod(arguments.raw_shape)]:
         raise ValueError(
-            f"{info.folder}: found '{found.name}' of the shape {sizes}, expected "
+            f"{dataset.folder}: found '{found.name}' of the shape {sizes}, expected "
             f"{math.prod(arguments.raw_shape)} numbers in every row, as --raw_shape says."
         )
 
 
 def load(
-    info: bp.Info, split: str, arguments: argparse.Namespace, *, shuffle: bool
+    dataset: bp.Dataset, split: str, arguments: argparse.Namespace, *, shuffle: bool
 ) -> tf.data.Dataset:
     """Returns batches of images and of the numbers of their classes.
 
@@ -128,13 +129,13 @@ def load(
     Classes are int64 [batch].
     """
     is_raw = arguments.raw_shape is not None
-    is_bytes = info.feature_spec()[arguments.feature].dtype == tf.string
+    is_bytes = dataset.feature_spec()[arguments.feature].dtype == tf.string
     batches = bp.load(
-        info.folder,
+        dataset.folder,
         split,
         features=[arguments.feature],
-        label=info.label or LABEL,
-        images=None if is_raw else {arguments.feature: picture(info, split, arguments)},
+        label=dataset.label or LABEL,
+        images=None if is_raw else {arguments.feature: picture(dataset, split, arguments)},
         batch_size=arguments.batch_size,
         shuffle=shuffle,
         seed=7,
@@ -151,27 +152,27 @@ def load(
     return batches.map(pair, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
 
-def picture(info: bp.Info, split: str, arguments: argparse.Namespace) -> bp.Image:
+def picture(dataset: bp.Dataset, split: str, arguments: argparse.Namespace) -> bp.Image:
     """Returns how images are decoded, by the options or the first one."""
-    content = bp.open(info.folder).head(1, split)[arguments.feature][0].as_py()[0]
+    content = bp.open(dataset.folder).head(1, split)[arguments.feature][0].as_py()[0]
     with PIL.Image.open(io.BytesIO(content)) as first:
         size = tuple(arguments.image_size or (first.height, first.width))
         channels = 1 if first.mode in ("1", "L", "LA") else 3
     return bp.Image(size, channels=arguments.channels or channels)
 
 
-def labels_of(info: bp.Info) -> Sequence[str]:
+def labels_of(dataset: bp.Dataset) -> Sequence[str]:
     """Returns the names of the classes, or else their numbers.
 
     Raises:
       ValueError: fewer than two classes are known.
     """
     label = next(
-        feature for feature in info.schema().feature if feature.name == (info.label or LABEL)
+        feature for feature in dataset.schema.feature if feature.name == (dataset.label or LABEL)
     )
     sizes = [dim.size for dim in label.shape.dim]
     count = sizes[0] if sizes and sizes[0] > 1 else label.int_domain.max + 1
-    names = info.labels() or [str(number) for number in range(count)]
+    names = dataset.labels() or [str(number) for number in range(count)]
     if len(names) < 2:
         raise ValueError(
             f"{label.name}: its classes have no names, so the schema has to say how many there are "

@@ -44,11 +44,11 @@ def main() -> None:
     keras.utils.set_random_seed(7)
     strategy = make_strategy(arguments.cpus)
     with one_line_errors():
-        info = bp.info(arguments.folder)
-        find_label(info)
-        words = count_words(info)
+        dataset = bp.open(arguments.folder)
+        find_label(dataset)
+        words = count_words(dataset)
         batches = load_texts(arguments, "train")
-        split = find_held_back(info, "eval")
+        split = find_held_back(dataset, "eval")
         held_back = load_texts(arguments, split) if split else None
     with strategy.scope():
         model = make_model(words)
@@ -71,18 +71,18 @@ def read_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def count_words(info: bp.Info) -> int:
+def count_words(dataset: bp.Dataset) -> int:
     """Returns the number of ids that the feature list 'text' may have.
 
     Raises:
       ValueError: there is no such feature list, or the schema has no bound of its ids.
     """
-    for struct in info.schema().feature:
+    for struct in dataset.schema.feature:
         for feature in struct.struct_domain.feature:
             if feature.name == "text" and feature.int_domain.HasField("max"):
                 return feature.int_domain.max + 1
     raise ValueError(
-        f"{info.folder}: found no feature list 'text' of ids, expected one, as "
+        f"{dataset.folder}: found no feature list 'text' of ids, expected one, as "
         "examples/sequences/texts.yaml makes it by 'tokenize', 'vocabulary' and 'sequence'."
     )
 

@@ -18,48 +18,46 @@ import tensorflow as tf
 import beam_pipelines as bp
 
 
-def find_label(info: bp.Info, default: str | None = None) -> str:
+def find_label(dataset: bp.Dataset, default: str | None = None) -> str:
     """Returns the name of the label, a number in every row.
 
     Args:
-      info: the dataset.
+      dataset: the dataset.
       default: the label of a dataset whose recipe names no label.
 
     Raises:
-      DataError: the first split, which is trained on, has no rows.
       ValueError: the dataset has no such feature, its values are texts, or a row may lack one.
     """
-    info.split()
-    name = info.label or default
-    spec = {} if info.record == "raw" else info.feature_spec()
+    name = dataset.label or default
+    spec = {} if dataset.record == "raw" else dataset.feature_spec()
     if name not in spec:
         raise ValueError(
-            f"{info.folder}: found no label, expected one to train on. Name a column as 'label' in "
-            "the recipe, and convert again."
+            f"{dataset.folder}: found no label, expected one to train on. Name a column as 'label' "
+            "in the recipe, and convert again."
         )
     is_complete = isinstance(spec[name], tf.io.FixedLenFeature)
     if not is_complete:
         raise ValueError(
-            f"{info.folder}: found rows without the label '{name}', expected it in every row. "
+            f"{dataset.folder}: found rows without the label '{name}', expected it in every row. "
             "Leave those rows out by 'filter', or 'fill' the column in the recipe, and convert "
             "again."
         )
     if spec[name].dtype == tf.string:
         raise ValueError(
-            f"{info.folder}: found the label '{name}' with texts, expected numbers. Encode it in "
-            "the recipe, for example by a vocabulary, and convert again."
+            f"{dataset.folder}: found the label '{name}' with texts, expected numbers. Encode it "
+            "in the recipe, for example by a vocabulary, and convert again."
         )
     return name
 
 
-def find_held_back(info: bp.Info, split: str) -> str | None:
+def find_held_back(dataset: bp.Dataset, split: str) -> str | None:
     """Returns the split to evaluate on, or ``None``.
 
     Without rows, it prints that the model is not evaluated, and returns ``None``.
     """
-    if split in info.splits and info.splits[split].rows:
+    if dataset.splits.get(split):
         return split
-    print(f"{info.folder} has no rows in a split '{split}': the model is not evaluated")
+    print(f"{dataset.folder} has no rows in a split '{split}': the model is not evaluated")
     return None
 
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
-from beam_pipelines.dataset.info import spec_of
-from beam_pipelines.dataset.tensorflow_batches import as_tensorflow, check_tensorflow
+from beam_pipelines.dataset.tensorflow_batches import as_tensorflow
 from beam_pipelines.reader.dataset import Dataset
 from beam_pipelines.reader.folders.together import Folders
+from beam_pipelines.reader.frameworks import check_installed
 from beam_pipelines.reader.images import Image
 from beam_pipelines.reader.parse import RECORD
+from beam_pipelines.serving.specs import spec_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -65,7 +66,7 @@ def load(
         not to divide the dataset once more.
 
     Returns:
-      A dataset of dictionaries feature -> tensor, as ``Info.feature_spec`` says or decoded, with
+      A dataset of dictionaries feature -> tensor, as ``Dataset.feature_spec`` says or decoded, with
       the batch as the first dimension; or of pairs of such a dictionary and the label. Of raw
       records, string tensors [batch].
 
@@ -74,7 +75,7 @@ def load(
         missing or of another size than the manifest says.
       ValueError: an argument is wrong.
     """
-    check_tensorflow()
+    check_installed("tf")
     dataset = Dataset(folder)
     if seed is None:  # input pipelines of several machines divide one order
         seed = secrets.randbelow(_SEEDS) if shard[1] == 1 else 1
@@ -90,7 +91,7 @@ def load(
         make_reader = functools.partial(
             dataset.batches, split, batch_size, as_="records", **options
         )
-        records = as_tensorflow(make_reader, (), {}, batch_size if drop_remainder else None, 1)
+        records = as_tensorflow(make_reader, (), None, batch_size if drop_remainder else None, 1)
         return records.map(lambda batch: batch[RECORD])
     spec, label_name = _wanted(dataset, features, label)
     batches = dataset.batches(

@@ -17,10 +17,11 @@ from beam_pipelines.reader.features import ReadFeature
 from beam_pipelines.reader.frameworks import mapped
 from beam_pipelines.reader.parse import RECORD
 from beam_pipelines.reader.reader import Reader
-from beam_pipelines.serving.specs import assemble_sparse
+from beam_pipelines.serving.specs import assemble_sparse, spec_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
+    from tensorflow_metadata.proto.v0 import schema_pb2
 
 
 class _Form(NamedTuple):
@@ -37,25 +38,10 @@ class _Form(NamedTuple):
     assemble: Callable[..., Any]
 
 
-def check_tensorflow() -> None:
-    """Checks that TensorFlow can be imported.
-
-    Raises:
-      ValueError: it cannot.
-    """
-    try:
-        import tensorflow as tf  # noqa: F401
-    except ImportError as error:
-        raise ValueError(
-            f"as_: found 'tf', but TensorFlow cannot be imported ({error}). Install tensorflow, or "
-            "use as_='numpy'."
-        ) from error
-
-
 def as_tensorflow(
     make_reader: Callable[[], Reader],
     features: Sequence[ReadFeature],
-    spec: Mapping[str, Any],
+    schema: schema_pb2.Schema | None,
     batch_size: int | None,
     epochs: int,
 ) -> tf.data.Dataset:
@@ -66,13 +52,13 @@ def as_tensorflow(
     Args:
       make_reader: makes a reader of numpy arrays for a pass.
       features: of the reader; none: of serialized records.
-      spec: name -> how ``tf.io.parse_example`` parses it: ragged, or a sparse feature of several
-        columns. Others are sparse, unless they have a shape.
+      schema: of the records; ``None``: they are serialized.
       batch_size: rows of every batch; ``None``: they differ.
       epochs: of a pass.
     """
     import tensorflow as tf
 
+    spec = {} if schema is None else spec_of(schema)
     forms = {feature.name: _form(feature, spec, batch_size) for feature in features}
     if not features:
         forms = {RECORD: _Form((tf.TensorSpec([batch_size], tf.string),), _one, tf.identity)}

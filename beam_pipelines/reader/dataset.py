@@ -1,7 +1,6 @@
 """A dataset as a Python object, for scripts, notebooks and trainers.
 
-Opening a local dataset and reading its batches loads neither Beam nor TensorFlow; other methods
-load what they need.
+Opening a local one and reading its batches loads neither Beam nor TensorFlow.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from beam_pipelines.reader.features import (
 )
 from beam_pipelines.reader.folders.opened import CACHE_BYTES, ReportPath
 from beam_pipelines.reader.folders.together import Folders, indexed, open_all, the_only
-from beam_pipelines.reader.frameworks import check_installed, without_int64
+from beam_pipelines.reader.frameworks import check_installed, to_pandas, without_int64
 from beam_pipelines.reader.parse import RECORD, RowFinder, parse_lists, parse_rows
 from beam_pipelines.reader.reader import Reader, options_of
 from beam_pipelines.reader.sequence import Stream
@@ -113,6 +112,34 @@ class Dataset:
         read = self._first.files.read
         return describe_features(read, mask(self.folder), self._first.fields, self.schema)
 
+    def labels(self) -> tuple[str, ...]:
+        """Returns the label's texts by id; empty if its values have none.
+
+        The source's, such as names of folders, the encodings', or the schema's.
+        """
+        from beam_pipelines.reader.encodings.feature_info import labels_of
+
+        return labels_of(self.features, self.schema, self.label)
+
+    def shards(self, split: str | None = None) -> list[str]:
+        """Returns the paths or URLs of a split's shards, in order."""
+        name = self._split_name(split)
+        own = ((one, one.fields.splits[name]) for one in self._all if name in one.fields.splits)
+        return [one.files.join(shard.path) for one, found in own for shard in found.shards]
+
+    def feature_spec(self, lists: bool = False) -> dict[str, Any]:
+        """Returns feature -> ``tf.io.FixedLenFeature`` or others, for ``tf.io.parse_example``.
+
+        By tfx-bsl's rules: a feature that is never missing and has a shape is dense, any other one
+        sparse, or ragged if the schema says so.
+
+        Args:
+          lists: those of feature lists instead, for ``tf.io.parse_sequence_example``.
+        """
+        specs = full_package.import_module("serving.specs", "Dataset.feature_spec")
+        found: dict[str, Any] = (specs.sequence_spec if lists else specs.feature_spec)(self.schema)
+        return found
+
     @functools.cached_property
     def statistics(self) -> Mapping[str, statistics_pb2.DatasetFeatureStatistics]:
         """Split -> statistics of the columns before encoding, as TFDV has them."""
@@ -170,27 +197,8 @@ class Dataset:
         Raises:
           ImportError: pandas is not installed.
         """
-        import pyarrow as pa
-
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(
-                f"Dataset.to_pandas: found no pandas that can be imported ({error}), expected it. "
-                "Install it: pip install pandas."
-            ) from error
-
-        columns = {}
         texts = {name for name, type_ in self._first.fields.columns.items() if type_ == "text"}
-        table = self.head(n, split)
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            is_text = name in texts and pa.types.is_large_binary(column.type.value_type)
-            values = (
-                column.cast(pa.large_list(pa.large_string())) if is_text else column
-            ).to_pylist()
-            is_single = all(value is not None and len(value) == 1 for value in values)
-            columns[name] = [value[0] for value in values] if is_single and values else values
-        return pd.DataFrame(columns)
+        return to_pandas(self.head(n, split), texts)
 
     @overload
     def batches(
@@ -286,12 +294,11 @@ class Dataset:
         make_reader = functools.partial(Reader, [stream], [1], features, read)
         if as_ != "tf":
             return make_reader()
-        spec_of = full_package.import_module("dataset.info", "as_='tf'").spec_of
         module = full_package.import_module("dataset.tensorflow_batches", "as_='tf'")
         return module.as_tensorflow(
             make_reader,
             features,
-            spec_of(self.schema),
+            self.schema,
             None if read.remainder == "short" else batch_size,
             read.epochs,
         )
@@ -311,9 +318,6 @@ class Dataset:
                 f"{self.folder}: found raw records, expected tf.Examples or tf.SequenceExamples. "
                 "Give as_='records', and parse them."
             )
-        if as_ == "tf":
-            module = full_package.import_module("dataset.tensorflow_batches", "as_='tf'")
-            module.check_tensorflow()
         check_installed(as_)
         several = names_of_lists_of_lists(self._first.fields.columns)
         features = wanted_features(mask(self.folder), self.schema, several, wishes, as_)
@@ -322,10 +326,8 @@ class Dataset:
     def encoder(self, columns: Iterable[str] | None = None) -> Encoder:
         """Returns the dataset's ``derive`` and encodings as a function of raw rows.
 
-        It is for a model that serves. ``encoder(rows)`` gives the features that the shards would
-        have, with the code that writes shards. ``encoder(row, history={"clicks": events})`` makes
-        the features of joins over time. Imports neither TensorFlow nor Beam; with derived columns
-        it needs DuckDB. See ``Encoder``.
+        For a model that serves: the features that the shards would have, by the code that writes
+        shards. Imports neither TensorFlow nor Beam; derived columns need DuckDB. See ``Encoder``.
 
         Args:
           columns: names of the features to make; default: all but the label.
@@ -342,7 +344,7 @@ class Dataset:
     def to_onnx(self, columns: Iterable[str] | None = None) -> ModelProto:
         """Returns the dataset's encodings as an ONNX model.
 
-        It needs the package ``onnx``. docs/serving.md has the inputs and outputs.
+        docs/serving.md has the inputs and outputs.
 
         Args:
           columns: names of the features to make; default: all but the label.
@@ -380,12 +382,10 @@ class Dataset:
 
     def _repr_html_(self) -> str | None:
         """Returns the HTML that a notebook shows; ``None``: the text."""
-        if len(self._all) > 1:  # the text says what they are
-            return None
-        try:
+        try:  # several datasets, no package, or a server without ranges: the text says enough
             notebook = full_package.import_module("dataset.notebook", "Dataset._repr_html_")
-            html: str = notebook.html_of(self, self._first.fields)
-        except (ImportError, DataError):  # also a server without ranges
+            html: str = notebook.html_of(self, the_only(self._all, "folder").fields)
+        except (ImportError, DataError, ValueError):
             return None
         return html
 

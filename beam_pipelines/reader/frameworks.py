@@ -9,18 +9,26 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from beam_pipelines.reader.features import ReadFeature
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
 Batch = dict[str, Any]
 Handover = Callable[[Batch], Batch]
 
 # Kind of batches -> the package that makes them, by its name in Python and in pip.
-_PACKAGES = {"torch": ("torch", "PyTorch"), "jax": ("jax", "JAX")}
+_PACKAGES = {
+    "torch": ("torch", "PyTorch"),
+    "jax": ("jax", "JAX"),
+    "tf": ("tensorflow", "TensorFlow"),
+}
 
 
 def check_installed(as_: str) -> None:
@@ -225,3 +233,29 @@ def _of_tensorflow(environment: Mapping[str, str]) -> tuple[int, int] | None:
             "Give batches() rank and world_size."
         ) from error
     return 0, 1  # an evaluator reads alone
+
+
+def to_pandas(table: pa.Table, texts: Collection[str]) -> pd.DataFrame:
+    """Returns examples as ``Dataset.to_pandas`` does.
+
+    Args:
+      table: as ``Dataset.head`` returns it.
+      texts: names of the features that are texts.
+    """
+    import pyarrow as pa
+
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(
+            f"Dataset.to_pandas: found no pandas that can be imported ({error}), expected it. "
+            "Install it: pip install pandas."
+        ) from error
+
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        is_text = name in texts and pa.types.is_large_binary(column.type.value_type)
+        values = (column.cast(pa.large_list(pa.large_string())) if is_text else column).to_pylist()
+        is_single = all(value is not None and len(value) == 1 for value in values)
+        columns[name] = [value[0] for value in values] if is_single and values else values
+    return pd.DataFrame(columns)

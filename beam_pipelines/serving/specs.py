@@ -38,6 +38,22 @@ def feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
     return spec
 
 
+def sequence_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
+    """Returns name -> ``tf.io.RaggedFeature`` of the feature lists."""
+    import tensorflow as tf
+
+    dtypes = {schema_pb2.INT: tf.int64, schema_pb2.FLOAT: tf.float32, schema_pb2.BYTES: tf.string}
+    return {
+        feature.name: tf.io.RaggedFeature(dtypes[feature.type], value_key=feature.name)
+        for feature in feature_lists_of(schema)
+    }
+
+
+def spec_of(schema: schema_pb2.Schema) -> dict[str, Any]:
+    """Returns how TensorFlow parses all features and feature lists."""
+    return feature_spec(schema) | sequence_spec(schema)
+
+
 def ragged_spec(spec: Any) -> Any:
     """Returns the spec that parses ragged tensors instead of sparse ones."""
     import tensorflow as tf

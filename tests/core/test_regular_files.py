@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import beam_pipelines as bp
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.dataset import info
 from beam_pipelines.sources.images import cifar
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.storage import files
@@ -153,7 +153,7 @@ def test_other_commands(folder: Path, kind: str, capsys: pytest.CaptureFixture[s
     manifest.unlink()
     make(manifest)
     with pytest.raises(DataError, match=r"dataset\.json: found a"):
-        info.info(str(folder / "set"))
+        bp.open(str(folder / "set"))
 
 
 def test_a_pipe_that_takes_a_file_s_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

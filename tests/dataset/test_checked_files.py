@@ -15,7 +15,6 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset.info import info
 from beam_pipelines.dataset.manifest import add_files, changed_files, check_files, read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.planning.transform import plan_transform
@@ -128,11 +127,11 @@ def test_bits_of_the_manifest(copy: Path) -> None:
 
 def test_the_loader_of_tensorflow_reads_checked_files(copy: Path) -> None:
     """A feature renamed in the schema is no feature."""
-    assert "opt" in info(copy).feature_spec()
+    assert "opt" in bp.open(copy).feature_spec()
     path = copy / ENCODED
     path.write_bytes(path.read_bytes().replace(b'"opt"', b'"opp"'))
     with pytest.raises(DataError, match="CRC-32C"):
-        info(copy).feature_spec()
+        bp.open(copy).feature_spec()
 
 
 def test_a_corrected_schema_has_a_place(copy: Path) -> None:

@@ -89,16 +89,12 @@ def test_without_a_label_in_the_recipe_there_are_features_only(tmp_path):
 
 
 def test_drop_remainder_makes_all_batches_alike(folder):
-    """``drop_remainder`` leaves the rest out and makes the batch size static.
-
-    The number of steps is ``Info``'s.
-    """
+    """``drop_remainder`` leaves the rest out and makes the batch size static."""
     batches = loader.load(folder, batch_size=8, drop_remainder=True, shuffle=False)
     assert batches.element_spec[0]["id"].shape == (8, 1)
     assert ids(batches) == list(range(48))
-    known = bp.info(folder)
-    assert known.steps_per_epoch(batch_size=8, drop_remainder=True) == len(batches) == 6
-    assert known.steps_per_epoch("train", batch_size=8) == 7
+    assert len(batches) == 6
+    assert len(loader.load(folder, "train", batch_size=8)) == 7
 
 
 @pytest.mark.parametrize("count", [2, 3, 8])
@@ -151,7 +147,7 @@ def test_a_manifest_of_another_kind_is_refused(tmp_path, text, message):
     """A file that is no manifest, or a later one, is named."""
     (tmp_path / "dataset.json").write_text(text)
     with pytest.raises(DataError, match=f"dataset.json: {message}"):
-        bp.info(tmp_path)
+        bp.open(tmp_path)
 
 
 def test_a_changed_byte_in_a_shard_ends_the_epoch(tmp_path):
@@ -222,7 +218,7 @@ def test_labels_are_those_of_the_labels_domain(tmp_path, feature, names):
         f'feature {{ name: "odd" {feature} }} string_domain {{ name: "animals" value: "bee" '
         f'value: "ant" }}'
     )
-    assert bp.info(write_dataset(tmp_path, schema=schema)).labels() == names
+    assert bp.open(write_dataset(tmp_path, schema=schema)).labels() == names
 
 
 def test_labels_are_those_that_the_source_knows(tmp_path):
@@ -231,28 +227,7 @@ def test_labels_are_those_that_the_source_knows(tmp_path):
     Names of another feature are not the label's.
     """
     folder = write_dataset(tmp_path, labels={"id": ["no", "yes"], "odd": ["even", "odd"]})
-    assert bp.info(folder).labels() == ("even", "odd")
-
-
-def test_labels_are_the_tokens_of_the_labels_vocabulary(tmp_path):
-    """Classes of a label with a vocabulary come from the serving graph.
-
-    Their order is that of their ids.
-    """
-    folder = write_dataset(tmp_path)
-    graph = tmp_path / "transform_graph"
-    (graph / "transform_fn" / "assets").mkdir(parents=True)
-    (graph / "transform_fn" / "assets" / "file").write_text("dog\ncat\n")
-    (graph / "transformed_metadata").mkdir()
-    (graph / "transformed_metadata" / "asset_map").write_text('{"odd": "file"}')
-    (graph / "transformed_metadata" / "schema.pbtxt").write_text(
-        'feature { name: "odd" type: INT }'
-    )
-    text = json.loads((tmp_path / "dataset.json").read_text())
-    (tmp_path / "dataset.json").write_text(
-        json.dumps(text | {"schema": "transform_graph/transformed_metadata/schema.pbtxt"})
-    )
-    assert bp.info(folder).labels() == ("dog", "cat")
+    assert bp.open(folder).labels() == ("even", "odd")
 
 
 UNDER_MIRRORED_STRATEGY = """

@@ -109,13 +109,17 @@ def test_tensors_are_those_that_tensorflow_parses(
 
 def parsed(folder, columns, drop, padding=None):
     """Returns the batches that TensorFlow reads and parses itself."""
-    info = bp.info(folder)
-    files = tf.data.TFRecordDataset([shard.path for shard in info.split("train").shards])
-    context, lists = info.feature_spec(), info.sequence_spec()
-    several = {name for name, type_ in info.columns.items() if type_.startswith("list<list<")}
+    dataset = bp.open(folder)
+    files = tf.data.TFRecordDataset(dataset.shards("train"))
+    context, lists = dataset.feature_spec(), dataset.feature_spec(lists=True)
+    several = {
+        name
+        for name, type_ in dataset.manifest["columns"].items()
+        if type_.startswith("list<list<")
+    }
     one = {
         feature.name
-        for feature in feature_lists_of(info.schema())
+        for feature in feature_lists_of(dataset.schema)
         if has_one_value_a_step(feature) and feature.name not in several
     }
 

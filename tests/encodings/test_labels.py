@@ -157,7 +157,7 @@ def test_a_dataset_tells_its_labels(tmp_path, folder):
     assert (
         tmp_path / "out" / "labels" / "image-class-label.txt"
     ).read_text() == "0:cat\n1:dog\n2:eel\n"
-    assert bp.info(out).labels() == names
+    assert bp.open(out).labels() == names
     shown = "".join(inspect.inspect_examples(out, 3))
     assert all(f"({name})" in shown for name in (*names, *NAMES, "red", "blue"))
     features = bp.open(out).features
@@ -188,11 +188,12 @@ def test_two_maps_of_one_source(tmp_path: Path) -> None:
     assert (out / "labels" / "image-class-coarse-label.txt").read_text().splitlines()[
         1
     ] == "1:coarse_1"
-    assert bp.info(str(out)).labels_by_feature["image/class/coarse/label"] == image_sets.COARSE
+    features = bp.open(out).features
+    assert features["image/class/coarse/label"].vocabulary == image_sets.COARSE
     (tmp_path / "rows.csv").write_text("color\nred\nblue\n")
     text = "name: more\nsources: {more: rows.csv}\nlabel: color\nsplit: {train: 1.0}\n"
     plan = plan_in(tmp_path, text)
     convert.convert(plan, str(out), overwrite=True, quiet=True)
     assert not (out / "labels").exists()
     assert not (out / "labels.txt").exists()
-    assert bp.info(str(out)).labels_by_feature == {}
+    assert not bp.open(out).manifest.get("labels")

@@ -119,11 +119,11 @@ def test_the_serving_graph_gives_the_features_of_the_shards(trained, repository)
     )
     example = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(example)
-    names = list(example.model_inputs(bp.info(trained.encoded)))
+    names = list(example.model_inputs(bp.open(trained.encoded)))
     graph = tf.saved_model.load(
         str(trained.encoded / "transform_graph" / "transform_fn")
     ).signatures["serving_default"]
-    shards = [shard.path for shard in bp.info(trained.raw).split("eval").shards]
+    shards = bp.open(trained.raw).shards("eval")
     served = [graph(examples=rows) for rows in tf.data.TFRecordDataset(shards, "GZIP").batch(1000)]
     raw, encoded = (
         list(

@@ -88,7 +88,7 @@ def test_the_example_knows_the_images_and_classes(trained):
 
     Names are in the order of their ids, which is alphabetical.
     """
-    assert bp.info(trained.dataset).labels() == tuple(sorted(NAMES))
+    assert bp.open(trained.dataset).labels() == tuple(sorted(NAMES))
     assert f"32 × 32 × 1 pixels, 10 classes: {', '.join(sorted(NAMES))}" in trained.printed
 
 
@@ -203,7 +203,7 @@ def test_raw_pixels_are_trained_on_and_served(repository, tmp_path, example, fea
         label = {"image/class/label": tf.io.VarLenFeature(tf.float32)}
     parsed = [tf.io.parse_single_example(row, label)["image/class/label"].values for row in rows]
     labels = [int(one[0]) if len(one) == 1 else int(np.argmax(one)) for one in parsed]
-    names = bp.info(dataset).labels()
+    names = bp.open(dataset).labels()
     found = served(model, [shard])
     assert (
         np.mean([name == names[number] for name, number in zip(found, labels, strict=True)]) > 0.6

@@ -132,9 +132,9 @@ def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
         folder = Path(name)
         pq.write_table(table, folder / "d.parquet")
         convert_in(folder, recipe("d.parquet"))
-        info, serialized = bp.info(folder / "out"), read_records(folder / "out")
+        dataset, serialized = bp.open(folder / "out"), read_records(folder / "out")
 
-        decoded = ExamplesToRecordBatchDecoder(info.schema().SerializeToString()).DecodeBatch(
+        decoded = ExamplesToRecordBatchDecoder(dataset.schema.SerializeToString()).DecodeBatch(
             serialized
         )
         found = dict(zip(decoded.schema.names, decoded.columns, strict=True))
@@ -142,7 +142,7 @@ def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
         for feature, wanted in features.items():
             assert same(found[feature].to_pylist(), wanted), feature
 
-        parsed = tf.io.parse_example(serialized, info.feature_spec())
+        parsed = tf.io.parse_example(serialized, dataset.feature_spec())
         for feature, wanted in features.items():
             tensor = parsed[feature]
             rows = (

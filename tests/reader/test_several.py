@@ -224,11 +224,14 @@ def test_the_fitted_encoding_that_differs_is_named(days, tmp_path):
 
 
 def test_tensorflow_loads_several(days):
-    """``bp.load`` and ``bp.info`` take the same lists and patterns."""
+    """``bp.load`` and ``bp.open`` take the same lists and patterns."""
     pytest.importorskip("tensorflow")
-    found = bp.info(str(days / "day-[13]"))
-    assert (found.folder, found.others) == (str(days / "day-1"), (str(days / "day-3"),))
-    assert found.splits["train"].rows == 107
+    found = bp.open(str(days / "day-[13]"))
+    assert found.folders == (str(days / "day-1"), str(days / "day-3"))
+    assert found.splits["train"] == 107
+    files = found.shards("train")
+    assert len(set(files)) == len(files) > 1
+    assert {path.split("/examples/")[0] for path in files} == set(found.folders)
     loaded = bp.load(
         str(days / "day-[13]"), "train", batch_size=200, label=False, features=["id"], shuffle=False
     )

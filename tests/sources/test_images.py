@@ -441,10 +441,10 @@ def test_a_dataset_of_class_folders(tmp_path):
     )
     (entry,) = manifest.sources["digits"].files
     assert (entry.files, entry.bytes) == (120, sum(len(data) for _, data in written.values()))
-    info = bp.info(tmp_path / "out")
-    assert info.labels() == tuple(names)
+    dataset = bp.open(tmp_path / "out")
+    assert dataset.labels() == tuple(names)
     seen = {}
-    for split in info.splits:
+    for split in dataset.splits:
         for features, label in loader.load(tmp_path / "out", split, batch_size=32):
             for number, path in enumerate(features["image/filename"].numpy()[:, 0]):
                 name, data = written[path.decode()]

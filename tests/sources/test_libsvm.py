@@ -384,7 +384,7 @@ def as_libsvm(rows: list[tuple[int, dict[int, float]]], base: int = 1) -> str:
 
 def convert(folder: Path, recipe: str) -> Any:
     convert_in(folder, recipe, overwrite=True)
-    return bp.info(folder / "out")
+    return bp.open(folder / "out")
 
 
 def dense(tensor: tf.SparseTensor) -> dict[tuple[int, ...], float]:
@@ -415,14 +415,14 @@ def test_dataset_loads_as_sparse_tensors(tmp_path: Path, size: int | None, expec
     rows = [*ROWS, (1, {39: 1.0})]
     write(tmp_path / "rows.libsvm", as_libsvm(rows))
     options = f", libsvm: {{size: {size}}}" if size else ""
-    info = convert(tmp_path, RECIPE.format(format="libsvm", options=options, more=""))
-    spec = info.feature_spec()
+    dataset = convert(tmp_path, RECIPE.format(format="libsvm", options=options, more=""))
+    spec = dataset.feature_spec()
     assert spec["features"] == tf.io.SparseFeature(
         ["features_index"], "features_value", tf.float32, [expected], already_sorted=True
     )
     assert set(spec) == {"features", "label"}
     loaded = []
-    for split in info.splits:
+    for split in dataset.splits:
         for features, labels in loader.load(tmp_path / "out", split, batch_size=7, shuffle=False):
             matrix = features["features"]
             assert matrix.dense_shape.numpy().tolist() == [len(labels), expected]
@@ -445,11 +445,11 @@ def test_fields_are_a_dimension(tmp_path: Path) -> None:
     recipe = RECIPE.format(format="libffm", options=", libsvm: {fields: 5}", more="").replace(
         "split:", "# split:"
     )
-    info = convert(tmp_path, recipe)
+    dataset = convert(tmp_path, recipe)
     ((features, _),) = loader.load(tmp_path / "out", batch_size=2, shuffle=False)
     assert features["features"].dense_shape.numpy().tolist() == [2, 5, 10]
     assert dense(features["features"]) == {(0, 0, 3): 1.0, (0, 2, 1): 0.5, (1, 1, 9): 2.0}
-    shown = "".join(inspect_examples(info.folder, 2))
+    shown = "".join(inspect_examples(dataset.folder, 2))
     assert "features  0:3:1 2:1:0.5\n" in shown
 
 
@@ -460,11 +460,11 @@ def test_inferred_schema_is_a_contract(tmp_path: Path) -> None:
     An index beyond its size is named.
     """
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
-    info = convert(tmp_path, RECIPE.format(format="libsvm", options="", more=""))
-    frozen = (Path(info.folder) / "schema" / "schema.pbtxt").read_bytes()
+    dataset = convert(tmp_path, RECIPE.format(format="libsvm", options="", more=""))
+    frozen = (Path(dataset.folder) / "schema" / "schema.pbtxt").read_bytes()
     write(tmp_path / "frozen.pbtxt", frozen)
     with_contract = RECIPE.format(format="libsvm", options="", more="schema: frozen.pbtxt")
-    assert convert(tmp_path, with_contract).feature_spec() == info.feature_spec()
+    assert convert(tmp_path, with_contract).feature_spec() == dataset.feature_spec()
     write(tmp_path / "rows.libsvm", as_libsvm([*ROWS, (1, {400: 1.0})]))
     with pytest.raises(DataError, match=r"features_index[\s\S]*400"):
         convert(tmp_path, with_contract)
@@ -476,13 +476,13 @@ def test_schema_infer_knows_the_sparse_feature_of_a_dataset(tmp_path: Path) -> N
     A file of statistics has no such feature, and gives columns.
     """
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
-    info = convert(
+    dataset = convert(
         tmp_path, RECIPE.format(format="libsvm", options=", libsvm: {size: 50}", more="")
     )
     inferred = tmp_path / "inferred.pbtxt"
-    assert run(["schema", "infer", info.folder, "--output", str(inferred)]) == 0
-    assert read_schema(str(inferred)) == info.schema()
-    statistics = next(Path(info.folder).glob("statistics/*/FeatureStats.pb"))
+    assert run(["schema", "infer", dataset.folder, "--output", str(inferred)]) == 0
+    assert read_schema(str(inferred)) == dataset.schema
+    statistics = next(Path(dataset.folder).glob("statistics/*/FeatureStats.pb"))
     alone = tmp_path / "alone.pbtxt"
     assert run(["schema", "infer", str(statistics), "--output", str(alone)]) == 0
     assert not read_schema(str(alone)).sparse_feature
@@ -506,16 +506,16 @@ def test_sparse_feature_stays_while_its_columns_do(tmp_path, more, features):
     Otherwise its columns are features.
     """
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
-    info = convert(tmp_path, RECIPE.format(format="libsvm", options="", more=more))
-    assert set(info.feature_spec()) == features
+    dataset = convert(tmp_path, RECIPE.format(format="libsvm", options="", more=more))
+    assert set(dataset.feature_spec()) == features
 
 
 def test_inspect_and_plan_show_it(tmp_path: Path) -> None:
     """``inspect`` shows index:value pairs from 0; the plan names feature and size."""
     write(tmp_path / "rows.libsvm", "1 4:0.5 8:1\n0\n")
     recipe = RECIPE.format(format="libsvm", options="", more="").replace("split:", "# split:")
-    info = convert(tmp_path, recipe)
-    shown = "".join(inspect_examples(info.folder, 2))
+    dataset = convert(tmp_path, recipe)
+    shown = "".join(inspect_examples(dataset.folder, 2))
     assert "features  3:0.5 7:1\n" in shown
     assert "features  []\n" in shown
     plan = plan_in(tmp_path, recipe)
@@ -523,7 +523,7 @@ def test_inspect_and_plan_show_it(tmp_path: Path) -> None:
         "features: sparse, of features_index, features_value; size learned from the data"
         in plan.describe()
     )
-    schema = read_schema(info.schema_path)
+    schema = dataset.schema
     index = next(feature for feature in schema.feature if feature.name == "features_index")
     assert (index.int_domain.min, index.int_domain.max) == (0, 7)
 
@@ -539,9 +539,9 @@ def test_serving_graph_gives_what_is_loaded(tmp_path: Path) -> None:
     write(tmp_path / "rows.libffm", "1 0:3:1 2:1:0.5\n0 1:9:2\n2\n")
     more = "encode: {label: {cast: float32}}"
     recipe = RECIPE.format(format="libffm", options="", more=more).replace("split:", "# split:")
-    info = convert(tmp_path, recipe)
-    ((loaded, _),) = loader.load(info.folder, batch_size=3, shuffle=False)
-    graph = bp.make_graph(info.folder)
+    dataset = convert(tmp_path, recipe)
+    ((loaded, _),) = loader.load(dataset.folder, batch_size=3, shuffle=False)
+    graph = bp.make_graph(dataset.folder)
     output = tft.TFTransformOutput(str(Path(graph).parent))
     raw = {
         "label": tf.constant([[1], [0], [2]], tf.int64),
@@ -642,8 +642,8 @@ def test_joined_rows_keep_their_sparse_tensor(tmp_path: Path) -> None:
         "x_features_value]\n"
         "output: {shuffle: false}\n"
     )
-    info = convert(tmp_path, recipe)
-    (features,) = loader.load(info.folder, batch_size=2, shuffle=False)
+    dataset = convert(tmp_path, recipe)
+    (features,) = loader.load(dataset.folder, batch_size=2, shuffle=False)
     assert set(features) == {"id", "x_features"}
     assert dense(features["x_features"]) == {(0, 0): 2.0, (0, 2): 4.0}
     assert features["x_features"].dense_shape.numpy().tolist() == [2, 3]

@@ -39,7 +39,7 @@ PAGES = {
         "RecipeError", "DataError",
     )),
     "api_datasets.md": ("Python interface: datasets", "[Opening a dataset](loading.md), in examples.", (
-        "open", "Dataset", "FeatureInfo", "Encoder", "info", "Info",
+        "open", "Dataset", "FeatureInfo", "Encoder",
     )),
     "api_readers.md": ("Python interface: reading", "[Reading batches](loading.md), in examples.", (
         "Reader", "Ragged", "Keyed", "Lookup", "Image", "mix", "load", "inspect", "verify", "compare_data",

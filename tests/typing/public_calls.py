@@ -42,9 +42,11 @@ def check(folder: str) -> None:
     lines: list[str] = list(bp.inspect(folder, 3, split="train"))
     shards: int = bp.verify(folder).shards
     graph: str = bp.make_graph(folder)
-    info: bp.Info = bp.info([folder, new.folder])
+    several: bp.Dataset = bp.open([folder, new.folder])
+    names: tuple[str, ...] = several.labels()
+    paths: list[str] = several.shards("train")
     try:
         bp.load(folder, "train", batch_size=512, seed=1)
     except (bp.DataError, bp.RecipeError) as error:
         print(error)
-    print(found.schema, anomalies["train"].anomaly_info, lines, shards, graph, info.label)
+    print(found.schema, anomalies["train"].anomaly_info, lines, shards, graph, names, paths)

@@ -116,6 +116,21 @@ def texts_of_ids(read: _Read, folder: str, manifest: Manifest) -> Texts:
     return _texts_of_ids(_encodings(read, folder, manifest), manifest)
 
 
+def labels_of(
+    features: Mapping[str, FeatureInfo], schema: schema_pb2.Schema, label: str | None
+) -> tuple[str, ...]:
+    """Returns the label's texts by id, as ``Dataset.labels`` does."""
+    if label is not None and label in features and (texts := features[label].vocabulary):
+        return texts
+    domains = {domain.name: domain.value for domain in schema.string_domain}
+    for feature in schema.feature:
+        if feature.name == label:
+            truth = feature.bool_domain.false_value, feature.bool_domain.true_value
+            values = feature.string_domain.value or domains.get(feature.domain, ())
+            return tuple(values) or (truth if any(truth) else ())
+    return ()
+
+
 def _texts_of_ids(plan: EncodePlan | None, manifest: Manifest) -> Texts:
     made = {} if plan is None else labels_of_features(plan)
     return {**made, **manifest.labels}

@@ -19,8 +19,8 @@ from typing import Any
 
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
-from beam_pipelines.dataset import info as info_module
 from beam_pipelines.dataset import inspect, loader, verify
+from beam_pipelines.reader.dataset import Dataset
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
@@ -79,23 +79,23 @@ def run(data: bytes) -> None:
 
 
 def described(folder: str) -> str:
-    """Returns the first split of ``info``'s description of a dataset.
+    """Returns the first split of an open dataset.
 
-    It asks for everything that the description knows before.
+    It asks for everything that the dataset knows before.
     """
-    info = info_module.info(folder)
-    for name, split in info.splits.items():
+    dataset = Dataset(folder)
+    for name, rows in dataset.splits.items():
         require(
-            isinstance(split.rows, int) and split.rows >= 0,
+            isinstance(rows, int) and rows >= 0,
             "manifest: rows that are no number",
-            f"{name} {split}",
+            f"{name} {rows}",
         )
-    if not info.splits:
+    if not dataset.splits:
         return ""
-    info.feature_spec()
-    info.sequence_spec()
-    info.labels()
-    return next(iter(info.splits))
+    dataset.feature_spec()
+    dataset.feature_spec(lists=True)
+    dataset.labels()
+    return next(iter(dataset.splits))
 
 
 def loaded(folder: str, split: str) -> None:
