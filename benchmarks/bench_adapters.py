@@ -32,7 +32,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 SIZE = 1024
 BASE = "batches, numpy"
 # Shares of the rows: for ways that read a row at a time, and for those that look for each row.
-FEW, FEWER = 10, 200
+FEW = 10
 Batches = Iterable[Any]
 
 
@@ -64,21 +64,6 @@ def torch_batches(workers: int, loader: str) -> Callable[[pathlib.Path], Batches
         module, name = loader.rsplit(".", 1)
         make = getattr(importlib.import_module(module), name)
         return make(TorchBatches(folder, "train", SIZE), batch_size=None, num_workers=workers)
-
-    return open_
-
-
-def torch_rows(*, is_random: bool) -> Callable[[pathlib.Path], Batches]:
-    """Returns a way of ``TorchRows``."""
-
-    def open_(folder: pathlib.Path) -> Batches:
-        from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
-
-        from beam_pipelines.adapters.pytorch import TorchRows
-
-        rows = TorchRows(folder, "train")
-        sampler = RandomSampler(rows) if is_random else SequentialSampler(rows)
-        return DataLoader(rows, sampler=BatchSampler(sampler, SIZE, False), batch_size=None)
 
     return open_
 
@@ -191,8 +176,6 @@ WAYS = {
     "huggingface.iterable, examples": Way("datasets", hugging_face_rows, FEW),
     "KerasBatches": Way("torch", keras_batches),
     "RayDatasource": Way("ray", ray_batches),
-    "TorchRows, stored order, batches": Way("torch", torch_rows(is_random=False)),
-    "TorchRows, random order": Way("torch", torch_rows(is_random=True), FEWER),
 }
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from beam_pipelines.adapters.source import Portion, RankSource, RowSource, import_package
+from beam_pipelines.adapters.source import Portion, RankSource, import_package
 from beam_pipelines.reader.frameworks import Batch
 
 grain = import_package("grain")
@@ -54,14 +54,3 @@ class GrainIterator(grain.DatasetIterator):  # type: ignore[name-defined]
     def close(self) -> None:
         """Ends the threads."""
         self._portion.close()
-
-
-class GrainRows(RowSource):
-    """Rows by their numbers: a ``RandomAccessDataSource``."""
-
-    def _getitems(self, rows: Sequence[int]) -> list[dict[str, Any]]:
-        """Returns rows, read together, as Grain calls it."""
-        return self.examples(list(rows))
-
-    def __repr__(self) -> str:  # Grain compares it when it loads a checkpoint
-        return f"GrainRows({self._source})"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from beam_pipelines.adapters.source import Portion, RankSource, RowSource, import_package
+from beam_pipelines.adapters.source import Portion, RankSource, import_package
 from beam_pipelines.reader.dataset import Dataset
 from beam_pipelines.reader.folders.together import Folders
 from beam_pipelines.reader.frameworks import Batch
@@ -111,17 +111,3 @@ class _Loop(Iterator[Batch]):
         self._portion.load_state_dict(state)
         self._owner.end_with(self._portion.number)
         self._is_new = False
-
-
-class TorchRows(RowSource, data.Dataset):  # type: ignore[name-defined]
-    """Rows by their numbers: a map-style dataset.
-
-    ``rows[5]`` is a row, ``rows[[5, 7]]`` a batch. So ``DataLoader(rows, sampler=BatchSampler(…),
-    batch_size=None)`` needs no collation. ``as_`` is ``torch`` by default.
-    """
-
-    _defaults = MappingProxyType({"as_": "torch"})
-
-    def __getitems__(self, rows: Sequence[int]) -> list[dict[str, Any]]:
-        """Returns rows, read together."""
-        return self.examples(list(rows))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -204,91 +204,6 @@ class RankSource:
         return self._source.batches
 
 
-class RowSource:
-    """Rows of a split by numbers, in the shards' order.
-
-    Threads may share it, and processes get copies. Each row reads its part of about 256 KiB, unless
-    the part is among the last 64: batches in random order take about a hundredth of the time.
-    """
-
-    _defaults: ClassVar[Mapping[str, Any]] = {}
-
-    def __init__(
-        self,
-        dataset: Dataset | Folders,
-        split: str | None = None,
-        **options: Any,
-    ) -> None:
-        """Checks the arguments.
-
-        Args:
-          dataset: an open dataset, or what ``bp.open`` takes.
-          split: default: the first.
-          options: ``columns``, ``fill`` and ``as_`` of ``Dataset.batches``.
-
-        Raises:
-          DataError, ValueError: as ``Dataset.batches``.
-        """
-        if "keyed" in options:
-            raise ValueError("keyed: found it for rows, expected it for batches. Leave it out.")
-        options = {**self._defaults, **options, "rank": 0, "world_size": 1}
-        self._source = ReaderSource(dataset, split, options)
-        self._reader: Reader | None = self._source.reader()
-
-    def __len__(self) -> int:
-        """Returns the number of rows."""
-        return self._source.rows
-
-    def __getitem__(self, rows: int | Sequence[int]) -> dict[str, Any]:
-        """Returns a row, or a batch of several.
-
-        In a row, a feature without a shape has an array of its values, or ``None``.
-
-        Raises:
-          IndexError: there is no such row.
-        """
-        if isinstance(rows, Sequence):
-            return self.batch(list(rows))
-        return self.examples([rows])[0]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_reader": None}
-
-    def batch(self, rows: list[int]) -> Batch:
-        """Returns rows as a batch."""
-        if self._reader is None:
-            self._reader = self._source.reader()
-        return self._reader.take(rows)
-
-    def examples(self, rows: list[int]) -> list[dict[str, Any]]:
-        """Returns a dictionary for each row.
-
-        A feature is an array of its shape; without one, an array of the row's values, or ``None``
-        if it is missing. Of steps with any number of values it is a list of arrays. Texts are
-        bytes, or lists of them.
-        """
-        batch = self.batch(rows)
-        columns = [list(_values(column)) for column in batch.values()]
-        return [dict(zip(batch, values, strict=True)) for values in zip(*columns, strict=True)]
-
-    def __repr__(self) -> str:
-        return repr(self._source)
-
-
 def _alone(array: Any) -> Any:
     """Returns an array without Arrow's rows around it, to be sent."""
     return pa.concat_arrays([array, array[:0]]) if isinstance(array, pa.Array) else array
-
-
-def _values(column: Any) -> Iterator[Any]:
-    """Yields a feature's values row by row."""
-    if not hasattr(column, "is_present"):
-        yield from column.to_pylist() if isinstance(column, pa.Array) else column
-        return
-    values, offsets = column.values, column.offsets.tolist()
-    if isinstance(values, tuple | pa.Array):  # steps, or texts
-        values = list(_values(values))
-    for start, end, is_there in zip(
-        offsets[:-1], offsets[1:], column.is_present.tolist(), strict=True
-    ):
-        yield values[start:end] if is_there else None

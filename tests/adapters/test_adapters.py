@@ -157,40 +157,6 @@ def test_torch_values(folder):
         assert torch.equal(batch["half"], expected)
 
 
-def test_torch_rows(folder):
-    """Rows are found by number, alone, in lists and as whole batches."""
-    torch = pytest.importorskip("torch")
-    from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
-
-    from beam_pipelines.adapters.pytorch import TorchRows
-
-    rows = TorchRows(folder, "train", columns=["id", "half"], fill=FILL)
-    assert len(rows) == ROWS
-    assert rows[7]["id"] == 7
-    with pytest.raises(IndexError):
-        rows[ROWS]
-    shuffled = ids(DataLoader(rows, batch_size=SIZE, shuffle=True, num_workers=1))
-    assert sorted(itertools.chain(*shuffled)) == list(range(ROWS))
-    sampler = BatchSampler(SequentialSampler(rows), SIZE, drop_last=False)
-    batches = list(DataLoader(rows, sampler=sampler, batch_size=None))
-    assert torch.cat([batch["id"] for batch in batches]).tolist() == list(range(ROWS))
-    assert batches[0]["half"].tolist() == [n / 2 if n % 2 == 0 else -1 for n in range(SIZE)]
-
-
-def test_grain_rows(folder):
-    """A random access source shuffles, batches and names itself for checkpoints."""
-    grain = pytest.importorskip("grain")
-    from beam_pipelines.adapters.grain import GrainRows
-
-    rows = GrainRows(folder, "train", columns=["id", "half"], fill=FILL)
-    assert isinstance(rows, grain.sources.RandomAccessDataSource)
-    assert repr(rows) == repr(GrainRows(folder, "train", columns=["id", "half"], fill=FILL))
-    batches = list(grain.MapDataset.source(rows).shuffle(seed=1).batch(SIZE).to_iter_dataset())
-    assert sorted(itertools.chain(*ids(batches))) == list(range(ROWS))
-    expected = [n / 2 if n % 2 == 0 else -1 for n in batches[0]["id"]]
-    assert batches[0]["half"].tolist() == expected
-
-
 def test_keras(folder, epochs):
     """``fit`` sees every batch of every epoch, and continues at an epoch."""
     keras = pytest.importorskip("keras")

@@ -6,14 +6,11 @@ import copy
 import json
 import sys
 
-import numpy as np
 import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.adapters import source
-from beam_pipelines.adapters.source import Portion, ReaderSource, RowSource
-from tests.reader.datasets import write_records
-from tests.support.wire import feature, sequence_example
+from beam_pipelines.adapters.source import Portion, ReaderSource
 
 ROWS, SIZE = 400, 32
 
@@ -54,36 +51,6 @@ def test_tensors_of_tensorflow(folder):
         ReaderSource(folder, None, {"as_": "tf"})
 
 
-def test_rows_of_steps(tmp_path):
-    """Steps of a row are an array, or a list of arrays."""
-    schema = """
-    feature { name: "##SEQUENCE##" type: STRUCT struct_domain {
-      feature { name: "one" type: INT value_counts { value_count { } value_count { min: 1 max: 1 } } }
-      feature { name: "several" type: INT value_counts { value_count { } value_count { } } }
-    } }
-    """
-    steps = [
-        {"one": [[1], [2]], "several": [[], [3, 4]]},
-        {"several": []},
-        {"one": [], "several": [[5]]},
-    ]
-    records = [
-        sequence_example(
-            {}, {name: [feature(one, "int64") for one in found] for name, found in row.items()}
-        )
-        for row in steps
-    ]
-    types = {"several": "list<list<int64>>", "one": "list<int64>"}
-    found = write_records(tmp_path, schema, records, record="sequence_example", columns=types)
-    first, second, third = RowSource(found, "train").examples([0, 1, 2])
-    assert first["one"].tolist() == [1, 2]
-    assert [step.tolist() for step in first["several"]] == [[], [3, 4]]
-    assert second["one"] is None
-    assert second["several"] == []
-    assert third["one"].tolist() == []
-    assert [step.tolist() for step in third["several"]] == [[5]]
-
-
 def test_wrong_states(folder):
     """A state of other workers, or of a reader, is refused."""
     source = ReaderSource(folder, None, {"batch_size": SIZE})
@@ -102,18 +69,6 @@ def test_rank_of_the_first_process(folder, monkeypatch):
         expected = ids(reader)
     monkeypatch.setenv("RANK", "0")
     assert ids(copy.deepcopy(source).reader()) == expected
-    assert len(RowSource(folder, "train")) == ROWS  # all rows, whatever the rank
-
-
-def test_rows(folder):
-    """Rows have their values; missing ones are told from empty ones."""
-    rows = copy.deepcopy(RowSource(folder, columns=["id", "half", "words"]))
-    for number, row in enumerate(rows.examples(list(range(30)))):
-        assert row["id"] == number
-        assert (row["half"] is None) == bool(number % 2)
-        if number % 2 == 0:
-            assert row["half"].tolist() == [np.float32(number / 2)]
-        assert row["words"] == [b"w%d" % number] * (number % 10)
 
 
 def test_missing_package(monkeypatch):

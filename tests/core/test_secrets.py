@@ -23,7 +23,7 @@ import pytest
 from apache_beam.transforms.display import DisplayData
 
 import beam_pipelines as bp
-from beam_pipelines.adapters.source import RowSource
+from beam_pipelines.adapters.source import ReaderSource
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core import errors
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems, keep_secret, mask
@@ -416,12 +416,12 @@ def test_public_objects_of_a_url(tmp_path: Path) -> None:
     )
     rows = [example({"a": ("int64", [number])}) for number in range(8)]
     dataset = bp.open(write_records(folder, schema, rows, name="t"))
-    rows_of = RowSource(dataset)
+    source = ReaderSource(dataset, None, {"batch_size": 4})
     # Text that is shown, and whether it takes the URL from the folder's reader.
     texts: dict[str, tuple[Callable[[], str], bool]] = {
         "dataset": (lambda: repr(dataset), False),
         "html": (lambda: str(dataset._repr_html_()), False),
-        "rows": (lambda: repr(rows_of), False),
+        "source": (lambda: repr(source), False),
         "report": (lambda: repr(dataset.report), True),
         "folder": (lambda: repr(dataset._first.files), True),
         "split": (lambda: _error(lambda: dataset.batches("nothing")), False),
