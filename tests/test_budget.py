@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 53_465,
+    "beam_pipelines": 53_378,
     PLUGINS: 10_465,
     "tests": 55_200,
 }
