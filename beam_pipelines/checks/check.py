@@ -166,7 +166,6 @@ class Facts(NamedTuple):
       pieces: address and piece of each chunk, by address.
       statistics: split -> statistics of the selected columns.
       sampled: some of the rows; ``None``: there are none.
-      encode: the plan of encodings that are fitted, or ``None``.
     """
 
     rows: int
@@ -175,7 +174,6 @@ class Facts(NamedTuple):
     pieces: Sequence[tuple[tuple[int, int], Any]] = ()
     statistics: Mapping[str, TableStatistics] = types.MappingProxyType({})
     sampled: SampledSplits | None = None
-    encode: Any = None
 
     def repeats(self, meet: str) -> Repeats:
         """Returns the rows that met, without splits."""

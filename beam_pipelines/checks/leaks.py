@@ -32,7 +32,7 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.text.yaml import Scalar
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 
-ROWS, NEAR, TIME, FEATURE, FIT = "rows", "near", "time", "feature", "fit"
+ROWS, NEAR, TIME, FEATURE = "rows", "near", "time", "feature"
 _ENTITY = "entity"
 _NOT_SEARCHED = (
     "columns that give the label away were not looked for, as beam-pipelines-plugins is not "
@@ -45,7 +45,6 @@ _HINTS: Mapping[str, str] = {
     NEAR: "Leave near duplicates out ('duplicates: {near: …}')",
     TIME: "Split by time ('split: {column: …}')",
     FEATURE: "Leave such columns out ('drop')",
-    FIT: "Fit on the split to train on alone ('fit: {splits: …}')",
 }
 
 _read_action = values.read_choice(("warn", "error"))
@@ -158,7 +157,6 @@ class FindLeaks(Check):
         yield from self._of_rows(facts, rows)
         yield from self._of_times(facts)
         yield from self._of_features(facts)
-        yield from self._of_fits(facts)
 
     def _finding(
         self,
@@ -223,24 +221,6 @@ class FindLeaks(Check):
         find = plugins.load(plugins.FUNCTIONS, "giveaways")
         for line, data in find(facts.sampled, self.rule.bound):
             yield self._finding(FEATURE, line, data)
-
-    def _of_fits(self, facts: Facts) -> Iterator[Finding]:
-        """Yields features with means of a target over rows to evaluate on."""
-        if facts.encode is None:
-            return
-        names = tuple(facts.splits)
-        to_train_on = "train" if "train" in names else names[0]
-        others = [name for name in facts.encode.fit.splits if name != to_train_on]
-        shown = " and ".join(f"'{name}'" for name in others)
-        for chain in facts.encode.chains if others else ():
-            for step in chain.steps:
-                if step.kind == "target_mean":
-                    target = step.encoding.target
-                    yield self._finding(
-                        FIT,
-                        f"feature '{chain.name}' has means of '{target}' over rows of {shown}",
-                        {"column": chain.name, "target": target, "splits": others},
-                    )
 
 
 def _time_column(name: str, recipe: Recipe, known: SelectedColumns) -> str | None:

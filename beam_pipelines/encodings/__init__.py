@@ -31,7 +31,6 @@ _KINDS = {
     "ids": ("cross", "hash_bucket", "vocabulary"),
     "numbers": ("clip", "cyclic", "log1p", "min_max", "z_score"),
     "quantiles": ("boundaries", "bucketize", "quantile_normal"),
-    "target_mean": ("target_mean",),
     "tokenize": ("tokenize",),
     "vectors": ("multi_hot", "one_hot", "vector"),
 }

@@ -200,27 +200,14 @@ class KeyedSums(Protocol):
     dataclass, the ``analyzer`` of an encoding. Its tables have a column ``key`` (string, binary,
     int64 or float32, without nulls, distinct within a table) and columns of sums: int64, which are
     exact, or float64, which are added in a fixed order.
-
-    Attributes:
-      folds: number of folds into which ``count`` divides the rows; 0 for none.
     """
 
-    folds: int = 0
-
-    def count(
-        self,
-        array: pa.Array,
-        target: pa.Array | None,
-        weights: Weights | None,
-        folds: npt.NDArray[np.int64] | None,
-    ) -> pa.RecordBatch:
+    def count(self, array: pa.Array, weights: Weights | None) -> pa.RecordBatch:
         """Returns the sums of one batch of n rows.
 
         Args:
           array: the input of the encoding, n rows.
-          target: the encoding's ``target``, n rows, if it has one.
           weights: float64[n] >= 0; ``None``: all weigh 1 and sums of weights are int64.
-          folds: int64[n], the fold of each row, from 0; given if ``folds`` is not 0.
         """
 
     def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:

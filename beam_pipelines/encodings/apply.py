@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.columns import has_lists_as_steps, type_name
 from beam_pipelines.core.arrow.equal_floats import nearest_floats
-from beam_pipelines.core.arrow.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.core.errors import RowError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.encodings.feature import Feature
@@ -27,23 +24,6 @@ from beam_pipelines.recipe.text.yaml_text import yaml_text
 # Characters of a value in a message: a list may be a whole picture.
 LONGEST_SHOWN = 201
 _NOT_EXACT = "no float32 equals it, and 'output' says 'floats: exact'"
-# Another stream of random numbers than that of samples and shuffles.
-_FOLD_SEED = 0x666F6C64  # "fold"
-
-
-class ChunkRows(NamedTuple):
-    """Consecutive rows of a chunk of the first pass.
-
-    Attributes:
-      range_number, part: the chunk's address.
-      first: number of the first row in the chunk.
-      rows: how many they are.
-    """
-
-    range_number: int
-    part: int
-    first: int
-    rows: int
 
 
 class BatchEncoder:
@@ -61,16 +41,12 @@ class BatchEncoder:
         self.plan, self._conversions = plan, conversions(plan)
         self._made = {chain.name for chain in plan.chains}
 
-    def __call__(
-        self, batch: pa.RecordBatch, where: str, fitted_on: Sequence[ChunkRows] | None = None
-    ) -> pa.RecordBatch:
+    def __call__(self, batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
         """Encodes a batch.
 
         Args:
           batch: the selected columns.
           where: file of the batch; first part of an error's message.
-          fitted_on: where the rows come from if the encodings were fitted on them; they are then
-            encoded out of fold.
 
         Returns:
           A batch of ``plan.written``, in that order: int64, float32, string or binary, or lists
@@ -86,7 +62,7 @@ class BatchEncoder:
         }
         for chain in self.plan.chains:
             arrays = tuple(features[name] for name in chain.inputs)
-            features[chain.name] = run_chain(chain, arrays, where, fitted_on)
+            features[chain.name] = run_chain(chain, arrays, where)
         narrow = dict.fromkeys(self.plan.written, narrowed)
         written = map_together(narrow, features) or {
             name: apply_to(
@@ -99,14 +75,9 @@ class BatchEncoder:
         return pa.RecordBatch.from_arrays([written[name] for name in narrow], list(narrow))
 
 
-def encode_batch(
-    plan: EncodePlan,
-    batch: pa.RecordBatch,
-    where: str,
-    fitted_on: Sequence[ChunkRows] | None = None,
-) -> pa.RecordBatch:
+def encode_batch(plan: EncodePlan, batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
     """Encodes one batch; see ``BatchEncoder``."""
-    return BatchEncoder(plan)(batch, where, fitted_on)
+    return BatchEncoder(plan)(batch, where)
 
 
 def conversions(plan: EncodePlan) -> dict[str, Callable[[pa.Array], pa.Array]]:
@@ -220,43 +191,11 @@ def _try_convert(
         raise UnencodableError(feature, arrays, error, column) from error
 
 
-def run_chain(
-    chain: Chain,
-    arrays: tuple[pa.Array, ...],
-    where: str,
-    fitted_on: Sequence[ChunkRows] | None = None,
-) -> pa.Array:
+def run_chain(chain: Chain, arrays: tuple[pa.Array, ...], where: str) -> pa.Array:
     """Applies the fitted steps of a chain; see ``encode_batch``."""
     for step in chain.steps:
-        arrays = (apply_step(step, arrays, f"{where}, feature '{chain.name}'", fitted_on),)
+        arrays = (apply_to(step.fitted.apply, arrays, f"{where}, feature '{chain.name}'"),)
     return arrays[0]
-
-
-def apply_step(
-    step: Step,
-    arrays: tuple[pa.Array, ...],
-    where: str,
-    fitted_on: Sequence[ChunkRows] | None = None,
-) -> pa.Array:
-    """Applies one fitted step to the arrays of n rows."""
-    encoding = step.fitted
-    if encoding.folds and fitted_on is not None:
-        return encoding.apply_out_of_fold(arrays[0], row_folds(fitted_on, encoding.folds))
-    return apply_to(encoding.apply, arrays, where)
-
-
-def row_folds(chunk_rows: Sequence[ChunkRows], folds: int) -> npt.NDArray[np.int64]:
-    """Returns int64[rows]: the fold of each row, from 0.
-
-    It is a hash of the row's identity, the same in every read.
-    """
-    hashes = [np.empty(0, np.uint64)]
-    for rows in chunk_rows:
-        seed = mix_int(mix_int(rows.range_number * GOLDEN + rows.part) + _FOLD_SEED)
-        numbers = np.arange(rows.first, rows.first + rows.rows, dtype=np.uint64)
-        hashes.append(mix(numbers * np.uint64(GOLDEN) + np.uint64(seed)))
-    found: npt.NDArray[np.int64] = (np.concatenate(hashes) % np.uint64(folds)).astype(np.int64)
-    return found
 
 
 def to_feature(array: pa.Array) -> pa.Array:

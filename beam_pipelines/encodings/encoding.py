@@ -20,8 +20,6 @@ import abc
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.encodings.analyzers import Analysis, Analyzer
@@ -43,7 +41,6 @@ class Encoding(abc.ABC):
         chain.
       consumes: whether ``inputs`` are no longer written themselves.
       analyzer: computes the analysis for ``fit``; ``None``: no analysis.
-      target: name of a second feature to analyze (``target_mean``), or ``""``.
       elementwise: whether each value is encoded on its own, and nulls stay null.
       fills: whether it replaces nulls and changes nothing else.
       keeps_apart: whether different numbers give different ones, but for rounding.
@@ -54,7 +51,6 @@ class Encoding(abc.ABC):
     inputs: tuple[str, ...] = ()
     consumes: bool = False
     analyzer: Analyzer | None = None
-    target: str = ""
     elementwise: bool = False
     fills: bool = False
     keeps_apart: bool = False
@@ -109,12 +105,9 @@ class Fitted(abc.ABC):
     A frozen dataclass of numbers, texts, bools, tuples of these and Arrow arrays (``store.py``).
 
     Attributes:
-      folds: number of folds of the rows it was fitted on, for encodings that must not see a row's
-        own target; else 0.
       fills, keeps_apart, takes_ids, in_float64: see ``Encoding``.
     """
 
-    folds: int = 0
     fills: bool = False
     keeps_apart: bool = False
     takes_ids: bool = False
@@ -137,13 +130,6 @@ class Fitted(abc.ABC):
         Raises:
           pa.ArrowInvalid: a value has no encoding; says why, without the value.
         """
-
-    def apply_out_of_fold(self, array: pa.Array, folds: npt.NDArray[np.int64]) -> pa.Array:
-        """Encodes rows that it was fitted on, each without its fold.
-
-        The encoding must have ``folds``.
-        """
-        raise NotImplementedError
 
     @abc.abstractmethod
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:

@@ -423,18 +423,6 @@ class _Planner:
         except ValueError as error:
             self._wrong(entry, f"{kind}: {error}")
             return None
-        target = self._known.get(encoding.target or "")
-        if target is not None and has_lists_as_steps(target.feature.type):
-            found = type_name(target.feature.type)
-            self._wrong(entry, f"{kind}: found {found} in '{encoding.target}', expected numbers.")
-            return None
-        if encoding.target and encoding.target not in self._known:
-            self._wrong(
-                entry,
-                f"{kind}: unknown column "
-                f"'{encoding.target}'.{nearest_column(encoding.target, self._known)}",
-            )
-            return None
         # Elementwise encodings, and moments and quantiles, take the fill value of nulls later.
         keeps_pending = len(known) == 1 and (
             encoding.analyzer in (Moments, Quantiles)
@@ -442,8 +430,6 @@ class _Planner:
             else encoding.elementwise
         )
         read = known[0].read if keeps_pending else max(item.read_complete for item in known)
-        if encoding.target:
-            read = max(read, self._known[encoding.target].read_complete)
         is_pending = keeps_pending and known[0].is_pending and encoding.elementwise
         if encoding.analyzer is None:
             return Step(kind, encoding, read), _Known(feature, read, is_pending)

@@ -145,11 +145,7 @@ class TokenCounts:
     min_count: float = 0
     reserved: tuple[str, ...] = ()
 
-    folds = 0
-
-    def count(
-        self, array: pa.Array, target: pa.Array | None, weights: Weights | None, folds: Ids | None
-    ) -> pa.RecordBatch:
+    def count(self, array: pa.Array, weights: Weights | None) -> pa.RecordBatch:
         """Counts the tokens of a batch of scalars or lists."""
         values = flat_values(array)
         encoded = values.dictionary_encode()

@@ -179,7 +179,6 @@ def make_result(
         {},
         statistics=statistics,
         sampled=sample,
-        encode=None if plan.transform_graph else plan.encode,
     )
     shards = plan_shards(recipe.output, names, chunk_counts, shard_bytes, framed_bytes)
     return FirstPassResult(

@@ -21,7 +21,6 @@ from beam_pipelines.core.arrow.columns import concat_batches
 from beam_pipelines.core.arrow.ipc import PackedBatch, pack, unpack
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout import stripes
-from beam_pipelines.encodings.apply import ChunkRows
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.storage.file_ranges import Address, read_ranges
 from beam_pipelines.transforms.exchange import CollectByPartition, Message, Sent, addresses
@@ -161,11 +160,11 @@ class Origin(NamedTuple):
 
     Attributes:
       source: the file.
-      rows: where they are in their chunk.
+      rows: how many they are.
     """
 
     source: str
-    rows: ChunkRows
+    rows: int
 
 
 class PlacedRows(NamedTuple):
@@ -218,8 +217,7 @@ def place_rows(
         for place, own in zip(places, placed, strict=True):
             begin, count = int(starts[place]), int(starts[place + 1] - starts[place])
             if count:
-                rows = ChunkRows(chunk.range_number, chunk.part, chunk.start + begin, count)
-                origin = Origin(tail.about["path"], rows)
+                origin = Origin(tail.about["path"], count)
                 own.append(PlacedRows(path, tail.span(begin, count), origin))
     return schema, placed
 
@@ -315,7 +313,7 @@ def load_merged(sent: Sequence[Sent], folder: str) -> Loaded:
         try:
             for batch, about in unpack(payload):
                 batches.append(batch)
-                origins += [Origin(source, ChunkRows(*rows)) for source, rows in about["origins"]]
+                origins += [Origin(*origin) for origin in about["origins"]]
         except (pa.ArrowException, ValueError) as error:
             raise DataError(changed(address.path, str(error))) from error
     return (batches[0] if len(batches) == 1 else concat_batches(batches)), origins

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow.ipc import batches_to_bytes
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.encodings.apply import ChunkRows, encode_batch
+from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, with_fitted
 from beam_pipelines.encodings.stored import FILE_NAME, FORMAT_VERSION, FittedSteps, decode_encodings
 from beam_pipelines.storage import file_checksums, files
@@ -121,7 +121,4 @@ class EncodeChunks(beam.PTransform):
 
 
 def _encode_chunk(chunk: Chunk, encodings: LoadedEncodings) -> Chunk:
-    plan = encodings.get()
-    rows = ChunkRows(chunk.range_number, chunk.part, 0, chunk.batch.num_rows)
-    fitted_on = (rows,) if chunk.split in plan.fit.splits else None
-    return chunk._replace(batch=encode_batch(plan, chunk.batch, chunk.path, fitted_on))
+    return chunk._replace(batch=encode_batch(encodings.get(), chunk.batch, chunk.path))

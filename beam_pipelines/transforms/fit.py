@@ -26,7 +26,6 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings import Encoding, Feature, Fitted, apply
 from beam_pipelines.encodings.analyzers import (
     Analysis,
-    Analyzer,
     KeyedSums,
     Moments,
     Quantiles,
@@ -54,7 +53,7 @@ Numbers: TypeAlias = Mapping[StepKey, Moments | Quantiles]
 
 
 def analyze_batch(
-    plan: EncodePlan, read: int, batch: pa.RecordBatch, where: str, address: tuple[int, int]
+    plan: EncodePlan, read: int, batch: pa.RecordBatch, where: str
 ) -> dict[StepKey, Analysis]:
     """Returns one batch's analysis for each encoding that a pass fits.
 
@@ -63,7 +62,6 @@ def analyze_batch(
       read: number of the pass, from 0.
       batch: the selected columns of rows to fit on.
       where: the file of the batch, for error messages.
-      address: (range number, part) of its chunk.
 
     Returns:
       For each step: its moments, quantiles, or keyed sums.
@@ -72,7 +70,6 @@ def analyze_batch(
       DataError: an encoding cannot take a value, or a weight is null or negative.
     """
     weights = _weights(plan, batch, where)
-    rows = (apply.ChunkRows(*address, 0, batch.num_rows),)
     numbers, names = _needed(plan, read)
     convert = apply.conversions(plan)
     features = {
@@ -91,33 +88,24 @@ def analyze_batch(
         arrays = tuple(features[name] for name in chain.inputs)
         for index, step in enumerate(chain.steps):
             if not needs_fit(step):
-                arrays = (apply.apply_step(step, arrays, f"{where}, feature '{chain.name}'", rows),)
+                place = f"{where}, feature '{chain.name}'"
+                arrays = (apply.apply_to(step.fitted.apply, arrays, place),)
                 continue
             if step.read > read:
                 break
             encoding = step.declared
-            target = features[encoding.target] if encoding.target else None
-            analyses[number, index] = _analyze(encoding.analyzer, arrays[0], target, weights, rows)
+            analyzer = encoding.analyzer
+            analyses[number, index] = (
+                analyzer.of(arrays[0], weights)
+                if isinstance(analyzer, type)
+                else cast("KeyedSums", analyzer).count(arrays[0], weights)
+            )
             if not encoding.fills:
                 break
             arrays = (_unfilled(encoding, arrays[0]),)
         else:
             features[chain.name] = arrays[0]
     return analyses
-
-
-def _analyze(
-    analyzer: Analyzer | None,
-    array: pa.Array,
-    target: pa.Array | None,
-    weights: Weights | None,
-    rows: Sequence[apply.ChunkRows],
-) -> Analysis:
-    if isinstance(analyzer, type):
-        return analyzer.of(array, weights)
-    sums = cast("KeyedSums", analyzer)
-    folds = apply.row_folds(rows, sums.folds) if sums.folds else None
-    return sums.count(array, target, weights, folds)
 
 
 def _needed(plan: EncodePlan, read: int) -> tuple[list[int], set[str]]:
@@ -128,17 +116,12 @@ def _needed(plan: EncodePlan, read: int) -> tuple[list[int], set[str]]:
     numbers: list[int] = []
     names: set[str] = set()
     for number, chain in reversed(list(enumerate(plan.chains))):
-        unfitted = [step.encoding for step in chain.steps if needs_fit(step) and step.read == read]
-        if not unfitted and chain.name not in names:
+        is_read = any(needs_fit(step) and step.read == read for step in chain.steps)
+        if not is_read and chain.name not in names:
             continue
         numbers.insert(0, number)
         names.discard(chain.name)
         names.update(chain.inputs)
-        names.update(
-            encoding.target
-            for encoding in unfitted
-            if isinstance(encoding, Encoding) and encoding.target
-        )
     return numbers, names
 
 
@@ -234,7 +217,7 @@ def fit_batch(plan: EncodePlan, batch: pa.RecordBatch, where: str) -> EncodePlan
       DataError: see ``analyze_batch`` and ``finish_read``.
     """
     for read in range(plan.reads):
-        analyses = analyze_batch(plan, read, batch, where, (0, 0))
+        analyses = analyze_batch(plan, read, batch, where)
         for (number, index), value in analyses.items():
             if isinstance(value, pa.RecordBatch):
                 analyzer = cast("KeyedSums", plan.chains[number].steps[index].declared.analyzer)
@@ -327,7 +310,7 @@ class _AnalyzeChunks(beam.DoFn):
         if self._loaded is None:
             self._loaded = load_fitted(self._plan, self._earlier)
         address = (chunk.range_number, chunk.part)
-        analyses = analyze_batch(self._loaded, self._read, chunk.batch, chunk.path, address)
+        analyses = analyze_batch(self._loaded, self._read, chunk.batch, chunk.path)
         numbers = {
             key: value for key, value in analyses.items() if not isinstance(value, pa.RecordBatch)
         }
@@ -421,7 +404,7 @@ def _finish(
     plan = with_fitted(plan, before)
     # The analyses of no rows: no chunk may have sent any for a step.
     empty = pa.RecordBatch.from_pylist([], plan.columns)
-    analyses = analyze_batch(plan, read, empty, "no rows", (0, 0))
+    analyses = analyze_batch(plan, read, empty, "no rows")
     nodes = [
         Node(order, numbers_from_bytes(payload))
         for own in exchange.receive_all(numbers, files.join(scratch, "numbers"))

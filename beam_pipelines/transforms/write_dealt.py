@@ -50,22 +50,20 @@ class _Threads(threading.local):
 _threads = _Threads()
 
 
-def encode_rows(encode: BatchEncoder, split: str, loaded: Loaded) -> pa.RecordBatch:
+def encode_rows(encode: BatchEncoder, loaded: Loaded) -> pa.RecordBatch:
     """Encodes the rows of a partition.
 
     Raises:
       RowError: a value cannot be encoded; the message names the file of its row.
     """
     batch, origins = loaded
-    fitted_on = [own.rows for own in origins] if split in encode.plan.fit.splits else None
     try:
-        return encode(batch, origins[0].source, fitted_on)
+        return encode(batch, origins[0].source)
     except RowError:
         start = 0
         for own in origins:  # finds the rows that fail, and their file
-            rows = batch.slice(start, own.rows.rows)
-            encode(rows, own.source, fitted_on and [own.rows])
-            start += own.rows.rows
+            encode(batch.slice(start, own.rows), own.source)
+            start += own.rows
         raise
 
 
@@ -113,7 +111,7 @@ def write_dealt(
     Raises:
       DataError: as ``write_partitions``, ``load_rows`` and ``encode_rows`` raise it.
     """
-    split, settings = plan.locate(dealt.shard)[0].name, target.settings(plan)
+    settings = target.settings(plan)
     encoder = None if encode is None else BatchEncoder(encode)
     loads = spilled.loads(dealt, plan, target.output)
 
@@ -121,7 +119,7 @@ def write_dealt(
         batch = None
         if load is not None:
             loaded = load()
-            batch = loaded[0] if encoder is None else encode_rows(encoder, split, loaded)
+            batch = loaded[0] if encoder is None else encode_rows(encoder, loaded)
         return write.prepare(batch, settings, dealt.shard, partition)
 
     steps = (partial(prepared, *each) for each in enumerate(loads))

@@ -26,7 +26,6 @@ EXPECTED = {
     "t_bag": ("vector", "float32", (5,), 5, 0, None, False, ""),
     "route": ("id", "int64", (), 1000, 0, None, False, ""),
     "u": ("vector", "float32", (7,), 7, 0, 7, False, ""),
-    "u_mean": ("number", "float32", (), None, 0, None, False, ""),
     "b": ("bytes", "bytes", (), None, 0, None, False, ""),
     "raw": ("bytes", "bytes", (), None, 0, None, False, ""),
     "ts": ("number", "int64", (), None, 0, None, False, ""),

@@ -121,7 +121,6 @@ class Example(NamedTuple):
       rows: strategies of the content of a row that is not null, instead of ``values``.
       unit: of dates and timestamps.
       part: suffix of the feature to look at, where a step makes several.
-      target: values of the target on the training rows, for encodings with a target.
     """
 
     name: str
@@ -131,7 +130,6 @@ class Example(NamedTuple):
     training: tuple[list[Any], ...] | None = None
     unit: str = ""
     part: str = ""
-    target: pa.Array | None = None
     rows: tuple[st.SearchStrategy[Any], ...] | None = None
 
 
@@ -251,8 +249,6 @@ EXAMPLES: list[Example] = [
     Example("hash_bucket of bytes", [{"hash_bucket": 7}], (BYTES_LISTS,)),
     Example("hash_bucket of integers", [{"hash_bucket": 2**63 - 1}], (INT,)),
     Example("cross of text, integers and bytes", [{"cross": {"columns": ["a", "b", "c"], "buckets": 10**9}}], (TEXT, INT, BYTES)),
-    Example("target_mean of text", [{"target_mean": "y"}], (TEXT,), target=pa.array([0, 1] * 6 + [1])),
-    Example("target_mean of integers", [{"target_mean": {"target": "y", "smoothing": 0}}], (INT,), target=pa.array([0.1, 7] * 8)),
     # Text.
     Example("tokenize at white space", ["tokenize"], (TEXT,), (WORDS,)),
     Example("tokenize at any character", [{"tokenize": {"split": "[^a-zé]", "lower": True}}], (TEXT,), (WORDS,)),
@@ -330,7 +326,7 @@ def both_faces(index: int) -> tuple[Callable[..., pa.Array], Callable[..., Any],
     example = EXAMPLES[index]
     features = [Feature(type_, unit=example.unit) for type_ in example.types]
     fitted, feature = fit_chain(
-        example.chain, features, training_arrays(example), part=example.part, target=example.target
+        example.chain, features, training_arrays(example), part=example.part
     )
     fitted = [stored(step, encoding) for step, encoding in zip(example.chain, fitted, strict=False)]
     return functools.partial(apply_chain, fitted), graph_of(fitted, example.types), feature.type

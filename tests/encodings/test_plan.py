@@ -59,8 +59,6 @@ def reads(planned: EncodePlan) -> Mapping[str, list[int]]:
         ("a: z_score\nn: [{column: a}, z_score]", {"a": [0], "n": [1]}, 2),
         ("a: {fill: mean}\nn: [{column: a}, z_score]", {"a": [0], "n": [1]}, 2),
         ("a: z_score\nv: {vector: [a, b]}", {"a": [0], "v": [1]}, 1),
-        ("t: vocabulary\nu: {target_mean: {target: late}}", {"t": [0], "u": [0]}, 1),
-        ("a: z_score\nu: {target_mean: {target: a}}", {"a": [0], "u": [1]}, 2),
     ],
 )
 def test_reads(encode: str, expected: Mapping[str, list[int]], number: int) -> None:
@@ -106,7 +104,6 @@ def test_written_features(encode: str, written: str) -> None:
         ("t: [{hash_bucket: 99999999999}, one_hot]", "one_hot: found 99,999,999,999 ids, expected at most 10,000,000"),
         ("a: [log1p, drop]", "drop: found it inside a chain"),
         ("t: drop\nn: [{column: t}, vocabulary]\nt2: drop", "drop: unknown feature 't2'"),
-        ("u: {target_mean: {target: lat}}", "target_mean: unknown column 'lat'. Did you mean 'late'?"),
         ("day: [{date_parts: [month, weekday]}, log1p]",
          "date_parts: found an encoding after it, expected none: it makes several features."),
     ],

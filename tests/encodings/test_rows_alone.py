@@ -32,7 +32,7 @@ def test_a_row_and_a_batch_give_the_same(index: int) -> None:
     example = EXAMPLES[index]
     features = [Feature(type_, unit=example.unit) for type_ in example.types]
     fitted, feature = fit_chain(
-        example.chain, features, training_arrays(example), part=example.part, target=example.target
+        example.chain, features, training_arrays(example), part=example.part
     )
 
     @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))

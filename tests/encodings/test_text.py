@@ -21,7 +21,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings import (
     ENCODING_FOR_KIND,
     Feature,
@@ -507,109 +506,6 @@ def test_tf_idf_equals_plain_python(
     )
 
 
-# --- target means ---
-
-
-def smoothed(rows: list[tuple[str, float, float]], key: str | None, smoothing: float) -> float:
-    """Returns smoothed means of keys from (key, target, weight).
-
-    The prior is the mean of all.
-    """
-    prior = sum(target * weight for _, target, weight in rows) / sum(
-        weight for _, _, weight in rows
-    )
-    own = [(target, weight) for other, target, weight in rows if other == key]
-    total = sum(weight for _, weight in own) + smoothing
-    return (
-        (sum(target * weight for target, weight in own) + smoothing * prior) / total
-        if total
-        else prior
-    )
-
-
-@settings(max_examples=50, deadline=None)
-@given(
-    rows=st.lists(
-        st.tuples(
-            st.sampled_from("abc"),
-            st.sampled_from([0.0, 1.0, -2.5]),
-            st.sampled_from([0.5, 1.0, 3.0]),
-        ),
-        min_size=3,
-        max_size=20,
-    ),
-    smoothing=st.sampled_from([0, 0.5, 10]),
-)
-def test_target_means_equal_plain_python(
-    rows: list[tuple[str, float, float]], smoothing: float
-) -> None:
-    """Target means equal those of plain Python.
-
-    They are means of all rows, and of all but each fold, which encode the fold.
-    """
-    keys = [key for key, _, _ in rows]
-    targets, weights = (np.array(column) for column in list(zip(*rows, strict=True))[1:])
-    encoding = fitted(
-        {"target_mean": {"target": "y", "smoothing": smoothing, "folds": 2}},
-        keys,
-        target=pa.array(targets),
-        weights=weights,
-    )
-    got = encoding.apply(pa.array([*keys, None, "unseen", ""])).to_pylist()
-    expected = [smoothed(rows, key, smoothing) for key in [*keys, None, "unseen", ""]]
-    np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
-    folds = np.arange(len(rows)) % 2  # as ``encoding_chains.analyze`` divides them
-    got = encoding.apply_out_of_fold(pa.array(keys), folds).to_pylist()
-    expected = [
-        smoothed(rows[1 - number % 2 :: 2], key, smoothing) for number, key in enumerate(keys)
-    ]
-    np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
-
-
-def test_no_row_sees_its_own_target() -> None:
-    """A fold's own targets do not change its rows' encoding.
-
-    It is the same to the last bit.
-    """
-    keys = ["a", "b", "c", "a", "b", "a", "d", "a", None, "c"]
-    targets = np.random.default_rng(2).normal(size=len(keys))
-    folds = np.arange(len(keys)) % 5
-    step = {"target_mean": "y"}
-    first = fitted(step, keys, target=pa.array(targets))
-    for fold in range(5):
-        changed = np.where(folds == fold, targets * 1e6 + 1, targets)
-        second = fitted(step, keys, target=pa.array(changed))
-        one, other = (
-            encoding.apply_out_of_fold(pa.array(keys), folds).to_numpy()
-            for encoding in (first, second)
-        )
-        np.testing.assert_array_equal(one[folds == fold], other[folds == fold])
-
-
-@pytest.mark.parametrize(
-    ("target", "found"),
-    [
-        (pa.array([1, None]), "found null, NaN or infinity in its target 'y'"),
-        (pa.array([1.0, math.nan]), "found null, NaN or infinity in its target 'y'"),
-        (pa.array(["yes", "no"]), "found text in its target 'y'"),
-    ],
-)
-def test_a_target_must_be_a_number_in_every_row(target: pa.Array, found: str) -> None:
-    """Else there is no mean; the message says what to do."""
-    with pytest.raises(DataError, match=found):
-        fitted({"target_mean": "y"}, ["a", "b"], target=target)
-
-
-def test_targets_may_be_bools() -> None:
-    """A target of True counts as 1."""
-    encoding = fitted(
-        {"target_mean": {"target": "y", "smoothing": 0}},
-        ["a", "a", "b"],
-        target=pa.array([True, False, True]),
-    )
-    assert encoding.apply(pa.array(["a", "b", None])).to_pylist() == pytest.approx([0.5, 1, 2 / 3])
-
-
 # --- all of them ---
 
 
@@ -641,13 +537,6 @@ def test_targets_may_be_bools() -> None:
             {"value": 10**6},
             "found 1000000, expected the length of the vector, at most 16384",
         ),
-        ("target_mean", {}, "found None, expected a column of numbers or bools"),
-        (
-            "target_mean",
-            {"target": "y", "folds": 1},
-            "found 1, expected a number of folds, at least 2",
-        ),
-        ("target_mean", {"target": "y", "smoothing": -1}, "found -1, expected a number of rows"),
     ],
 )
 def test_wrong_parameters_say_what_is_expected(
@@ -664,7 +553,6 @@ def test_wrong_parameters_say_what_is_expected(
         ("vocabulary", [pa.float32()], "found float32, expected text, bytes or whole numbers"),
         ({"hash_bucket": 3}, [pa.list_(pa.float32())], "expected text, bytes or whole numbers"),
         ({"bag_of_words": 3}, [pa.float32()], "expected text, bytes or whole numbers"),
-        ({"target_mean": "y"}, [TEXTS], "found list<text>, expected one key a row"),
         (
             {"cross": {"columns": ["a", "b"], "buckets": 3}},
             [TEXT, TEXTS],
@@ -685,7 +573,6 @@ def test_types_that_cannot_be_encoded(step: Step, types: list[pa.DataType], mess
         ({"vocabulary": {"num_oov": 2}}, ["b", "a"]),
         ({"bag_of_words": 3}, ["b", "a"]),
         ({"tf_idf": 3}, ["b", "a"]),
-        ({"target_mean": "y"}, ["b", "a"]),
         ({"tokenize": {"ngrams": [1, 2], "split": ","}}, ["b", "a"]),
         ({"cross": {"columns": ["a", "b"], "buckets": 3}}, None),
     ],
@@ -695,9 +582,7 @@ def test_a_fitted_encoding_is_kept_as_it_was(
 ) -> None:
     """Stored and read back, it equals itself."""
     kind = next(iter(step))
-    encoding: Any = (
-        declared(step) if training is None else fitted(step, training, target=pa.array([0.1, 0.7]))
-    )
+    encoding: Any = declared(step) if training is None else fitted(step, training)
     loaded = encode.load_encodings(encode.save_encodings(str(tmp_path), {(0, 0): (kind, encoding)}))
     assert loaded == {(0, 0): (kind, encoding)}
 

@@ -51,7 +51,7 @@ encode:
   day: {{cyclic: 30}}
   shop_area: [{{fill: mean}}, {{bucketize: 5}}]
   user: {{vocabulary: {{num_oov: 2}}}}
-  user_home.city: {{target_mean: long}}
+  user_home.city: {{vocabulary: {{num_oov: 1}}}}
   comment: [{{tokenize: {{lower: true}}}}, {{tf_idf: 20}}]
 fit: {{weight: importance}}
 label: long

@@ -169,17 +169,3 @@ def test_features_that_give_the_label_away(folder: Path) -> None:
     plan = plan_in(folder, text.replace("n: drop, copy", "copy").replace("kind}, cast]", "n}, {cast: float32}]"))  # fmt: skip
     (entry,) = found_by(convert_in(folder, plan, "seen"), "leaks")
     assert (entry["column"], entry["measure"], entry["value"]) == ("n", "AUC", 1.0)
-
-
-def test_target_statistics_of_other_splits(folder: Path) -> None:
-    """Means of a target over rows to evaluate on are a leak."""
-    more = "encode: {user: {target_mean: n}}\nlabel: n\n"
-    split = "split: {train: 0.5, eval: 0.5, by: day}\n"
-    fit = "fit: {splits: [train, eval]}\n"
-    plan = plan_of(folder, "warn", more + fit, split)
-    leaks = found_by(convert_in(folder, plan, "both"), "leaks")
-    (entry,) = (entry for entry in leaks if entry["what"] == "fit")
-    assert (entry["column"], entry["target"], entry["splits"]) == ("user", "n", ["eval"])
-    assert entry["line"] == "feature 'user' has means of 'n' over rows of 'eval'"
-    plan = plan_of(folder, "warn", more, split)
-    assert found_by(convert_in(folder, plan, "one"), "leaks") == []

@@ -234,7 +234,6 @@ def test_lists_of_grouped_rows_become_steps(folder: Path) -> None:
         ({"encode": "{w: vocabulary}"}, "found list<list<text>> in 'w', expected values"),
         ({"encode": "{y: [{column: x}, log1p]}"}, "found list<list<float32>> in 'x'"),
         ({"encode": "{x: [{column: id}, log1p]}"}, "found list<list<float32>> in 'x'"),
-        ({"encode": "{id: {target_mean: x}}"}, "found list<list<float32>> in 'x', expected num"),
         ({"statistics": "{slice_by: w}"}, "found column 'w' of type list<list<text>>, expected"),
         ({"derive": "{y: '[[id]]'}"}, "expected a scalar or a list of scalars"),
         ({"types": "{x: 'list<list<list<float32>>>', w: tensor}"}, "which cannot become list<list<list<"),

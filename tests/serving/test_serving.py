@@ -430,7 +430,6 @@ CHAINS = [
     "tags: [{vocabulary: {num_oov: 2}}, multi_hot]",
     "text: [{tokenize: {}}, {vocabulary: {top_k: 4, num_oov: 1}}, {bag_of_words: 5}]",
     "day: {date_parts: [month, weekday]}",
-    "dest_late: [{column: dest}, {target_mean: {target: late}}]",
     "seen: [{column: dest}, {vocabulary: {num_oov: 1}}, one_hot]",
     "w: [{column: seats}, {clip: [0, 10]}, z_score]",
     "late: drop",

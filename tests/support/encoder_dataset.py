@@ -51,7 +51,6 @@ encode:
   t_tf: [{column: t}, tokenize, {tf_idf: 5}]
   route: {cross: {columns: [t, u, m], buckets: 1000}}
   t: vocabulary
-  u_mean: [{column: u}, {target_mean: y}]
   u: [vocabulary, one_hot]
   d: {date_parts: [year, weekday]}
   hour: [{column: ts}, {date_parts: hour}, {cyclic: 24}]

@@ -29,9 +29,7 @@ def declared(step: Step) -> Encoding:
     return ENCODING_FOR_KIND[kind].of(given if isinstance(given, Mapping) else {"value": given})
 
 
-def analyze(
-    encoding: Encoding, array: pa.Array, target: pa.Array | None = None, weights: Any = None
-) -> Any:
+def analyze(encoding: Encoding, array: pa.Array, weights: Any = None) -> Any:
     """Returns an encoding's analysis of rows in two batches.
 
     Keyed sums are merged in two partitions.
@@ -45,15 +43,7 @@ def analyze(
         return analyzer.merged(
             [analyzer.of(array[cut], weight) for cut, weight in zip(cuts, own, strict=True)]
         )
-    counted = [
-        analyzer.count(
-            array[cut],
-            None if target is None else target[cut],
-            weight,
-            np.arange(cut.start, cut.stop) % analyzer.folds if analyzer.folds else None,
-        )
-        for cut, weight in zip(cuts, own, strict=True)
-    ]
+    counted = [analyzer.count(array[cut], weight) for cut, weight in zip(cuts, own, strict=True)]
     table = pa.Table.from_batches(counted)
     sums = [name for name in table.schema.names if name != "key"]
     added = table.group_by("key", use_threads=False).aggregate([(name, "sum") for name in sums])
@@ -77,7 +67,6 @@ def fit_chain(
     arrays: Sequence[pa.Array],
     *,
     part: str = "",
-    target: pa.Array | None = None,
     weights: Any = None,
 ) -> tuple[list[Fitted], Feature]:
     """Fits a chain's steps, each to the output of those before it.
@@ -87,7 +76,7 @@ def fit_chain(
       features: what is known of the arrays.
       arrays: the rows to fit on.
       part: suffix of the feature to follow, where a step makes several.
-      target, weights: of the rows.
+      weights: of the rows.
 
     Returns:
       The fitted steps, and what is known of their output.
@@ -100,7 +89,7 @@ def fit_chain(
         if isinstance(encoding, Fixed):
             encoding = encoding.given(*known)
         encoding.output(*known)
-        fitted.append(encoding.fit(analyze(encoding, data[0], target, weights)))
+        fitted.append(encoding.fit(analyze(encoding, data[0], weights)))
         known = (fitted[-1].output(*known),)
         data = (fitted[-1].apply(*data),)
         assert data[0].type == known[0].type, (

@@ -117,11 +117,6 @@ ADVICE = {
             "The split to fit on has no value of the column: often a join that matched nothing.",
             "Look at the summary's joins first; then give a value, `{fill: 0}`",
         ),
-        (
-            "found null, NaN or infinity in its target",
-            "`target_mean` needs the target of each row.",
-            "`filter: target IS NOT NULL`",
-        ),
     ),
     "Output and loading": (
         (

@@ -298,4 +298,4 @@ def test_the_error_of_an_encoding_names_the_file_of_its_row(tmp_path: pathlib.Pa
     places = merged_places(plan, spilled, output, folder)
     for rows in (deal.load_rows(schema, placed), deal.load_merged(places[0, 0], merged_in(folder))):
         with pytest.raises(DataError, match=r"^1\.csv, feature 'x': found 'five'"):
-            write_dealt.encode_rows(BatchEncoder(encode), "train", rows)
+            write_dealt.encode_rows(BatchEncoder(encode), rows)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core.arrow.ipc import bytes_to_batches
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.encodings.apply import ChunkRows, encode_batch, row_folds
+from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.sections import Fit
@@ -46,7 +46,6 @@ ENCODE = """
   q: [{column: x}, {bucketize: 3}]
   n: {fill: most_frequent}
   v: [{column: t}, {vocabulary: {top_k: 3, num_oov: 2}}]
-  m: [{column: t}, {target_mean: {target: n}}]
   zz: [{column: z}, z_score]
 """
 
@@ -82,10 +81,7 @@ def batch_of(values: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
 def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: int) -> EncodePlan:
     """Fits every read, chunk by chunk and partition by partition, without Beam."""
     for read in range(planned.reads):
-        parts = [
-            analyze_batch(planned, read, batch, "f", (0, part))
-            for part, batch in enumerate(batches)
-        ]
+        parts = [analyze_batch(planned, read, batch, "f") for batch in batches]
         numbers = [
             {key: value for key, value in part.items() if not isinstance(value, pa.RecordBatch)}
             for part in parts
@@ -127,10 +123,7 @@ def test_chunks_and_partitions_do_not_matter(
 
     The last bits of means may differ.
     """
-    planned = plan(
-        "".join(line + "\n" for line in ENCODE.splitlines() if "target_mean" not in line),
-        "w" if is_weighted else None,
-    )
+    planned = plan(ENCODE, "w" if is_weighted else None)
     edges = sorted({0, len(values), *(cut for cut in cuts if cut < len(values))})
     chunks = [batch_of(values[start:end]) for start, end in itertools.pairwise(edges)]
     whole, cut = fit_all(planned, [batch_of(values)], 1), fit_all(planned, chunks, partitions)
@@ -178,18 +171,6 @@ def test_sums_are_added_by_key() -> None:
     ]
 
 
-def test_folds_are_even_and_stay() -> None:
-    """A row's fold depends on its address only.
-
-    Folds are about equally large.
-    """
-    folds = row_folds([ChunkRows(3, 1, 0, 50_000)], 5)
-    pieces = [ChunkRows(3, 1, 20_000, 30_000), ChunkRows(3, 1, 0, 20_000)]
-    assert np.array_equal(row_folds(pieces, 5), np.roll(folds, 30_000))
-    assert not np.array_equal(folds, row_folds([ChunkRows(3, 2, 0, 50_000)], 5))
-    assert np.bincount(folds, minlength=5).min() > 9_500
-
-
 @pytest.mark.parametrize("weight", [None, -1.0, math.nan, math.inf])
 def test_weights_must_be_numbers_from_zero(weight: float | None) -> None:
     """A weight below zero, or not a number, is an error."""
@@ -197,7 +178,7 @@ def test_weights_must_be_numbers_from_zero(weight: float | None) -> None:
     with pytest.raises(
         DataError, match=r"f, column 'w': found .*, expected a weight of at least 0"
     ):
-        analyze_batch(plan("\n  x: z_score\n", "w"), 0, batch, "f", (0, 0))
+        analyze_batch(plan("\n  x: z_score\n", "w"), 0, batch, "f")
 
 
 def test_nothing_to_fit_to_is_an_error_that_says_so() -> None:
@@ -269,7 +250,7 @@ def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: s
     assert found[0] == found[1] == found[2]
     pure = fit_all(planned, [chunk.batch for chunk in chunks if chunk.split == "train"], 1)
     staged = load_fitted(planned, str(tmp_path / "0" / "encodings1"))
-    assert len(load_encodings(str(tmp_path / "0" / "encodings1"))) == 7
+    assert len(load_encodings(str(tmp_path / "0" / "encodings1"))) == 6
     left, right = (encode_batch(fitted, batch_of(values), "f") for fitted in (pure, staged))
     assert left.column("v").equals(right.column("v"))
     np.testing.assert_allclose(

@@ -175,13 +175,7 @@ class DocumentCounts(tokens.TokenCounts):
     Column ``documents`` has the counts of rows.
     """
 
-    def count(
-        self,
-        array: pa.Array,
-        target: pa.Array | None,
-        weights: Weights | None,
-        folds: tokens.Ids | None,
-    ) -> pa.RecordBatch:
+    def count(self, array: pa.Array, weights: Weights | None) -> pa.RecordBatch:
         """Counts a batch's tokens, and its rows under the empty key."""
         values, rows = tokens.flat_values(array), tokens.row_numbers(array)
         filled = pc.not_equal(tokens.as_tokens(values), _ALL_ROWS)

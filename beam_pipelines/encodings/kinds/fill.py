@@ -236,15 +236,7 @@ class Fill(Encoding):
 class Occurrences:
     """Counts each value except null and NaN; ``analyzers.KeyedSums``."""
 
-    folds = 0
-
-    def count(
-        self,
-        array: pa.Array,
-        target: pa.Array | None,
-        weights: Weights | None,
-        folds: npt.NDArray[np.int64] | None,
-    ) -> pa.RecordBatch:
+    def count(self, array: pa.Array, weights: Weights | None) -> pa.RecordBatch:
         """Counts the rows with each value, or sums their weights."""
         known = pa.array(~_is_unknown(array))
         keys = array.filter(known)

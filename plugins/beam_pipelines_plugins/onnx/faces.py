@@ -24,7 +24,6 @@ from beam_pipelines.encodings.kinds.date_parts import DateParts
 from beam_pipelines.encodings.kinds.fill import FillValue, Missing
 from beam_pipelines.encodings.kinds.ids import Cross, FittedVocabulary, HashBucket
 from beam_pipelines.encodings.kinds.numbers import Clip, Cyclic
-from beam_pipelines.encodings.kinds.target_mean import FittedTargetMean
 from beam_pipelines.encodings.kinds.tokenize import Tokenize
 from beam_pipelines.encodings.kinds.vectors import OneHot, Vector, _wrong
 from beam_pipelines.encodings.tokens import UNSEEN
@@ -176,17 +175,6 @@ def _one_hot(fitted: OneHot, *columns: OnnxColumn) -> GraphValue:
     if column.feature.is_list:
         return builder.node("ReduceMax", "float32", ones, axes=[1], keepdims=0)
     return ones
-
-
-@to_onnx.register
-def _fitted_target_mean(fitted: FittedTargetMean, *columns: OnnxColumn) -> GraphValue:
-    """Looks keys up."""
-    (column,) = columns
-    means = fitted.means.to_numpy().astype(np.float32)
-    found = look_up(column, fitted.keys, means, fitted.prior)
-    if column.is_present is None:
-        return found
-    return column.builder.where(column.is_present, found, fitted.prior)
 
 
 @to_onnx.register

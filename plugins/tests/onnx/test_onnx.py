@@ -98,7 +98,7 @@ def test_arrays_and_onnx_give_the_same(example: Example) -> None:
     """Integers and texts are equal, floats within one last place."""
     features = [Feature(type_, unit=example.unit) for type_ in example.types]
     fitted, feature = fit_chain(
-        example.chain, features, training_arrays(example), part=example.part, target=example.target
+        example.chain, features, training_arrays(example), part=example.part
     )
     reasons = [
         reason
