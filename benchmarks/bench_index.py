@@ -1,8 +1,7 @@
 """Measures what the index of shards is for.
 
 It finds records of a synthetic index of a billion rows; reads single records of a real shard of
-some gigabytes that is not in the page cache; reads one shard by several threads; and converts one
-shard by one and by two workers.
+some gigabytes that is not in the page cache; and reads one shard by several threads.
 
   python benchmarks/bench_index.py --folder .bench/index --gigabytes 4
 """
@@ -14,17 +13,15 @@ import functools
 import os
 import pathlib
 import statistics
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pyarrow as pa
 
 import criteo_like
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import byte_lengths, data_of
-from beam_pipelines.core.layout.dataset_layout import file_index_path
 from beam_pipelines.sinks.tfrecord.sink import DeflateStream, compress_parts
 from beam_pipelines.tfrecord.framing import framed_records, inflate_part
 from beam_pipelines.tfrecord.part_index import (
@@ -32,7 +29,7 @@ from beam_pipelines.tfrecord.part_index import (
     PartColumns,
     PartIndex,
     make_index,
-    read_index,
+    parse_index,
     write_index,
 )
 
@@ -45,6 +42,11 @@ def save(index: PartIndex, path: pathlib.Path) -> None:
     path.parent.mkdir(exist_ok=True)
     with open(path, "wb") as file:
         write_index(file, index)
+
+
+def read_index(path: pathlib.Path, files: list[IndexedShard] | None = None) -> PartIndex:
+    """Reads an index."""
+    return parse_index(pa.py_buffer(path.read_bytes()), str(path), "gzip", files)
 
 
 def synthetic(folder: pathlib.Path, rows: int, rows_of_part: int = 500) -> None:
@@ -66,7 +68,7 @@ def synthetic(folder: pathlib.Path, rows: int, rows_of_part: int = 500) -> None:
     path = folder / "synthetic.arrow"
     save(make_index("gzip", files, columns), path)
     start = time.perf_counter()
-    index = read_index(str(path), "gzip", files)
+    index = read_index(path, files)
     opened = time.perf_counter()
     for row in np.random.default_rng(1).integers(0, rows, 10_000).tolist():
         index.part_of(row)
@@ -96,7 +98,7 @@ def write_shard(folder: pathlib.Path, size: int) -> pathlib.Path:
     starts = len(stream.start()) + np.cumsum(sizes) - sizes
     columns = PartColumns(np.zeros(len(sizes), np.int32), starts, sizes, framed, rows, crc32)
     shard = IndexedShard(path.name, int(rows.sum()), path.stat().st_size, "")
-    save(make_index("gzip", [shard], columns), pathlib.Path(file_index_path(str(path))))
+    save(make_index("gzip", [shard], columns), path.with_suffix(".arrow"))
     return path
 
 
@@ -154,23 +156,6 @@ def threads(path: pathlib.Path, index: PartIndex, parts: int) -> None:
     )
 
 
-def workers(folder: pathlib.Path, path: pathlib.Path) -> None:
-    """Converts one shard by one worker and by two."""
-    recipe = folder / "recipe.yaml"
-    recipe.write_text(
-        f"name: copy\nsources: {{copy: {{path: {path.name}, columns: [I1, C1]}}}}\n"
-        "output: {num_shards: 4}\n"
-    )
-    secs = {}
-    for count in (1, 2):
-        start = time.perf_counter()
-        command = [sys.executable, "-m", "beam_pipelines", "convert", str(recipe), "--overwrite"]
-        options = ["--output", str(folder / "out"), f"--direct_num_workers={count}", "--quiet"]
-        subprocess.run([*command, *options], check=True)
-        secs[count] = time.perf_counter() - start
-    print(f"convert: {secs[1]:.1f} s by one worker, {secs[1] / secs[2]:.2f} times as fast by two")
-
-
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(
@@ -178,18 +163,15 @@ def main() -> None:
     )
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".bench/index"))
     parser.add_argument("--gigabytes", type=float, default=2.0)
-    parser.add_argument("--converted_gigabytes", type=float, default=2.0)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     synthetic(options.folder, 1_000_000_000)
     path = write_shard(options.folder, round(options.gigabytes * 1e9))
-    index = read_index(file_index_path(str(path)), "gzip")
+    index = read_index(path.with_suffix(".arrow"))
     print(f"a shard of {index.shards[0].bytes:,} bytes, {index.rows:,} rows, {len(index):,} parts")
     lookups(path, index, is_cold=True)
     lookups(path, index, is_cold=False)
     threads(path, index, min(4000, len(index)))
-    path = write_shard(options.folder, round(options.converted_gigabytes * 1e9))
-    workers(options.folder, path)
     path.unlink()
 
 

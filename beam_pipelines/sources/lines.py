@@ -28,8 +28,6 @@ from beam_pipelines.sources.text.quotes import NEWLINE, RETURN, Positions
 from beam_pipelines.sources.tfrecord.files import (
     check_compression,
     first_block,
-    first_record,
-    is_indexed,
     read_file,
 )
 
@@ -154,7 +152,7 @@ _NOT_TEXT = (
 class RawRecords(Format):
     """Payloads of TFRecord files.
 
-    A file without an index is one range: records cannot be found from its middle.
+    A file is one range: records cannot be found from its middle.
     """
 
     suffixes = ()
@@ -163,10 +161,6 @@ class RawRecords(Format):
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
         return [*check_payloads(source, "TFRecord file"), *check_compression(source)]
-
-    def splittable(self, source: Source, path: str) -> bool:
-        """Whether a file can be cut into ranges."""
-        return is_indexed(source, path)
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
@@ -187,4 +181,4 @@ class RawRecords(Format):
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``record`` and the number of the first one; see ``Format``."""
-        return "record", first_record(plan, byte_range)
+        return "record", 0

@@ -240,12 +240,7 @@ def _bytes_to_damage(stream: Any, data: bytes) -> tuple[bytes, int]:
 
 
 def read_record_blocks(
-    file: BinaryIO,
-    path: str,
-    compression: str,
-    limits: Limits | None = None,
-    number: int = 0,
-    offset: int = 0,
+    file: BinaryIO, path: str, compression: str, limits: Limits | None = None
 ) -> Iterator[RecordBlock]:
     """Yields a TFRecord file's records, in blocks of whole records.
 
@@ -256,14 +251,13 @@ def read_record_blocks(
       path: names the file in errors.
       compression: ``gzip``, ``zlib`` or ``none``.
       limits: of the recipe; ``None`` for files of this package.
-      number, offset: of the first record, for errors.
 
     Raises:
       DataError: a record is longer than the limit, a CRC does not match or the file ends within a
         record; names the file, the record (from 0) and the offset of the record in the decompressed
         data.
     """
-    rest = b""
+    number, offset, rest = 0, 0, b""
     chunks = read_chunks(file, path, compression)
     while True:
         try:

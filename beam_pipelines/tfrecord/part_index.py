@@ -29,7 +29,6 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.dataset_layout import index_path
 from beam_pipelines.core.layout.manifest import ManifestShard
 from beam_pipelines.core.layout.shard_formats import PARQUET_COMPRESSION, PartCompression
-from beam_pipelines.core.process import regular_files
 
 VERSION = 1
 # Bytes of framed records in an extent, and in a run of one. A request takes the CPU time of
@@ -225,29 +224,6 @@ def _checksum(description: bytes, arrays: Mapping[str, pa.Array]) -> int:
     return checksum
 
 
-def read_index(
-    path: str, compression: PartCompression, shards: Sequence[IndexedShard] | None = None
-) -> PartIndex:
-    """Reads the index at a local path and checks it.
-
-    It is not mapped: a file that is cut or overwritten must not change what was checked.
-
-    Args:
-      path: of the index.
-      compression: of the shards.
-      shards: that the index must be of; ``None``: any.
-
-    Raises:
-      DataError: there is no such file, it is damaged, or of other shards.
-    """
-    try:
-        with regular_files.open_read(path) as file:
-            data = pa.py_buffer(file.read())
-    except OSError as error:
-        raise DataError(f"{path}: cannot be opened: {error}. {_CURE}.") from error
-    return parse_index(data, path, compression, shards)
-
-
 def parse_index(
     data: pa.Buffer,
     path: str,
@@ -256,7 +232,14 @@ def parse_index(
 ) -> PartIndex:
     """Checks the bytes of an index; its columns share their memory.
 
-    Arguments and errors are those of ``read_index``.
+    Args:
+      data: of the index.
+      path: of it, for errors.
+      compression: of the shards.
+      shards: that the index must be of; ``None``: any.
+
+    Raises:
+      DataError: it is damaged, or of other shards.
     """
     try:
         index = _parse(data, path)

@@ -11,6 +11,7 @@ import shutil
 import struct
 import zlib
 
+import pyarrow as pa
 import pytest
 
 from beam_pipelines.core import _native
@@ -21,7 +22,7 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.tfrecord.framing import read_record_blocks
-from beam_pipelines.tfrecord.part_index import PartIndex, make_index, read_index, write_index
+from beam_pipelines.tfrecord.part_index import PartIndex, make_index, parse_index, write_index
 
 ROWS = 4
 
@@ -200,7 +201,8 @@ def test_damage_far_into_a_compressed_file(tmp_path: pathlib.Path) -> None:
 def index_of(dataset: pathlib.Path) -> PartIndex:
     """Reads the index of a dataset, of whatever shards."""
     manifest = json.loads((dataset / "dataset.json").read_text())
-    return read_index(str(dataset / "index" / "Split-train.arrow"), manifest["compression"])
+    data = pa.py_buffer((dataset / "index" / "Split-train.arrow").read_bytes())
+    return parse_index(data, "index", manifest["compression"])
 
 
 @pytest.fixture

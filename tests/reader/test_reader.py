@@ -339,7 +339,8 @@ def two_shards(folder, compression="none", schema=SCHEMA):
 def change_index(folder, change):
     """Lets ``change`` change the columns of the index."""
     path = Path(folder) / "index" / "Split-train.arrow"
-    index = part_index.read_index(str(path), bp.open(folder).manifest["compression"])
+    data = pa.py_buffer(path.read_bytes())
+    index = part_index.parse_index(data, str(path), bp.open(folder).manifest["compression"])
     columns = {name: array.tolist() for name, array in index.columns._asdict().items()}
     change(columns)
     manifest = json.loads((Path(folder) / "dataset.json").read_text())

@@ -89,15 +89,6 @@ def dali_path(shard: str) -> str:
     return f"{INDEX}/{DALI}/{shard.partition('/')[2]}{DALI_SUFFIX}"
 
 
-def file_index_path(path: str, suffix: str = INDEX_SUFFIX) -> str:
-    """Returns the path of the index of another writer's file.
-
-    Patterns match no name that begins with an underscore.
-    """
-    folder, slash, name = path.rpartition("/")
-    return f"{folder}{slash}_{INDEX}/{name}{suffix}"
-
-
 def inputs_path(source: str) -> str:
     """Returns the path of the list of a source's small files.
 

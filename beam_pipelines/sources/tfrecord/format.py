@@ -50,8 +50,6 @@ from beam_pipelines.sources.tfrecord.decoder import (
 from beam_pipelines.sources.tfrecord.files import (
     check_compression,
     first_block,
-    first_record,
-    is_indexed,
     read_file,
 )
 from beam_pipelines.sources.tfrecord.infer import infer_schema
@@ -71,7 +69,7 @@ from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, determini
 class TFRecord(Format):
     """Serialized examples.
 
-    A file without an index is one range: records cannot be found from its middle.
+    A file is one range: records cannot be found from its middle.
     """
 
     # The last one is TFX's: data_tfrecord-00000-of-00001.gz.
@@ -94,10 +92,6 @@ class TFRecord(Format):
         """Returns the source with another path of a schema; see ``Format``."""
         schema = source.options_of(TFRecordOptions).schema
         return source if schema is None else source.with_options(schema=place(schema))
-
-    def splittable(self, source: Source, path: str) -> bool:
-        """Whether a file can be cut into ranges."""
-        return is_indexed(source, path)
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
@@ -142,7 +136,7 @@ class TFRecord(Format):
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``record`` and the number of the first one; see ``Format``."""
-        return "record", first_record(plan, byte_range)
+        return "record", 0
 
 
 def _infer(source: Source, files: tuple[FileInfo, ...]) -> Contents:

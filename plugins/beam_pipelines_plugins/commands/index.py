@@ -1,4 +1,4 @@
-"""The command ``index``: indexes datasets and files of other writers."""
+"""The command ``index``: indexes datasets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class _Index(StorageCommand):
     checks_access = False  # it refuses paths that are not local
 
 
-@click.command(cls=_Index, epilog="index out/flights\nindex 'data/*.tfrecord.gz'")
-@click.argument("paths", metavar="DIR_OR_FILES...", nargs=-1, required=True)
-@click.option("--dali", is_flag=True, help="Also write DALI's index of each uncompressed file.")
+@click.command(cls=_Index, epilog="index out/flights")
+@click.argument("paths", metavar="DIR...", nargs=-1, required=True)
+@click.option("--dali", is_flag=True, help="Also write DALI's index of each uncompressed shard.")
 @output_options
 def index(paths: tuple[str, ...], dali: bool, form: str) -> None:
-    """Index a dataset's shards, or TFRecord files of other writers."""
+    """Index the shards of datasets that lack an index."""
     from beam_pipelines_plugins.foreign_index.make_index import make_indexes
 
     indexes = (made for path in paths for made in make_indexes(path, dali))

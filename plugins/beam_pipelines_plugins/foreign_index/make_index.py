@@ -1,4 +1,4 @@
-"""Makes indexes for datasets and for files of other writers."""
+"""Makes the indexes of datasets that lack them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,13 @@ import pyarrow.csv as pa_csv
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.dataset_layout import (
-    DALI_SUFFIX,
     MANIFEST,
-    SPLIT_PREFIX,
     dali_path,
-    file_index_path,
 )
 from beam_pipelines.core.layout.manifest import Manifest
-from beam_pipelines.core.layout.shard_formats import PartCompression, compression_of
+from beam_pipelines.core.layout.shard_formats import PartCompression
 from beam_pipelines.dataset.manifest import add_files, read_manifest
-from beam_pipelines.storage import file_checksums, files, input_files
+from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
     PartColumns,
@@ -49,36 +46,27 @@ class MadeIndex(NamedTuple):
 
 
 def make_indexes(path: str, dali: bool = False) -> Iterator[MadeIndex]:
-    """Makes the indexes of a dataset, or of a pattern's files.
-
-    A dataset's index is in ``index/``. That of another file is in ``_index/`` in its folder, with
-    the name of the file.
+    """Makes the indexes of a dataset, in ``index/``.
 
     Args:
-      path: of a dataset's folder, of a file, or a pattern.
-      dali: also writes NVIDIA DALI's index of each uncompressed file, a line for each record with
-        its offset and size: to ``_index/``, of a dataset's shard to ``index/dali/``.
+      path: of a dataset's folder.
+      dali: also writes NVIDIA DALI's index of each uncompressed shard, a line for each record with
+        its offset and size, to ``index/dali/``.
 
     Raises:
-      DataError: there is no such file, one is damaged, or the shards are not the manifest's.
+      DataError: it is no dataset here, or the shards are not the manifest's.
     """
     if not files.is_local(path):
         raise DataError(
             f"{path}: found files on a storage, expected local ones, which are read in any order. "
             "Copy them first."
         )
-    if files.exists(files.join(path, MANIFEST)):
-        yield from _of_dataset(path, read_manifest(path), dali)
-        return
-    if os.path.isdir(path):
+    if not files.exists(files.join(path, MANIFEST)):
         raise DataError(
-            f"{path}: found a folder without {MANIFEST}, expected a dataset or files. Name the "
-            f"files, as in '{files.join(path, '*.tfrecord')}'."
+            f"{path}: found no {MANIFEST}, expected the folder of a dataset. Files of other "
+            "writers are read whole, and several at once."
         )
-    found = input_files.list_files(path)
-    if not found:
-        raise DataError(f"{path}: no file matches. Check the path.")
-    yield from _in_threads(partial(_of_file, dali=dali), [listed.path for listed in found])
+    yield from _of_dataset(path, read_manifest(path), dali)
 
 
 def _of_dataset(folder: str, manifest: Manifest, dali: bool) -> Iterator[MadeIndex]:
@@ -106,25 +94,6 @@ def _scan_shard(
             "says. The shard was changed: convert again with --overwrite."
         )
     return scanned
-
-
-def _of_file(path: str, dali: bool) -> MadeIndex:
-    if path.endswith(".parquet"):
-        raise DataError(
-            f"{path}: found a Parquet file, whose footer is its index, expected TFRecords or the "
-            "folder of a dataset."
-        )
-    split = os.path.dirname(os.path.abspath(path))
-    folder = os.path.dirname(os.path.dirname(split))
-    if files.name_of(split).startswith(SPLIT_PREFIX) and files.exists(files.join(folder, MANIFEST)):
-        raise DataError(
-            f"{path}: found a shard of a dataset, where nothing is added to the folders of splits, "
-            f"expected a file of another writer. Name the dataset: {folder}."
-        )
-    compression = compression_of(path)
-    scanned, checked = _scan(path, compression, file_index_path(path, DALI_SUFFIX) if dali else "")
-    shard = IndexedShard(files.name_of(path), *checked)
-    return _write(file_index_path(path), compression, [shard], [scanned])
 
 
 def _scan(

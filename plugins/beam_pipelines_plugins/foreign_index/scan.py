@@ -119,8 +119,7 @@ def _compressed_parts(file: BinaryIO, path: str, compression: Compression) -> It
     if len(data) - start != len(stream.end()):
         raise DataError(
             f"{path}, byte {start:,}: found {compression} data without the parts of this package, "
-            "or damaged. Decompress a file of another writer, as by gunzip; convert a dataset "
-            "again with --overwrite."
+            "or damaged. Convert again with --overwrite."
         )
 
 

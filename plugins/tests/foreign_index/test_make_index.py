@@ -1,9 +1,7 @@
-"""`beam-pipelines index` makes indexes of datasets and of other files."""
+"""`beam-pipelines index` makes indexes of datasets."""
 
 from __future__ import annotations
 
-import gzip
-import itertools
 import json
 import shutil
 import struct
@@ -19,9 +17,6 @@ from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.storage import input_files
-from beam_pipelines.tfrecord.framing import inflate_part
-from beam_pipelines.tfrecord.part_index import PartIndex, read_index
 
 RECIPE = """
 name: t
@@ -42,15 +37,6 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     options = ("--direct_num_workers=1",)
     convert.convert(plan, str(folder / "out"), beam_options=options, quiet=True)
     return folder / "out"
-
-
-def inflated(path: Path, index: PartIndex) -> bytes:
-    """Inflates all parts of a file of one shard."""
-    data, columns = path.read_bytes(), index.columns
-    return b"".join(
-        inflate_part(index, part, data[columns.offset[part] :][: columns.bytes[part]])
-        for part in range(len(index))
-    )
 
 
 def whole(path: Path) -> bytes:
@@ -92,25 +78,6 @@ def test_a_changed_shard_gets_no_index(
     assert f"{other}: found " in capsys.readouterr().err
 
 
-def test_files_get_indexes_beside_them(
-    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Other files have an index each, which no pattern matches."""
-    shards = sorted((dataset / "examples" / "Split-train").iterdir())
-    copies = [Path(shutil.copy(shard, tmp_path)) for shard in shards]
-    pattern = str(tmp_path / "*")
-    assert run(["index", pattern, "--dali"]) == 0
-    for path in copies:
-        index = read_index(
-            str(tmp_path / "_index" / f"{path.name}.arrow"), compression_of(path.name)
-        )
-        assert index.shards[0].name == path.name
-        assert inflated(path, index) == whole(path)
-    assert [listed.path for listed in input_files.list_files(str(tmp_path / "**"))] == [
-        str(path) for path in copies
-    ]
-
-
 def dali_lines(data: bytes) -> str:
     """The index of a file's records as ``tfrecord2idx`` writes it."""
     lines, start = [], 0
@@ -121,39 +88,22 @@ def dali_lines(data: bytes) -> str:
     return "".join(lines)
 
 
-def test_dalis_index(dataset: Path, tmp_path: Path) -> None:
+def test_dalis_index_of_a_dataset(dataset: Path, tmp_path: Path) -> None:
     """The text of ``--dali`` is that of a loop like ``tfrecord2idx``."""
-    shard = min((dataset / "examples" / "Split-train").iterdir())
-    path = tmp_path / "plain.tfrecord"
-    path.write_bytes(whole(shard))
-    assert run(["index", str(path), "--dali"]) == 0
-    assert (tmp_path / "_index" / "plain.tfrecord.idx").read_text() == dali_lines(whole(shard))
-
-
-def test_dalis_index_of_a_dataset(
-    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It is in ``index/dali/``; folders of splits get nothing."""
     copy = Path(shutil.copytree(dataset, tmp_path / "copy"))
-    before = sorted((copy / "examples").rglob("*"))
     assert run(["index", str(copy), "--dali"]) == 0
     shard = min((copy / "examples" / "Split-train").iterdir())
     made = copy / "index" / "dali" / "Split-train" / f"{shard.name}.idx"
     assert made.exists() == (compression_of(shard.name) == "none")
     assert not made.exists() or made.read_text() == dali_lines(whole(shard))
-    assert run(["index", str(shard), "--dali"]) == 1
-    assert f"Name the dataset: {copy}." in capsys.readouterr().err
-    assert sorted((copy / "examples").rglob("*")) == before
     assert verify_dataset(str(copy)).rows == ROWS
 
 
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("missing*", "no file matches"),
-        (".", "found a folder without dataset.json"),
+        (".", "found no dataset.json, expected the folder of a dataset"),
         ("gs://bucket/a", "expected local ones"),
-        ("text.tfrecord.gz", "text.tfrecord.gz"),
     ],
 )
 def test_what_has_no_index(
@@ -163,9 +113,7 @@ def test_what_has_no_index(
     path: str,
     message: str,
 ) -> None:
-    """Files that cannot be indexed are errors with their path."""
+    """What cannot be indexed is an error with its path."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.tfrecord.gz").write_bytes(gzip.compress(b"no records" * 100))
     assert run(["index", path]) != 0
     assert message in capsys.readouterr().err
-    assert not list(itertools.chain(tmp_path.rglob("*.arrow")))

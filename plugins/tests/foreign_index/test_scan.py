@@ -87,7 +87,7 @@ def test_other_writers_are_refused(tmp_path: Path, compression: Compression) -> 
     pieces = [stream.compress(framed([record])) + stream.flush(zlib.Z_SYNC_FLUSH) for _ in "abc"]
     for data in (b"".join([*pieces, stream.flush()]), gzip.compress(framed([record]))):
         (tmp_path / "f").write_bytes(data)
-        with pytest.raises(DataError, match=r"f, byte \d+: .* without the parts .* gunzip"):
+        with pytest.raises(DataError, match=r"f, byte \d+: .* without the parts"):
             scan_file(str(tmp_path / "f"), compression)
 
 

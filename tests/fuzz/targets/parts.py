@@ -7,11 +7,12 @@ the place of a changed bit of the shard (0: none); then the framed records of a 
 from __future__ import annotations
 
 import contextlib
-import os
+import io
 import random
 import zlib
 
 import numpy as np
+import pyarrow as pa
 
 from beam_pipelines.core import _native
 from beam_pipelines.reader.order import make_epoch
@@ -20,7 +21,7 @@ from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
     PartColumns,
     make_index,
-    read_index,
+    parse_index,
     write_index,
 )
 from tests.fuzz import mutations, scratch
@@ -48,10 +49,10 @@ def make_shard(head: bytes, framed: bytes, rows: int) -> Indexed | None:
     columns = PartColumns(
         *(np.array([value], type_) for value, type_ in zip(own, TYPES, strict=True))
     )
-    index_path = os.path.join(scratch.folder("parts"), "index.arrow")
-    with open(index_path, "wb") as file:
-        write_index(file, make_index(compression, indexed, columns))
-    index, _ = explained(lambda: read_index(index_path, compression, indexed))
+    file = io.BytesIO()
+    write_index(file, make_index(compression, indexed, columns))
+    written = pa.py_buffer(file.getvalue())
+    index, _ = explained(lambda: parse_index(written, "index.arrow", compression, indexed))
     return index and Indexed((ShardFile(path, rows, len(shard)),), index)
 
 
