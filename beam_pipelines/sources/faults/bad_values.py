@@ -162,7 +162,7 @@ def _value(array: pa.Array) -> object:
         return python_value(array, 0)
     except UnicodeDecodeError:
         return bad_rows.as_bytes(array)[0].as_py()
-    except ValueError:  # a time below 0, or nanoseconds in a timestamp
+    except ValueError:  # a time below 0
         return str(array.cast(pa.string())[0])
 
 
