@@ -39,7 +39,6 @@ LARGE_CLASSES = {
     "beam_pipelines/analysis/statistics/column.py:ColumnStatistics": 16,
     "beam_pipelines/analysis/statistics/view.py:FeatureView": 18,
     "beam_pipelines/core/layout/manifest.py:Manifest": 30,
-    "beam_pipelines/pipeline/planning/stages.py:PlanDraft": 15,
     "beam_pipelines/recipe/model.py:Recipe": 28,
     "beam_pipelines/recipe/output.py:Output": 14,
     "beam_pipelines/sources/plan.py:SourcePlan": 18,

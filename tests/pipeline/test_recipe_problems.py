@@ -86,5 +86,5 @@ SEVEN = [
     ],
 )  # fmt: skip
 def test_problems_in_one_run(changes, expected, folder):
-    """A run lists problems of keys, or else of independent stages."""
+    """A run lists problems of keys, or else of independent parts."""
     assert places(folder, *changes) == expected

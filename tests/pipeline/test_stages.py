@@ -14,7 +14,7 @@ import yaml
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import STAGES, PlanDraft, make_plan
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.recipe.splits import Split
@@ -62,7 +62,7 @@ def test_the_recipe_enters_few_modules(folder: Path) -> None:
         code, name = frame.f_code, frame.f_globals.get("__name__", "")
         arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         values = (frame.f_locals.get(each) for each in (*arguments, *code.co_freevars))
-        takes = any(isinstance(value, Recipe | PlanDraft | Plan) for value in values)
+        takes = any(isinstance(value, Recipe | Plan) for value in values)
         if event == "call" and takes and name.startswith("beam_pipelines."):
             entered.add(name)
 
@@ -76,15 +76,6 @@ def test_the_recipe_enters_few_modules(folder: Path) -> None:
     assert len(entered) <= 15, sorted(entered)
 
 
-def test_a_stage_needs_earlier_ones() -> None:
-    """Each stage comes after those that it needs, and once."""
-    done: list[Any] = []
-    for stage in STAGES:
-        assert stage.plan not in done
-        assert set(stage.needs) <= set(done)
-        done.append(stage.plan)
-
-
 def test_a_plan_has_few_parts() -> None:
     """A plan has at most 12 fields."""
     assert len(dataclasses.fields(Plan)) <= 12
@@ -95,7 +86,7 @@ def test_a_plan_has_few_parts() -> None:
     [
         # A missing file leaves out what needs its columns.
         ({"sources": "sources: {rows: {path: no.csv}, right: {path: none.csv}}"}, ["sources.rows.path", "sources.right.path"]),
-        # What does not need the part that is wrong is looked at, in the order of stages.
+        # What does not need the part that is wrong is looked at, in the order of parts.
         ({"split": "split: {train: 1, by: no}", "label": "label: l"}, ["split.by.0", "label"]),
         ({"encode": "encode: {no: z_score}", "statistics": "statistics: {weight: no}"}, ["encode.no", "statistics.weight"]),
         ({"encode": "sequence: {features: [no]}", "statistics": "schema: no.pbtxt\nallow_anomalies: no"},
@@ -108,7 +99,7 @@ def test_a_plan_has_few_parts() -> None:
     ],
 )  # fmt: skip
 def test_one_pass_finds_independent_problems(folder, changed, paths):
-    """Stages whose parts are there report, the others do not guess."""
+    """Parts whose needs are there report, the others do not guess."""
     with pytest.raises(RecipeProblems) as error:
         make_plan(recipe_of(folder, **changed))
     assert [".".join(map(str, each.path)) for each in error.value.problems] == paths

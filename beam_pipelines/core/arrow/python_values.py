@@ -27,11 +27,6 @@ def python_values(array: pa.Array) -> list[Any]:
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    if pa.types.is_time(array.type):
-        # Python's times wrap at 24 hours.
-        values, texts = array.to_pylist(), texts_of(array).to_pylist()
-        late = any(text and text[:2] >= "24" for text in texts)
-        return texts if late else values
     found: list[Any]
     try:
         found = array.to_pylist()
@@ -39,6 +34,9 @@ def python_values(array: pa.Array) -> list[Any]:
         raise
     except (OverflowError, ValueError):  # years that Python has no dates of
         found = array.cast(_with_texts(array.type)).to_pylist()
+    if pa.types.is_time(array.type):  # Python's times wrap at 24 hours
+        texts = texts_of(array).to_pylist()
+        found = texts if any(text and text[:2] >= "24" for text in texts) else found
     return found
 
 

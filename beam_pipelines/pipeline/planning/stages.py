@@ -1,19 +1,18 @@
-"""Plans a conversion, stage by stage.
+"""Plans a conversion, part after part.
 
-A stage adds its parts to a draft of the plan. If it finds a problem, the stages that need its parts
-are left out. All others run, so that one pass finds the problems of independent stages.
+If a part has a problem, those that need it are left out. All others are planned, so that one pass
+finds the problems of independent parts.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NoReturn, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
-from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
+from beam_pipelines.analysis.statistics import plan_statistics
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.process.full_package import tensorflow_lacks
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
@@ -32,10 +31,10 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage.input_roots import only_below
 from beam_pipelines.transforms import group
 from beam_pipelines.transforms.join.plan import JoinPlan, plan_join
-from beam_pipelines.transforms.preprocessing.function import Preprocessing, plan_preprocessing
+from beam_pipelines.transforms.preprocessing.function import plan_preprocessing
 from beam_pipelines.transforms.select.protect import with_fingerprints
 from beam_pipelines.transforms.select.rename import rename_schema
-from beam_pipelines.transforms.select.select import SelectPlan, divide_filter, plan_select
+from beam_pipelines.transforms.select.select import divide_filter, plan_select
 from beam_pipelines.transforms.shards import shard_name
 from beam_pipelines.transforms.split.key import (
     SplitKey,
@@ -45,55 +44,8 @@ from beam_pipelines.transforms.split.key import (
 )
 from beam_pipelines.transforms.split.split import SplitPlan, by_file, check_files, plan_split
 
-
-@dataclasses.dataclass(repr=False)
-class PlanDraft:
-    """A plan as far as its stages have made it.
-
-    A part without a default is there once its stage has run.
-
-    Attributes:
-      recipe: the recipe; a stage may complete it.
-      contract: the recipe's schema, serialized, or ``None``.
-      planned: plans of sources by name, of earlier drafts, too.
-      sources, joins, select, groups, split, encode: see ``Plan``.
-      columns: of joined rows, renamed; then of selected, grouped and divided ones.
-      key: what decides the splits of rows, or ``None``.
-      lists: columns whose values are steps; ``None``: not known.
-    """
-
-    recipe: Recipe
-    contract: bytes | None
-    planned: dict[str, SourcePlan]
-    sources: dict[str, SourcePlan] = dataclasses.field(init=False)
-    joins: JoinPlan = dataclasses.field(init=False)
-    columns: pa.Schema = dataclasses.field(init=False)
-    key: SplitKey | None = None
-    select: SelectPlan = dataclasses.field(init=False)
-    groups: group.GroupPlan | None = None
-    split: SplitPlan = dataclasses.field(init=False)
-    encode: EncodePlan = dataclasses.field(init=False)
-    lists: tuple[str, ...] | None = None
-    statistics: StatisticsPlan = dataclasses.field(init=False)
-    policy: ValidationPolicy = DEFAULT_POLICY
-    preprocessing: Preprocessing | None = None
-
-    @property
-    def base(self) -> SourcePlan:
-        """The source whose rows become examples."""
-        return self.sources[self.recipe.base]
-
-
-class Stage(NamedTuple):
-    """One step of planning.
-
-    Attributes:
-      plan: adds parts to a draft; raises ``RecipeProblems``.
-      needs: the stages whose parts it takes.
-    """
-
-    plan: Callable[[PlanDraft], None]
-    needs: tuple[Callable[[PlanDraft], None], ...] = ()
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def make_plan(
@@ -115,176 +67,147 @@ def make_plan(
       DataError: a file cannot be read.
     """
     with only_below(input_roots), values_hidden(recipe):
-        draft = PlanDraft(recipe, contract, {} if planned is None else planned)
-        problems: list[Problem] = []
-        done: set[Callable[[PlanDraft], None]] = set()
-        for stage in STAGES:
-            if done.issuperset(stage.needs):
-                try:
-                    stage.plan(draft)
-                    done.add(stage.plan)
-                except RecipeProblems as error:
-                    problems += error.problems
-        if problems or len(done) < len(STAGES):
-            raise RecipeProblems(problems)
-        plan = _plan_of(draft)
+        plan = _plan(recipe, contract, {} if planned is None else planned)
         problems = [problem for check in CHECKS for problem in check(plan)]
         if problems:
             raise RecipeProblems(problems)
         return _filtered(plan)
 
 
-def _protect(draft: PlanDraft) -> None:
-    protect = with_fingerprints(draft.recipe.protect, draft.recipe.directory)
-    draft.recipe = dataclasses.replace(draft.recipe, protect=protect)
+class _Problems:
+    """The problems of parts that do not need each other."""
+
+    def __init__(self) -> None:
+        self._found: list[Problem] = []
+
+    def of(self, plan: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T | None:
+        """Returns a part; notes its problems, and returns ``None``."""
+        try:
+            return plan(*arguments, **options)
+        except RecipeProblems as error:
+            self._found += error.problems
+            return None
+
+    def stop(self) -> NoReturn:
+        """Raises ``RecipeProblems`` where no more can be planned."""
+        raise RecipeProblems(self._found)
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
 
 
-def _contract(draft: PlanDraft) -> None:
-    recipe = draft.recipe
-    draft.contract = draft.contract or read_contract(recipe.schema, recipe.directory)
+def _plan(recipe: Recipe, contract: bytes | None, planned: dict[str, SourcePlan]) -> Plan:
+    """Plans part after part.
 
-
-def _date(draft: PlanDraft) -> None:
-    check_date(draft.recipe)
-
-
-def _names(draft: PlanDraft) -> None:
-    recipe = draft.recipe
-    shard_name(recipe.output.shard_name or recipe.name, recipe.date)
-
-
-def _sources(draft: PlanDraft) -> None:
-    sources = plan_sources(draft.recipe, draft.contract, draft.planned)
-    base = draft.recipe.base
-    draft.sources = {**sources, base: with_record_keys(draft.recipe.split, sources[base])}
-
-
-def _joins(draft: PlanDraft) -> None:
-    draft.joins = plan_join(draft.recipe.join, draft.base, draft.sources)
-
-
-def _rename(draft: PlanDraft) -> None:
-    draft.columns = rename_schema(draft.joins.schema, draft.recipe.rename)
-
-
-def _split_key(draft: PlanDraft) -> None:
-    recipe = draft.recipe
-    draft.key = plan_split_key(
-        recipe.split,
-        draft.base,
-        draft.columns,
-        recipe.rename,
-        is_grouped=recipe.sequence is not None and bool(recipe.sequence.group_by),
-        changes=bool(recipe.derive or recipe.drop or recipe.keep),
-        derived=_derived_by_sources(draft),
+    Raises:
+      RecipeProblems: of all parts whose own needs could be planned.
+    """
+    problems = _Problems()
+    protect = problems.of(with_fingerprints, recipe.protect, recipe.directory)
+    recipe = dataclasses.replace(recipe, protect=recipe.protect if protect is None else protect)
+    contract = contract or problems.of(read_contract, recipe.schema, recipe.directory)
+    problems.of(check_date, recipe)
+    problems.of(shard_name, recipe.output.shard_name or recipe.name, recipe.date)
+    sources = problems.of(_sources, recipe, contract, planned)
+    joins = sources and problems.of(plan_join, recipe.join, sources[recipe.base], sources)
+    joined = joins and problems.of(rename_schema, joins.schema, recipe.rename)
+    if not sources or not joins or joined is None:
+        problems.stop()
+    base = sources[recipe.base]
+    key = problems.of(_split_key, recipe, base, joins, joined)
+    select = problems.of(plan_select, recipe, joined, key and key[0], contract)
+    if select is None:
+        problems.stop()
+    grouped = problems.of(_grouped, recipe, base, select.schema)
+    if grouped is None:
+        problems.stop()
+    groups, columns = grouped
+    split = key and problems.of(plan_split, recipe, columns, counts_nulls(base))
+    columns = split.schema if split else columns
+    found = problems.of(_encode, recipe, base, joins, columns)
+    encoded = found and problems.of(_with_lists, recipe, base, groups, found)
+    lists = None
+    if encoded:
+        recipe, encode = encoded
+        lists = feature_lists.list_columns(groups, encode)
+        problems.of(feature_lists.check_contract, contract, columns, lists)
+    if split:
+        sources = {**sources, recipe.base: problems.of(_divided, recipe, split, base) or base}
+    # After a problem with the encodings, each column may be a feature list.
+    lists = tuple(columns.names) if lists is None else lists
+    statistics = problems.of(
+        plan_statistics, recipe.statistics, columns, contract, lists, recipe.hidden
+    )
+    policy = problems.of(read_policy, recipe.allow_anomalies, contract, columns.names)
+    function = encoded and problems.of(plan_preprocessing, recipe, encoded[1], contract)
+    if problems or not split or not encoded or statistics is None or policy is None:
+        problems.stop()
+    validation = Validation(contract, policy)
+    return Plan(
+        *(recipe, sources, joins, select, split, encoded[1], statistics, validation, groups),
+        function or None,
     )
 
 
-def _derived_by_sources(draft: PlanDraft) -> set[str]:
-    """Returns the columns that sources derive, of renamed rows."""
-    names = {expression.name for expression in draft.base.derive}
-    for step in draft.joins.steps:
+def _sources(
+    recipe: Recipe, contract: bytes | None, planned: dict[str, SourcePlan]
+) -> dict[str, SourcePlan]:
+    sources = plan_sources(recipe, contract, planned)
+    return {**sources, recipe.base: with_record_keys(recipe.split, sources[recipe.base])}
+
+
+def _split_key(
+    recipe: Recipe, base: SourcePlan, joins: JoinPlan, columns: pa.Schema
+) -> tuple[SplitKey | None]:
+    """Returns what decides the splits of rows, or ``None``."""
+    # The columns that sources derive, of renamed rows.
+    derived = {expression.name for expression in base.derive}
+    for step in joins.steps:
         own = {expression.name for expression in step.source_plan.derive}
-        names |= {result for name, result in step.added if name in own}
-    return {draft.recipe.rename.get(name, name) for name in names}
+        derived |= {result for name, result in step.added if name in own}
+    key = plan_split_key(
+        recipe.split,
+        base,
+        columns,
+        recipe.rename,
+        is_grouped=recipe.sequence is not None and bool(recipe.sequence.group_by),
+        changes=bool(recipe.derive or recipe.drop or recipe.keep),
+        derived={recipe.rename.get(name, name) for name in derived},
+    )
+    return (key,)
 
 
-def _select(draft: PlanDraft) -> None:
-    draft.select = plan_select(draft.recipe, draft.columns, draft.key, draft.contract)
-    draft.columns = draft.select.schema
+def _grouped(
+    recipe: Recipe, base: SourcePlan, columns: pa.Schema
+) -> tuple[group.GroupPlan | None, pa.Schema]:
+    """Returns the plan of groups, and the columns of their rows."""
+    groups = group.plan_groups(recipe, base, columns)
+    return groups, columns if groups is None else groups.schema
 
 
-def _groups(draft: PlanDraft) -> None:
-    draft.groups = group.plan_groups(draft.recipe, draft.base, draft.columns)
-    draft.columns = draft.columns if draft.groups is None else draft.groups.schema
+def _encode(recipe: Recipe, base: SourcePlan, joins: JoinPlan, columns: pa.Schema) -> EncodePlan:
+    labels = source_labels(base, joins, recipe.rename)
+    return plan_encode(recipe, columns, {name: len(names) for name, names in labels.items()})
 
 
-def _split(draft: PlanDraft) -> None:
-    draft.split = plan_split(draft.recipe, draft.columns, counts_nulls(draft.base))
-    draft.columns = draft.split.schema
+def _with_lists(
+    recipe: Recipe, base: SourcePlan, groups: group.GroupPlan | None, encode: EncodePlan
+) -> tuple[Recipe, EncodePlan]:
+    recipe = feature_lists.with_feature_lists(recipe, base, encode)
+    return recipe, feature_lists.plan_feature_lists(recipe, groups, encode)
 
 
-def _encode(draft: PlanDraft) -> None:
-    # After a problem with the split, the columns are those before it.
-    labels = source_labels(draft.base, draft.joins, draft.recipe.rename)
-    sizes = {name: len(names) for name, names in labels.items()}
-    draft.encode = plan_encode(draft.recipe, draft.columns, sizes)
-
-
-def _feature_lists(draft: PlanDraft) -> None:
-    draft.recipe = feature_lists.with_feature_lists(draft.recipe, draft.base, draft.encode)
-    draft.encode = feature_lists.plan_feature_lists(draft.recipe, draft.groups, draft.encode)
-    draft.lists = feature_lists.list_columns(draft.groups, draft.encode)
-
-
-def _lists_of_contract(draft: PlanDraft) -> None:
-    feature_lists.check_contract(draft.contract, draft.columns, draft.lists or ())
-
-
-def _files(draft: PlanDraft) -> None:
-    paths = [file.path for file in draft.base.files]
-    check_files(draft.split, paths)
-    base = by_file(draft.split, draft.base)
-    if draft.recipe.split == Split() and (patterns := split_patterns(paths)):
+def _divided(recipe: Recipe, split: SplitPlan, base: SourcePlan) -> SourcePlan:
+    """Returns the base source, with files that splits are named after."""
+    paths = [file.path for file in base.files]
+    check_files(split, paths)
+    base = by_file(split, base)
+    if recipe.split == Split() and (patterns := split_patterns(paths)):
         parts = ", ".join(f"{name}: {{files: {yaml_text(one)}}}" for name, one in patterns)
         words = f"{len(paths)} files are named after splits; split: {{{parts}}} divides them"
         note = f"split: {{train: 1}}  # {words}"
         base = dataclasses.replace(base, decisions=(*base.decisions, note))
-    draft.sources[draft.recipe.base] = base
-
-
-def _statistics(draft: PlanDraft) -> None:
-    recipe, columns = draft.recipe, draft.columns
-    # After a problem with the encodings, each column may be a feature list.
-    lists = tuple(columns.names) if draft.lists is None else draft.lists
-    private = recipe.hidden
-    draft.statistics = plan_statistics(recipe.statistics, columns, draft.contract, lists, private)
-
-
-def _policy(draft: PlanDraft) -> None:
-    allowed = draft.recipe.allow_anomalies
-    draft.policy = read_policy(allowed, draft.contract, draft.columns.names)
-
-
-def _preprocessing(draft: PlanDraft) -> None:
-    draft.preprocessing = plan_preprocessing(draft.recipe, draft.encode, draft.contract)
-
-
-STAGES = (
-    Stage(_protect),
-    Stage(_contract),
-    Stage(_date),
-    Stage(_names),
-    Stage(_sources),
-    Stage(_joins, (_sources,)),
-    Stage(_rename, (_joins,)),
-    Stage(_split_key, (_rename,)),
-    Stage(_select, (_rename,)),
-    Stage(_groups, (_select,)),
-    Stage(_split, (_groups, _split_key)),
-    Stage(_encode, (_groups,)),
-    Stage(_feature_lists, (_encode,)),
-    Stage(_lists_of_contract, (_feature_lists,)),
-    Stage(_files, (_split,)),
-    Stage(_statistics, (_groups,)),
-    Stage(_policy, (_groups,)),
-    Stage(_preprocessing, (_feature_lists,)),
-)
-
-
-def _plan_of(draft: PlanDraft) -> Plan:
-    return Plan(
-        draft.recipe,
-        draft.sources,
-        draft.joins,
-        draft.select,
-        draft.split,
-        draft.encode,
-        draft.statistics,
-        Validation(draft.contract, draft.policy),
-        draft.groups,
-        draft.preprocessing,
-    )
+    return base
 
 
 def _sparse_names(plan: Plan) -> Iterator[Problem]:
