@@ -6,11 +6,12 @@ linked folders, links to nothing, and folders that it may not read.
 
 from __future__ import annotations
 
+import bisect
 import errno
 import os
 import re
 import stat
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -113,7 +114,6 @@ class _FolderWalk:
         self._name_of = {start: ""}  # the first name, with a slash at its end
         self._waiting = deque([start])
         self._again: list[tuple[str, _Visit]] = []  # other names
-        self._above: dict[_Visit, list[_Visit]] = defaultdict(list)
         self._found: dict[_Visit, list[Listed]] = {}
 
     def files(self) -> list[Listed]:
@@ -142,7 +142,7 @@ class _FolderWalk:
             may_hold = entry.is_link or entry.is_folder
             stage = self._pattern.stage_of(name) if may_hold else None
             if stage and entry.is_folder:
-                self._enter(f"{name}/", _Visit(os.path.join(visit.real, entry.name), stage), visit)
+                self._enter(f"{name}/", _Visit(os.path.join(visit.real, entry.name), stage))
             elif not entry.is_folder and (is_match or stage):
                 path = os.path.join(self._top, name)
                 if entry.is_link and is_match:
@@ -151,12 +151,11 @@ class _FolderWalk:
                 if status and stat.S_ISDIR(status.st_mode):
                     if stage:
                         input_roots.check(path)
-                        self._enter(f"{name}/", _Visit(os.path.realpath(path), stage), visit)
+                        self._enter(f"{name}/", _Visit(os.path.realpath(path), stage))
                 elif status and is_match:
                     yield _regular(path, status)
 
-    def _enter(self, name: str, visit: _Visit, above: _Visit) -> None:
-        self._above[visit].append(above)
+    def _enter(self, name: str, visit: _Visit) -> None:
         if visit in self._name_of:
             self._again.append((name, visit))
         else:
@@ -177,23 +176,12 @@ class _FolderWalk:
                 other = seen.setdefault((visit.real, file), name)
                 if other != name:
                     raise self._twice(name, other, listed.path)
-        if self._again:
-            match_below = self._first_matches()
-            for name, visit in self._again:
-                if visit in match_below:
-                    raise self._twice(name, self._name_of[visit], match_below[visit])
-
-    def _first_matches(self) -> dict[_Visit, str]:
-        """Returns a match in or below each folder that has one."""
-        match_below = {visit: found[0].path for visit, found in self._found.items()}
-        waiting = deque(match_below)
-        while waiting:
-            visit = waiting.popleft()
-            for above in self._above[visit]:
-                if above not in match_below:
-                    match_below[above] = match_below[visit]
-                    waiting.append(above)
-        return match_below
+        paths = sorted(one.path for found in self._found.values() for one in found)
+        for name, visit in self._again:
+            first = os.path.join(self._top, self._name_of[visit])
+            place = bisect.bisect_left(paths, first)
+            if place < len(paths) and paths[place].startswith(first):
+                raise self._twice(name, self._name_of[visit], paths[place])
 
     def _twice(self, name: str, other: str, match: str) -> DataError:
         """Returns the error of a folder with two names.
