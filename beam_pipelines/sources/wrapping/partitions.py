@@ -22,13 +22,13 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import Contents, Format, Position, QuoteStates, Rows, problem
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.text.quotes import Dialect
 from beam_pipelines.storage import files
 
 # Attributes of the format of the files that this format has, too.
 _TRAITS = (
     *("suffixes", "Options", "infers_types", "has_arrays", "is_compressed", "has_lines"),
     *("checks_images", "rounds_sparse", "tfx_rows"),
+    *("paths_of", "has_own_names", "splittable", "quoting"),
 )
 
 
@@ -49,22 +49,6 @@ class Wrapped(Format):
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
         return self.format.check(self._own(source))
-
-    def paths_of(self, source: Source) -> Mapping[str, tuple[str, ...]]:
-        """Returns key -> paths of other files that the options name."""
-        return self.format.paths_of(source)
-
-    def has_own_names(self, source: Source) -> bool:
-        """Whether files name their columns; see ``Format``."""
-        return self.format.has_own_names(source)
-
-    def splittable(self, source: Source, path: str) -> bool:
-        """Whether a file can be cut into ranges."""
-        return self.format.splittable(source, path)
-
-    def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may be inside quotes."""
-        return self.format.quoting(source)
 
     def companions(self, plan: SourcePlan) -> Iterator[str]:
         """Yields the paths of other files that are read."""
