@@ -39,31 +39,6 @@ _LOCAL_OPTIONS = (
     "StandardOptions",
     "TypeOptions",
 )
-# What these classes have for engines alone.
-_ENGINE_FLAGS = frozenset(
-    {
-        "--dataflow_job_file",
-        "--resource_hint",
-        "--resource_hints",
-        "--streaming",
-    }
-)
-# What GoogleCloudOptions has for files; the others describe a job on Dataflow.
-_GOOGLE_STORAGE_FLAGS = frozenset(
-    {
-        "--enable_bucket_read_metric_counter",
-        "--enable_bucket_write_metric_counter",
-        "--enable_gcsio_blob_generation",
-        "--gcp_oauth_scope",
-        "--gcp_oauth_scopes",
-        "--gcs_custom_audit_entries",
-        "--gcs_custom_audit_entry",
-        "--impersonate_service_account",
-        "--no_auth",
-        "--no_gcsio_throttling_counter",
-        "--project",
-    }
-)
 
 
 class BeamCommand(click.Command):
@@ -240,15 +215,13 @@ def _check_effect(
 ) -> None:
     """Refuses flags of Beam's that change nothing on this machine.
 
-    Beam takes and ignores them: ``--label returned`` is a label of a job on Dataflow.
+    Beam takes and ignores them: ``--num_workers 4`` is of a job on Dataflow.
     """
-    looked_at = {*classes} - {"GoogleCloudOptions"}
     for name in (option.partition("=")[0] for option in beam_options):
-        is_read = name in _GOOGLE_STORAGE_FLAGS or looked_at & beam.classes_of.get(name, set())
-        is_used = is_read and name not in _ENGINE_FLAGS
-        if name.startswith("--") and not is_used:
+        is_read = beam.classes_of.get(name, set()).intersection(classes)
+        if name.startswith("--") and not is_read:
             hint = nearest(name, own_flags) or (
-                " Name the engine with --runner." if "StandardOptions" in looked_at else ""
+                " Name the engine with --runner." if "StandardOptions" in classes else ""
             )
             raise click.UsageError(
                 f"found {name}, an option of Beam's for jobs on engines, which has no effect on "

@@ -128,11 +128,8 @@ def test_arguments_are_divided(arguments: str, own: str, beam: str) -> None:
         ("--direct_num_workers=-1", "found --direct_num_workers -1, expected a number from 0"),
         ("--direct_running_mode quick", "invalid choice: 'quick'"),
         ("--runner", "expected one argument"),
-        ("--label returned", "found --label, an option of Beam's for jobs on engines, which has no"),
         ("--num_workers=4", "has no effect on this machine. Name the engine with --runner.$"),
-        ("--streaming", "found --streaming, an option of Beam's for jobs on engines"),
-        ("--resource-hint a=b", "found --resource_hint, an option of Beam's for jobs on engines"),
-        ("--runner direct --region x", "found --region, an option of Beam's for jobs on engines"),
+        ("--runner direct --max_num_workers 2", "found --max_num_workers, an option of Beam's for jobs on"),
     ],
 )  # fmt: skip
 def test_wrong_flags(arguments: str, message: str) -> None:
