@@ -260,24 +260,3 @@ def _s3_options(options: Any) -> tuple[tuple[str, Any], ...]:
         view = options.view_as(S3Options)
         options = {name: getattr(view, name) for name in dir(view) if name.startswith("s3_")}
     return tuple(sorted(options.items()))
-
-
-def check_endpoint(url: str | None) -> None:
-    """Checks that a server answers at an address, if one is given.
-
-    Raises:
-      RecipeError: none answers, or it is no address.
-    """
-    if url is None:
-        return
-    try:
-        _connect(url if "://" in url else "")
-    except ValueError:
-        raise RecipeError(
-            f"--s3_endpoint_url: found {url}, expected an address such as http://127.0.0.1:9000."
-        ) from None
-    except OSError as error:
-        raise RecipeError(
-            f"--s3_endpoint_url: found {url}, found no server there: {error}. Check the address "
-            "and that the storage runs."
-        ) from error
