@@ -33,7 +33,6 @@ from beam_pipelines.core.errors import RecipeError, nearest
 _ENGINES = ("flink", "portable", "prism", "spark")
 _URN = re.compile(r"beam:env:(\w+):v1")
 _PYTHON_OF_IMAGE = re.compile(r"python(\d+\.\d+)")
-_STOCK_IMAGE = re.compile(r"(^|/)apache/beam_python[\d.]+_sdk(:|@|$)|^beam_python[\d.]+_sdk(:|@|$)")
 _WORKERS_NEED = (
     "They need beam-pipelines and this Python, and paths that they see: docs/runners.md."
 )
@@ -221,25 +220,6 @@ def _check_environment(workers: Workers, options: PipelineOptions) -> Iterator[s
         )
         yield (
             f"--environment_config: found none with --environment_type {kind}, expected {expected}."
-        )
-    elif kind == "DOCKER":
-        yield from _check_image(config, options.view_as(SetupOptions))
-
-
-def _check_image(image: str, setup: SetupOptions) -> Iterator[str]:
-    """Yields problems that the name of the workers' image shows."""
-    brings = setup.extra_packages or setup.requirements_file or setup.setup_file
-    if not brings and (not image or _STOCK_IMAGE.search(image)):
-        yield (
-            f"--environment_type: found DOCKER with {image or 'the image of Beam'}, in which there "
-            "is no beam-pipelines. Expected "
-            "--environment_config with an image that has it (Dockerfile), or --extra_package with "
-            "its wheels."
-        )
-    if _has_other_python(image):
-        yield (
-            f"--environment_config: found {image}, expected an image with Python {_our_python()}, "
-            "which submits the job."
         )
 
 
