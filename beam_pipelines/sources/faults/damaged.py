@@ -44,11 +44,5 @@ def explained(path: str, title: str, expected: str = "a whole file") -> Iterator
 
 def each(items: Iterable[T], path: str, title: str, expected: str = "a whole file") -> Iterator[T]:
     """Yields items; explains errors in making them, not the caller's."""
-    iterator = iter(items)
-    while True:
-        with explained(path, title, expected):
-            try:
-                item = next(iterator)
-            except StopIteration:
-                return
-        yield item
+    with explained(path, title, expected):
+        yield from items
