@@ -129,6 +129,8 @@ def _with_bytes(type_: pa.DataType) -> pa.DataType:
         return pa.struct([field.with_type(_with_bytes(field.type)) for field in type_])
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
         return pa.list_(_with_bytes(type_.value_type))
+    if pa.types.is_map(type_):
+        return pa.map_(_with_bytes(type_.key_type), _with_bytes(type_.item_type))
     if pa.types.is_string(type_) or pa.types.is_string_view(type_):
         return pa.binary()
     return pa.large_binary() if pa.types.is_large_string(type_) else type_

@@ -11,39 +11,35 @@ import io
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, BinaryIO, NamedTuple, cast
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, cast
 
 import cramjam
 import pyarrow as pa
 from isal import isal_zlib
 
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB
 
-_MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 # A header or a block is read as a whole.
 _MOST_BYTES = 256 * MIB
 _RAW_BITS = -15
-_CHECKSUM_BYTES = _SIZE_BYTES = 4
-
-DAMAGED = (lzma.LZMAError, isal_zlib.error, pa.ArrowException, cramjam.DecompressionError)
+_CHECKSUM_BYTES = 4
 
 
-class Header(NamedTuple):
-    """The header of a file.
+class TooLargeError(Exception):
+    """A block with more bytes than it may have.
 
     Attributes:
-      schema: as JSON data.
-      codec: of the blocks.
-      sync: the bytes behind each block.
-      end: offset of the first block.
+      offset: of the block.
+      packed: its bytes in the file.
+      size: its bytes when it is decompressed, as far as they are known.
     """
 
-    schema: Any
-    codec: str
-    sync: bytes
-    end: int
+    def __init__(self, offset: int, packed: int, size: int) -> None:
+        super().__init__(offset, packed, size)
+        self.offset, self.packed, self.size = offset, packed, size
 
 
 class _Bytes:
@@ -60,151 +56,129 @@ class _Bytes:
         return self._before.read(size) or self._file.read(size)
 
 
-def read_header(file: BinaryIO) -> Header:
-    """Reads the header of a file.
-
-    Raises:
-      ValueError: it is damaged, or no Avro file; and what fastavro raises.
-    """
-    import fastavro  # takes 30 ms
-
-    file.seek(0)
-    if file.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError("found no Avro file, which begins with 'Obj' and 1")
-    file.seek(0)
-    metadata = fastavro.block_reader(cast("Any", _Bytes(file))).metadata
-    end = file.tell()
-    file.seek(end - _SYNC_BYTES)
-    schema, codec = json.loads(metadata["avro.schema"]), metadata.get("avro.codec", "null")
-    return Header(schema, codec, file.read(_SYNC_BYTES), end)
-
-
-def first_block(file: BinaryIO, header: Header, start: int, end: int) -> int:
-    """Returns the offset of a range's first block, or ``end``."""
-    if start <= header.end:
-        return header.end
-    place, rest = start - _SYNC_BYTES, b""
-    file.seek(place)
-    while place + len(rest) < end and (data := file.read(MIB)):
-        data = rest + data
-        found = data.find(header.sync)
-        if found >= 0:
-            return min(end, place + found + _SYNC_BYTES)
-        rest = data[-(_SYNC_BYTES - 1) :]
-        place += len(data) - len(rest)
-    return end
-
-
-def read_blocks(file: BinaryIO, header: Header, start: int, end: int) -> Iterator[Any]:
-    """Yields fastavro's blocks that begin in [start, end), still compressed.
-
-    Raises:
-      ValueError: a block is damaged; and what fastavro raises.
-    """
-    import fastavro
-
-    # A header that says 'null', so that fastavro leaves blocks as they are.
-    made = io.BytesIO()
-    fastavro.writer(made, header.schema, [], sync_marker=header.sync)
-    file.seek(start)
-    joined = cast("Any", _Bytes(file, made.getvalue()))
-    found = fastavro.block_reader(joined, handle_unicode_errors="surrogateescape")
-    while start < end and (block := next(found, None)) is not None:
-        if block.num_records < 0:
-            raise ValueError(f"the block at byte {start:,} has {block.num_records:,} records")
-        yield block
-        start = file.tell()
-    if start < end and file.tell() != start:
-        raise EOFError("the file ends within a number")
-
-
-def container(header: Header, blocks: list[tuple[int, bytes]]) -> bytes:
-    """Returns a file of blocks, numbers of records and bytes."""
-    metadata = {
-        b"avro.schema": json.dumps(header.schema).encode(),
-        b"avro.codec": header.codec.encode(),
-    }
-    entries = b"".join(_bytes(key) + _bytes(value) for key, value in metadata.items())
-    parts = [_MAGIC, _long(len(metadata)), entries, _long(0), header.sync]
-    for rows, data in blocks:
-        parts += [_long(rows), _bytes(data), header.sync]
-    return b"".join(parts)
-
-
-def _long(value: int) -> bytes:
-    value, parts = value << 1, bytearray()
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*parts, value])
-
-
-def _bytes(value: bytes) -> bytes:
-    return _long(len(value)) + value
-
-
-class TooLargeError(Exception):
-    """A block that states more bytes than it may have.
+class AvroFile:
+    """An open file.
 
     Attributes:
-      size: the bytes.
+      schema: as JSON data; values are read by it.
+      codec: of the blocks.
+      sync: the bytes behind each block.
+      start: offset of the first block.
     """
 
-    def __init__(self, size: int) -> None:
-        super().__init__(size)
-        self.size = size
+    def __init__(self, file: BinaryIO, path: str) -> None:
+        """Reads the header.
+
+        Args:
+          file: that is open.
+          path: of the file, for messages.
+
+        Raises:
+          DataError: the codec is unknown.
+          ValueError: the header is damaged; and what fastavro raises.
+        """
+        import fastavro  # takes 30 ms
+
+        self._file = file
+        file.seek(0)
+        metadata = fastavro.block_reader(cast("Any", _Bytes(file))).metadata
+        self.start = file.tell()
+        file.seek(self.start - _SYNC_BYTES)
+        self.sync = file.read(_SYNC_BYTES)
+        self.schema: Any = json.loads(metadata["avro.schema"])
+        self.codec = metadata.get("avro.codec", "null")
+        if self.codec not in _DECOMPRESS:
+            raise DataError(
+                f"{path}: found blocks of the codec '{self.codec}', expected one of "
+                f"{', '.join(_DECOMPRESS)}. Write the file with one of these."
+            )
+
+    def first_block(self, start: int, end: int) -> int:
+        """Returns the offset of the first block in [start, end), or ``end``."""
+        if start <= self.start:
+            return self.start
+        place, rest = start - _SYNC_BYTES, b""
+        self._file.seek(place)
+        while place + len(rest) < end and (data := self._file.read(MIB)):
+            data = rest + data
+            found = data.find(self.sync)
+            if found >= 0:
+                return min(end, place + found + _SYNC_BYTES)
+            rest = data[-(_SYNC_BYTES - 1) :]
+            place += len(data) - len(rest)
+        return end
+
+    def packed(self, start: int, end: int) -> Iterator[Any]:
+        """Yields fastavro's blocks that begin in [start, end), still compressed.
+
+        Raises:
+          ValueError: a block is damaged; and what fastavro raises.
+        """
+        import fastavro
+
+        # A header that says 'null', so that fastavro leaves blocks as they are.
+        made = io.BytesIO()
+        fastavro.writer(made, self.schema, [], sync_marker=self.sync)
+        self._file.seek(start)
+        blocks = fastavro.block_reader(cast("Any", _Bytes(self._file, made.getvalue())))
+        while start < end and (block := next(blocks, None)) is not None:
+            if block.num_records < 0:
+                raise ValueError(f"the block at byte {start:,} has {block.num_records:,} records")
+            block.offset = start
+            yield block
+            start = self._file.tell()
+        if start < end and self._file.tell() != start:
+            raise EOFError("the file ends within a number")
+
+    def blocks(self, start: int, end: int, most: Callable[[int], int]) -> Iterator[Any]:
+        """Yields these blocks decompressed; each has its records.
+
+        Args:
+          start, end: offsets, as ``first_block`` returns them.
+          most: returns how many bytes a block of so many compressed ones may have.
+
+        Raises:
+          TooLargeError: a block has more.
+          ValueError: a block is damaged; and what its codec raises.
+        """
+        for block in self.packed(start, end):
+            data = block.bytes_.getvalue()
+            bound = most(len(data))
+            found = _DECOMPRESS[self.codec](data, bound)
+            size = found if isinstance(found, int) else len(found)
+            if isinstance(found, int) or size > bound:
+                raise TooLargeError(block.offset, len(data), size)
+            block.bytes_ = io.BytesIO(found)
+            yield block
 
 
-def _snappy(data: bytes, most: int) -> bytes:
+def _snappy(data: bytes, most: int) -> bytes | int:
     """Returns a block of Snappy, which has its size and a checksum."""
     body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
     if (size := cramjam.snappy.decompress_raw_len(body)) > most:
-        raise TooLargeError(size)
+        return size
     found = bytes(cramjam.snappy.decompress_raw(body))
     if zlib.crc32(found) != int.from_bytes(checksum, "big"):
         raise ValueError("a block has another checksum than it states")
     return found
 
 
-def _lz4(data: bytes, most: int) -> bytes:
-    """Returns a block of LZ4, which has its size before it."""
-    if (size := int.from_bytes(data[:_SIZE_BYTES], "little")) > most:
-        raise TooLargeError(size)
-    found = bytes(cramjam.lz4.decompress_block(data))
-    if len(found) < size:
-        raise ValueError("a block has fewer bytes than it states")
-    return found
-
-
 def _zstandard(data: bytes, most: int) -> bytes:
     """Returns a block of Zstandard, which need not say its size."""
-    found, size = [], 0
+    found = bytearray()
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        while size <= most and (part := stream.read(MIB)):
-            found.append(part)
-            size += len(part)
-    return b"".join(found)
+        while len(found) <= most and (part := stream.read(MIB)):
+            found += part
+    return bytes(found)
 
 
-# Codec -> what decompresses a block. Beyond the limit it stops, with more bytes than that.
-_DECOMPRESS: Mapping[str, Callable[[bytes, int], bytes]] = {
+# Codec -> what decompresses a block. Beyond the limit it stops, with more bytes than that, or
+# returns the size that the block states.
+_DECOMPRESS: dict[str, Callable[[bytes, int], bytes | int]] = {
     "null": lambda data, _: data,
     "deflate": lambda data, most: isal_zlib.decompressobj(_RAW_BITS).decompress(data, most + 1),
     "bzip2": lambda data, most: bz2.BZ2Decompressor().decompress(data, most + 1),
     "xz": lambda data, most: lzma.LZMADecompressor().decompress(data, most + 1),
     "snappy": _snappy,
-    "lz4": _lz4,
     "zstandard": _zstandard,
 }
-
-
-def decompress(codec: str, data: bytes, most: int) -> bytes:
-    """Returns a block's records; stops where there are more than ``most`` bytes.
-
-    Raises:
-      TooLargeError: the block states that it has more.
-      ValueError: the codec is unknown, or the block is damaged; or one of ``DAMAGED``.
-    """
-    if codec not in _DECOMPRESS:
-        raise ValueError(f"the codec '{codec}' is none of {', '.join(_DECOMPRESS)}")
-    return _DECOMPRESS[codec](data, most)

@@ -9,7 +9,7 @@ import json
 import uuid
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import fastavro
 import pyarrow as pa
@@ -18,19 +18,13 @@ import pytest
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.transforms import read
-from beam_pipelines_plugins.formats.avro_blocks import Header, read_blocks, read_header
-from beam_pipelines_plugins.formats.avro_blocks import container as container_of
+from plugins.tests.support.avro_files import container
 from tests.sources.support import plan_of, problems_of, read_rows, source, types_of
 
 UTC = datetime.timezone.utc
 
 
-CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard", "lz4")
-
-
-def container(schema: Any, codec: str, blocks: list[tuple[int, bytes]]) -> bytes:
-    """Returns a file of compressed blocks."""
-    return container_of(Header(schema, codec, b"s" * 16, 0), blocks)
+CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard")
 
 
 def record(*fields: tuple[str, Any]) -> dict[str, Any]:
@@ -49,10 +43,10 @@ def write(path: Path, schema: Any, rows: list[Any], codec: str = "deflate", **op
     fastavro.writer(stream, schema, rows, codec="null" if is_zstandard else codec, **options)
     data = stream.getvalue()
     if is_zstandard:
-        header = read_header(stream)
+        stream.seek(0)
         packed = [
             (block.num_records, pa.compress(block.bytes_.read(), "zstd", asbytes=True))
-            for block in read_blocks(stream, header, header.end, len(data))
+            for block in cast("Any", fastavro.block_reader(stream))
         ]
         data = container(schema, codec, packed)
     path.write_bytes(data)
@@ -132,7 +126,7 @@ def test_nested_records_and_names(tmp_path: Path) -> None:
 REFUSED = {
     "x: found a union of int, string, expected one type, or one and null": ["int", "string"],
     "x: found a union of null, int, string": ["null", "int", "string"],
-    "x: found a union of null alone": ["null"],
+    "x: found a union of null, expected one type": ["null"],
     "next: found the record 'Row' within itself, .*Write the field as a text of JSON": None,
 }
 
@@ -190,10 +184,9 @@ def test_bad_records_have_their_places(tmp_path: Path) -> None:
     schema = record(("n", "int"), ("text", "string"))
     path = write(tmp_path / "a.avro", schema, rows, "null", sync_interval=300)
     path.write_bytes(path.read_bytes().replace(b"row 700", b"row\xff700"))
-    with pytest.raises(
-        DataError, match=r"a\.avro, row 701, column 'text': found a value that is no"
-    ):
+    with pytest.raises(DataError, match=r"a\.avro, row 701, column 'text': found b'row\\xff700'"):
         read_rows(path, range_bytes=2_000)
+    assert read_rows(path, types={"text": "bytes"})[700]["text"] == b"row\xff700"
     plan = plan_of(path, range_bytes=2_000, types={"n": "int8"})
     table, counts, rejected = read.read_table(plan, reject=True)
     assert counts == {"read": 128, "rejected": 772}
@@ -212,7 +205,7 @@ def test_damage_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"a\.avro: found damaged Avro data"):
             read_rows(path)
     path.write_bytes(b"a,b\n1,2\n")
-    with pytest.raises(DataError, match="found no Avro file, which begins with 'Obj' and 1"):
+    with pytest.raises(DataError, match="cannot read header - is it an avro file"):
         read_rows(path)
     path.write_bytes(data)
     for rows_of_block, own in ((5, b"\x02\x04"), (1, b"\x02\x04"), (2**60, b"\x02")):
@@ -267,23 +260,11 @@ def test_other_codecs_and_damaged_blocks(tmp_path: Path) -> None:
     path = write(tmp_path / "a.avro", record(("x", "string")), rows, "snappy")
     data = bytearray(path.read_bytes())
     path.write_bytes(bytes(data).replace(b"\x0csnappy", b"\x0csnarky"))
-    with pytest.raises(DataError, match="the codec 'snarky' is none of null, deflate"):
+    with pytest.raises(
+        DataError, match="found blocks of the codec 'snarky', expected one of null, deflate"
+    ):
         read_rows(path)
     data[-20] ^= 1
     path.write_bytes(data)
     with pytest.raises(DataError, match="another checksum"):
         read_rows(path)
-
-
-def test_blocks_that_lack_bytes(tmp_path: Path) -> None:
-    """A block of LZ4 that states too many bytes is damaged."""
-    path = write(tmp_path / "a.avro", record(("x", "long")), [{"x": 5}], "lz4")
-    schema = record(("x", "long"))
-    for size, block in ((1, b"\x10\x0a"), (2, b"\x10\x0a")):
-        body = size.to_bytes(4, "little") + block
-        path.write_bytes(container(schema, "lz4", [(1, body)]))
-        if size == 1:
-            assert read_rows(path) == [{"x": 5}]
-        else:
-            with pytest.raises(DataError, match="fewer bytes than it states"):
-                read_rows(path)

@@ -11,7 +11,8 @@ from typing import Any
 
 import fastavro
 
-from beam_pipelines_plugins.formats.avro_blocks import container, read_blocks, read_header
+from beam_pipelines_plugins.formats.avro_blocks import AvroFile
+from plugins.tests.support.avro_files import container
 from plugins.tests.support.whole_and_ranges import read_both
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import require
@@ -72,7 +73,7 @@ def seeds() -> list[bytes]:
     for fields, rows in _SCHEMAS:
         schema = {"type": "record", "name": "Row", "fields": [
             {"name": name, "type": type_} for name, type_ in fields]}  # fmt: skip
-        for codec in ("null", "deflate", "snappy", "lz4"):
+        for codec in ("null", "deflate", "snappy", "xz"):
             file = io.BytesIO()
             fastavro.writer(
                 file, schema, rows, codec=codec, sync_marker=b"s" * 16, sync_interval=20
@@ -85,9 +86,8 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
     """Changes bytes of blocks, of their counts, or anything."""
     text = data[HEAD:]
     try:
-        file = io.BytesIO(text)
-        header = read_header(file)
-        found = read_blocks(file, header, header.end, len(text))
+        file = AvroFile(io.BytesIO(text), "a.avro")
+        found = file.packed(file.start, len(text))
         blocks = [(block.num_records, block.bytes_.read()) for block in found]
     except Exception:  # noqa: BLE001 - a damaged file has no blocks to change
         blocks = []
@@ -98,9 +98,9 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
     if chance.randrange(2):
         own = mutations.splice(own, _TOKENS, chance)
     else:
-        rows = max(0, mutations.near(rows, chance))
+        rows = min(max(0, mutations.near(rows, chance)), 2**62)
     blocks[place] = (rows, own)
-    changed = container(header, blocks)
+    changed = container(file.schema, file.codec, blocks, file.sync)
     return mutations.keep_head(data, HEAD, changed, chance)
 
 

@@ -24,11 +24,12 @@ from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import input_roots
 from beam_pipelines.storage.input_roots import OutsideRootError
 from beam_pipelines.transforms import read
-from beam_pipelines_plugins.formats import avro_blocks as blocks
+from beam_pipelines_plugins.formats.avro_blocks import AvroFile
 from beam_pipelines_plugins.lakehouses import iceberg_catalogs
 from beam_pipelines_plugins.lakehouses.options import Catalog
 from plugins.tests.support import delta_tables as delta
 from plugins.tests.support import iceberg_tables as iceberg
+from plugins.tests.support.avro_files import container
 from tests.support.made_source import made_source
 
 CODE = "import pathlib\npathlib.Path('RAN').touch()\nclass Impl:\n    pass\n"
@@ -370,14 +371,14 @@ def test_manifests_that_outgrow_the_memory(
     plan_of(table_of(tmp_path))
     (manifest,) = (tmp_path / "warehouse").rglob("*-m0.avro")
     with manifest.open("rb") as file:
-        header = blocks.read_header(file)
+        header = AvroFile(file, str(manifest))
     content = bytes(size)
     if codec == "deflate":
         packer = zlib.compressobj(wbits=-15)
         content = packer.compress(content) + packer.flush()
     elif codec == "zstandard":
         content = pa.compress(content, "zstd", asbytes=True)
-    made = blocks.container(header._replace(codec=codec), [(rows, content)])
+    made = container(header.schema, codec, [(rows, content)], header.sync)
     assert len(made) < 1 << 20
     manifest.write_bytes(made)
     with pytest.raises(DataError, match=rf"{manifest.name}: found more than 268,435,456 bytes or"):

@@ -1,0 +1,116 @@
+"""Formats whose libraries give Arrow batches of a part of a file."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, NamedTuple
+
+import pyarrow as pa
+
+from beam_pipelines.core.errors import PipelineError
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import tables
+from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile, parts_of, tail_rows
+from beam_pipelines.sources.faults import damaged
+from beam_pipelines.sources.files.archives import open_whole
+from beam_pipelines.sources.format import QuoteStates, Rows
+from beam_pipelines.sources.nesting import nested
+from beam_pipelines.sources.plan import ByteRange, SourcePlan
+
+
+class OpenedPart(NamedTuple):
+    """A part of an open file.
+
+    Attributes:
+      schema: the file's columns, nested or not.
+      batches: the rows of the part, in order.
+      rows_before: returns the number of the file's rows before the part.
+    """
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    rows_before: Callable[[], int] = int
+
+
+class PartFiles(BatchFiles):
+    """A format that defines ``title``, ``suffixes`` and ``open_part``.
+
+    Attributes:
+      is_cut: whether a file can be cut into ranges.
+    """
+
+    is_cut = True
+
+    @abc.abstractmethod
+    def open_part(
+        self,
+        source: Source,
+        path: str,
+        file: BinaryIO,
+        part: tuple[SourcePlan, ByteRange] | None = None,
+    ) -> contextlib.AbstractContextManager[OpenedPart]:
+        """Opens a range of a plan's file, or a whole file.
+
+        Raises:
+          DataError: it exceeds a limit. Any other error means that it is damaged.
+        """
+
+    def splittable(self, source: Source, path: str) -> bool:
+        """Whether a file can be cut into ranges."""
+        return self.is_cut
+
+    @contextlib.contextmanager
+    def opened(self, source: Source, path: str) -> Iterator[OpenedFile]:
+        """Opens a file; see ``BatchFiles``."""
+        with self._opened(source, path) as (file, one):
+            yield OpenedFile(file, one.schema, one.batches)
+
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
+        """Reads one range; see ``Format``."""
+        info, done = byte_range.file, 1
+        with self._opened(plan.source, info.path, (plan, byte_range)) as (file, one):
+            tables.check_file(plan, info, one.schema)
+            before = functools.cache(one.rows_before)
+            for batch in one.batches:
+                for rows in parts_of(batch):
+                    first = functools.partial(lambda number: before() + number, done)
+                    yield from tables.rows_of(rows, plan, info, first, reject)
+                    done += rows.num_rows
+            yield tail_rows(plan, byte_range, file)
+
+    def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
+        """Returns ``row``, and the number of a range's first one, from 1."""
+        part = plan, byte_range
+        with self._opened(plan.source, byte_range.file.path, part) as (_, one):
+            return "row", 1 + one.rows_before()
+
+    @contextlib.contextmanager
+    def _opened(
+        self, source: Source, path: str, part: tuple[SourcePlan, ByteRange] | None = None
+    ) -> Iterator[tuple[BinaryIO, OpenedPart]]:
+        with open_whole(path) as file, contextlib.ExitStack() as stack:
+            with _explained(path, self.title):
+                one = stack.enter_context(self.open_part(source, path, file, part))
+                list(nested.flatten_fields(one.schema))  # names that are no UTF-8 are an error here
+            yield file, one._replace(batches=self._each(one, path))
+
+    def _each(self, one: OpenedPart, path: str) -> Iterator[pa.RecordBatch]:
+        with _explained(path, self.title):
+            yield from one.batches
+
+
+@contextlib.contextmanager
+def _explained(path: str, title: str) -> Iterator[None]:
+    """Turns all errors of a library into ``DataError``."""
+    with damaged.explained(path, title):
+        try:
+            yield
+        except (PipelineError, MemoryError):
+            raise
+        except Exception as error:
+            raise ValueError(str(error) or repr(error)) from error
