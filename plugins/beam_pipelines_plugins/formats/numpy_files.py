@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 import zipfile
-import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -18,11 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
+from beam_pipelines.core.limits import exceeded, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile
-from beam_pipelines.sources.files.archives import MOST_BYTES, open_whole
+from beam_pipelines.sources.files.archives import MOST_BYTES
 from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, check_columns
+from beam_pipelines.sources.plan import ByteRange, SourcePlan
+from beam_pipelines_plugins.formats.part_files import OpenedPart, PartFiles
 
 # Name of the only column of a npy file.
 VALUE = "value"
@@ -42,46 +42,32 @@ _CASTS = {
     "M": "array.astype('datetime64[us]')",
     "m": "array.astype('int64'), or another unit",
 }
-_DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    OSError,
-    ValueError,
-    RuntimeError,
-    NotImplementedError,
-    OverflowError,
-    TypeError,
-    KeyError,
-    SyntaxError,
-)
 
 
-class NumPy(BatchFiles):
+class NumPy(PartFiles):
     """Files of arrays; one range a file."""
 
     title = "NumPy"
     suffixes = (".npz", ".npy")
+    is_cut = False
 
     @contextlib.contextmanager
-    def opened(self, source: Source, path: str) -> Iterator[OpenedFile]:
-        """Opens a file; see ``BatchFiles``."""
+    def open_part(
+        self,
+        source: Source,
+        path: str,
+        file: BinaryIO,
+        part: tuple[SourcePlan, ByteRange] | None = None,
+    ) -> Iterator[OpenedPart]:
+        """Opens a file; see ``PartFiles``."""
+        is_zip = file.read(len(_ZIP_MAGIC)) == _ZIP_MAGIC
+        file.seek(0)
         with contextlib.ExitStack() as stack:
-            file = stack.enter_context(open_whole(path))
-            try:
-                is_zip = file.read(len(_ZIP_MAGIC)) == _ZIP_MAGIC
-                file.seek(0)
-                arrays = list(
-                    _members(source, path, file, stack) if is_zip else [_array(VALUE, file)]
-                )
-                _check_arrays(source, path, arrays)
-                schema = pa.schema([(one.name, one.type) for one in arrays])
-                yield OpenedFile(file, schema, _batches(arrays, schema))
-            except _DAMAGED as error:
-                raise DataError(
-                    f"{path}: found damaged NumPy data, expected a whole npy or npz file: {error}. "
-                    "Get the file again, or set 'format'."
-                ) from error
+            members = _members(source, path, file, stack) if is_zip else iter([(VALUE, file)])
+            arrays = [_array(path, *member) for member in members]
+            _check_sizes(source, path, arrays)
+            schema = pa.schema([(one.name, one.type) for one in arrays])
+            yield OpenedPart(schema, _batches(arrays, schema))
 
 
 class _StoredArray(NamedTuple):
@@ -93,6 +79,7 @@ class _StoredArray(NamedTuple):
       shape: of the array; rows first.
       is_fortran: whether the first axis varies fastest.
       dtype: of the values.
+      type: of the column.
     """
 
     name: str
@@ -100,103 +87,86 @@ class _StoredArray(NamedTuple):
     shape: tuple[int, ...]
     is_fortran: bool
     dtype: np.dtype[Any]
+    type: pa.DataType
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a row."""
         return math.prod(self.shape[1:]) * self.dtype.itemsize
 
-    @property
-    def type(self) -> pa.DataType:
-        """Type of the column."""
-        return to_arrow(np.empty((0, *self.shape[1:]), self.dtype)).type
-
 
 def _members(
     source: Source, path: str, file: BinaryIO, stack: contextlib.ExitStack
-) -> Iterator[_StoredArray]:
+) -> Iterator[tuple[str, BinaryIO]]:
+    """Yields name and file of each array."""
     archive = stack.enter_context(zipfile.ZipFile(file))
     members = archive.infolist()
     check_columns(source, path, len(members))
     for member in members:
-        if exceeds_ratio(source.limits, member.compress_size, member.file_size):
-            message = ratio_exceeded(source.limits, member.compress_size, member.file_size)
+        sizes = member.compress_size, member.file_size
+        if exceeds_ratio(source.limits, *sizes):
+            message = ratio_exceeded(source.limits, *sizes)
             raise DataError(f"{path}, array '{member.filename}': {message}")
         if not member.filename.endswith(_SUFFIX):
             raise DataError(
                 f"{path}: found '{member.filename}', expected arrays alone, as numpy.savez writes "
                 "them."
             )
-        opened = cast("BinaryIO", stack.enter_context(archive.open(member)))
-        yield _array(member.filename.removesuffix(_SUFFIX), opened)
+        opened = stack.enter_context(archive.open(member))
+        yield member.filename.removesuffix(_SUFFIX), cast("BinaryIO", opened)
 
 
-def _array(name: str, file: BinaryIO) -> _StoredArray:
+def _array(path: str, name: str, file: BinaryIO) -> _StoredArray:
+    """Reads the header of an array.
+
+    Raises:
+      DataError: the array is no column.
+    """
     version = np.lib.format.read_magic(file)
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-        (3, 0): np.lib.format.read_array_header_2_0,
-    }
-    if version not in readers:
+    if version not in ((1, 0), (2, 0), (3, 0)):
         raise ValueError(f"array '{name}' has version {version} of the format")
-    try:
-        shape, is_fortran, dtype = readers[version](file)
-    except Exception as error:
-        # NumPy parses Python's syntax, which fails in many ways.
-        raise ValueError(f"array '{name}' has a damaged header") from error
+    formats = np.lib.format
+    is_first = version == (1, 0)
+    read = formats.read_array_header_1_0 if is_first else formats.read_array_header_2_0
+    shape, is_fortran, dtype = read(file)
     if any(size < 0 for size in shape):
         raise ValueError(f"array '{name}' has the shape {shape}")
-    return _StoredArray(name, file, tuple(shape), is_fortran and len(shape) > 1, dtype)
+    cure = "it in another form, or leave it out of the file"
+    if dtype.kind not in _KINDS:
+        found = _WHY.get(dtype.kind, f"values of type {dtype}")
+    elif not shape:
+        found = "a single value"
+    elif 0 in shape[1:] or dtype.itemsize == 0:
+        found = f"rows without values, of shape {shape[1:]}"
+    else:
+        try:
+            type_ = to_arrow(np.empty((0, *shape[1:]), dtype)).type
+            return _StoredArray(name, file, shape, is_fortran and len(shape) > 1, dtype, type_)
+        except pa.ArrowNotImplementedError:
+            found, cure = f"values of type {dtype}", _CASTS[dtype.kind]
+    raise DataError(
+        f"{path}, array '{name}': found {found}, expected rows of numbers, bools, texts, bytes or "
+        f"times, of a type that Arrow has. Save {cure}."
+    )
 
 
-def _check_arrays(source: Source, path: str, arrays: list[_StoredArray]) -> None:
+def _check_sizes(source: Source, path: str, arrays: list[_StoredArray]) -> None:
     """Raises ``DataError`` if arrays are no columns of one table."""
     for one in arrays:
         where = f"{path}, array '{one.name}'"
-        if one.dtype.kind not in _KINDS:
-            what = _WHY.get(one.dtype.kind, f"values of type {one.dtype}")
-            raise DataError(
-                f"{where}: found {what}, expected numbers, bools, texts, bytes or times. Save it "
-                "in another form."
-            )
-        if not _has_type(one.dtype):
-            raise DataError(
-                f"{where}: found values of type {one.dtype}, which no column type equals. Save "
-                f"{_CASTS[one.dtype.kind]}."
-            )
-        if not one.shape:
-            raise DataError(
-                f"{where}: found a single value, expected an array whose first axis are the rows. "
-                "Leave it out of the file."
-            )
-        if 0 in one.shape[1:] or one.dtype.itemsize == 0:
-            raise DataError(f"{where}: found rows without values, of shape {one.shape[1:]}.")
         if one.shape[0] != arrays[0].shape[0]:
             raise DataError(
                 f"{where}: found {one.shape[0]:,} rows, expected {arrays[0].shape[0]:,} as in "
                 f"'{arrays[0].name}'. Save arrays of other lengths in other files."
             )
         if one.row_bytes > source.limits.cell_bytes:
-            raise DataError(
-                f"{where}: found rows of {one.row_bytes:,} bytes, expected at most "
-                f"{source.limits.cell_bytes:,}. If the data are right, raise 'limits: "
-                "{cell_bytes: …}'."
-            )
+            found = f"rows of {one.row_bytes:,} bytes"
+            raise DataError(f"{where}: {exceeded(source.limits, 'cell_bytes', found)}")
         if one.is_fortran and one.row_bytes * one.shape[0] > MOST_BYTES:
             raise DataError(
                 f"{where}: found an array in Fortran order of more than {MOST_BYTES:,} bytes, "
                 "which has to be held in memory. Save numpy.ascontiguousarray(array)."
             )
-
-
-def _has_type(dtype: np.dtype[Any]) -> bool:
-    """Whether Arrow has a type for values of a NumPy dtype."""
-    try:
-        to_arrow(np.empty(0, dtype))
-    except pa.ArrowNotImplementedError:
-        return False
-    return True
 
 
 def _batches(arrays: list[_StoredArray], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -217,16 +187,15 @@ def _batches(arrays: list[_StoredArray], schema: pa.Schema) -> Iterator[pa.Recor
 
 def _read(array: _StoredArray, rows: int) -> npt.NDArray[Any]:
     """Returns the next rows of an array."""
-    size = rows * array.row_bytes
-    pieces, missing = [], size
+    missing = rows * array.row_bytes
+    pieces = []
     while missing and (data := array.file.read(missing)):
         pieces.append(data)
         missing -= len(data)
     if missing:
         raise EOFError(f"array '{array.name}' ends {missing:,} bytes early")
-    values: npt.NDArray[Any] = np.frombuffer(b"".join(pieces), array.dtype)
-    values = values.reshape(array.shape[::-1] if array.is_fortran else (rows, *array.shape[1:]))
-    return cast("npt.NDArray[Any]", values.transpose() if array.is_fortran else values)
+    values = np.frombuffer(b"".join(pieces), array.dtype)
+    return values.reshape((rows, *array.shape[1:]), order="F" if array.is_fortran else "C")
 
 
 def to_arrow(values: npt.NDArray[Any]) -> pa.Array:

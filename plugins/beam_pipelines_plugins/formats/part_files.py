@@ -10,7 +10,7 @@ from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.core.errors import PipelineError
+from beam_pipelines.core.errors import PipelineError, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile, parts_of, tail_rows
@@ -110,7 +110,7 @@ def _explained(path: str, title: str) -> Iterator[None]:
     with damaged.explained(path, title):
         try:
             yield
-        except (PipelineError, MemoryError):
+        except (PipelineError, RecipeProblems, MemoryError):
             raise
         except Exception as error:
             raise ValueError(str(error) or repr(error)) from error
