@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import google_crc32c
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, tables
+from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.files.compression import no_zlib
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
@@ -35,15 +38,18 @@ from beam_pipelines.sources.json.infer import JsonTypes
 from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.blocks import Body
-from beam_pipelines_plugins.formats.webdataset_layout import (
+from beam_pipelines_plugins.formats.webdataset_rows import (
     KEY,
     RowLayout,
-    Survey,
+    SampleError,
+    check_no_tables,
+    is_object,
+    is_of,
+    json_line,
+    layout_of,
     layout_of_plan,
     read_samples,
-    reads_object,
 )
-from beam_pipelines_plugins.formats.webdataset_values import MemberError, SampleValues, json_line
 
 _LINE = re.compile(r", line ([0-9]+)(?=[:,])")
 _JSON = JsonLines(())
@@ -67,36 +73,30 @@ class WebDataset(Format):
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
-        survey, rows = Survey(source), 0
-        objects = _Objects(source)
+        extensions: dict[tuple[str, ...], None] = {}
+        objects: list[JsonTypes] = []
         for sampled in inference.sample_rounds(source, files, ""):
             for file in sampled:
                 most = None if source.reads_all else SAMPLE_BYTES // len(sampled)
-                rows += _look_through(source, file, survey, objects, most)
-            if rows:
+                extensions |= _look_through(source, file, objects, most)
+            if extensions:
                 break
-        if not rows:
+        else:
             raise DataError(
                 f"{files[0].path}: found no rows, expected files such as a.jpg and a.cls. Check "
                 "'path' of the source."
             )
-        layout = survey.layout()
-        plain = layout.plain_fields(source)
-        names, schema = list(plain.names), plain
-        found = objects.contents(files[0])
-        if found is not None:
-            names += found.names
-            schema = pa.schema([*plain, *found.file_schema])
-        wanted = inference.selected(source, tuple(names))
+        plain = layout_of(extensions).plain_fields(source)
         own = tables.contents_of(source, [(files[0], plain)])
-        types = {field.name: field for field in own.read_schema}
-        types |= {field.name: field for field in found.read_schema} if found else {}
-        nulls = (*own.null_columns, *(found.null_columns if found else ()))
+        parts = [own._replace(file_schema=plain), *(one.contents(files[0]) for one in objects)]
+        names = [name for part in parts for name in part.names]
+        types = {field.name: field for part in parts for field in part.read_schema}
+        wanted = inference.selected(source, tuple(names))
         return Contents(
             tuple(names),
-            schema,
+            pa.schema([field for part in parts for field in part.file_schema]),
             pa.schema([types[name] for name in wanted]),
-            tuple(name for name in nulls if name in wanted),
+            tuple(name for part in parts for name in part.null_columns if name in wanted),
         )
 
     def read(
@@ -104,21 +104,27 @@ class WebDataset(Format):
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         layout, path, crc32c = layout_of_plan(plan), byte_range.file.path, 0
-        values, bad = SampleValues(plan.source, layout), []
+        rows, size, bad = _SomeRows([], [], []), 0, list[Rejected]()
         for sample in read_samples(plan.source, path):
-            for name, data in sample.members.values():
+            for extension, data in sample.members.items():
+                name = f"{sample.key}.{extension}"
                 crc32c = google_crc32c.extend(google_crc32c.extend(crc32c, name.encode()), data)
             try:
-                values.add(sample)
-            except MemberError as error:
-                found = (error.name, error.column, error.reason, error.text)
-                bad.append(Rejected(plan.source.name, path, *found))
-                if not reject:
-                    break
-            if values.size_bytes >= CHUNK_BYTES or len(values) == MAX_CHUNK_ROWS:
-                yield _rows(plan, layout, byte_range.file, values, bad, reject)
-                values, bad = SampleValues(plan.source, layout), []
-        yield _rows(plan, layout, byte_range.file, values, bad, reject)._replace(crc32c=crc32c)
+                values, line = layout.row_of(plan.source, sample)
+            except SampleError as error:
+                found = (error.column, error.reason, error.text)
+                row = Rejected(plan.source.name, path, sample.first, *found)
+                bad_rows.reject_or_raise(row, bad, reject)
+                continue
+            rows.places.append(sample.first)
+            rows.values.append(values)
+            rows.objects.append(line)
+            size += sample.size_bytes
+            if size >= CHUNK_BYTES or len(rows.places) == MAX_CHUNK_ROWS:
+                yield _converted(plan, layout, byte_range.file, rows, bad, reject)
+                rows, size, bad = _SomeRows([], [], []), 0, []
+        last = _converted(plan, layout, byte_range.file, rows, bad, reject)
+        yield last._replace(crc32c=crc32c)
 
     def positions(
         self,
@@ -131,31 +137,23 @@ class WebDataset(Format):
         """Names the first file of rows; see ``Format``."""
         path = byte_range.file.path
         bad = {one.position for one in rejected}
-        good = [
-            sample.first.name
-            for sample in read_samples(plan.source, path)
-            if bad.isdisjoint(member.name for member in sample.members.values())
-        ]
+        firsts = [sample.first for sample in read_samples(plan.source, path)]
+        good = [name for name in firsts if name not in bad]
         return [Position(path, good[row], "") for row in rows]
 
 
-class _Objects:
-    """Types of the JSON of some rows."""
+class _SomeRows(NamedTuple):
+    """Some rows.
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._types: JsonTypes | None = None
+    Attributes:
+      places: name of the first file of each.
+      values: column -> value, without those of JSON.
+      objects: the JSON of each: a line of an object whose keys are extensions.
+    """
 
-    def add(self, file: FileInfo, rows: Mapping[str, bytes]) -> None:
-        """Notes the JSON of rows, by their places."""
-        if self._types is None:
-            self._types = JsonTypes(self._source)
-        with _placed(list(rows)):
-            self._types.add(file, _body(rows.values()))
-
-    def contents(self, first: FileInfo) -> Contents | None:
-        """Returns the columns of JSON, if there are any."""
-        return None if self._types is None else self._types.contents(first)
+    places: list[str]
+    values: list[dict[str, Any]]
+    objects: list[bytes]
 
 
 def _body(lines: Iterable[bytes]) -> Body:
@@ -176,43 +174,56 @@ def _placed(places: Sequence[str]) -> Iterator[None]:
 
 
 def _look_through(
-    source: Source, file: FileInfo, survey: Survey, objects: _Objects, most: int | None
-) -> int:
-    """Notes extensions and JSON of a file's first rows; returns their number.
+    source: Source, file: FileInfo, objects: list[JsonTypes], most: int | None
+) -> dict[tuple[str, ...], None]:
+    """Notes the JSON of a file's first rows.
 
     Args:
       source, file: of the rows.
-      survey, objects: what is found.
+      objects: the types of JSON; none before there is any.
       most: bytes of the rows; ``None``: all rows.
+
+    Returns:
+      The extensions of the rows, each once.
     """
-    rows = size = 0
-    waiting: dict[str, bytes] = {}
+    size, waiting, found = 0, dict[str, bytes](), dict[tuple[str, ...], None]()
     for sample in read_samples(source, file.path):
-        survey.add(file.path, sample)
-        rows += 1
+        check_no_tables(source, file.path, sample)
+        found[tuple(sample.members)] = None
         size += sample.size_bytes
         wanted = {
-            name: member for name, member in sample.members.items() if reads_object(source, name)
+            slot: data
+            for slot, data in sample.members.items()
+            if is_object(slot)
+            and (not source.columns or any(is_of(name, slot) for name in source.columns))
         }
         if wanted:
-            with contextlib.suppress(MemberError):  # a bad row, when it is read
-                waiting[sample.first.name] = json_line(wanted)
+            with contextlib.suppress(SampleError):  # a bad row, when it is read
+                waiting[sample.first] = json_line(wanted)
         if size >= (CHUNK_BYTES if most is None else most):
             if most is not None:
                 break
-            if waiting:
-                objects.add(file, waiting)
+            _note(source, file, objects, waiting)
             waiting, size = {}, 0
+    _note(source, file, objects, waiting)
+    return found
+
+
+def _note(
+    source: Source, file: FileInfo, objects: list[JsonTypes], waiting: dict[str, bytes]
+) -> None:
+    """Notes the JSON of rows, by their places."""
     if waiting:
-        objects.add(file, waiting)
-    return rows
+        objects += [] if objects else [JsonTypes(source)]
+        with _placed(list(waiting)):
+            objects[0].add(file, _body(waiting.values()))
 
 
-def _rows(
+def _converted(
     plan: SourcePlan,
     layout: RowLayout,
     file: FileInfo,
-    values: SampleValues,
+    rows: _SomeRows,
     bad: list[Rejected],
     reject: bool,
 ) -> Rows:
@@ -221,20 +232,24 @@ def _rows(
     Raises:
       DataError: one is bad, unless ``reject``.
     """
-    wrong: dict[int, Rejected] = {}
-    parts = [_plain(plan, values, file)]
+    parts = [_plain(plan, layout, file, rows)]
     if layout.objects():
-        parts.append(_objects(plan, layout, values, file))
-    for _, rejected in parts:
-        for number, one in rejected.items():
-            wrong.setdefault(number, one._replace(position=values.first[number]))
-    bad = [*bad, *(wrong[number] for number in sorted(wrong))]
-    if bad and not reject:
-        raise DataError(bad[0].describe())
+        fields = [field for field in plan.file_schema if field.name in layout.objects()]
+        names = [field.name for field in nested.flatten_fields(pa.schema(fields))]
+        part = dataclasses.replace(_part(plan, names), file_schema=pa.schema(fields))
+        with _placed(rows.places):
+            parts.append(_JSON.read_body(part, file, _body(rows.objects), reject=True))
+    numbers = [(row_numbers(rejected) - 1).tolist() for _, rejected in parts]
+    wrong: dict[int, Rejected] = {}
+    for own, (_, rejected) in zip(numbers, parts, strict=True):
+        for number, one in zip(own, rejected, strict=True):
+            wrong.setdefault(number, one._replace(position=rows.places[number]))
+    for number in sorted(wrong):
+        bad_rows.reject_or_raise(wrong[number], bad, reject)
     columns: dict[str, pa.Array] = {}
-    for batch, rejected in parts:
-        own = np.delete(np.arange(len(values)), sorted(rejected))
-        kept = batch.filter(pa.array(~np.isin(own, list(wrong)))) if wrong else batch
+    for own, (batch, _) in zip(numbers, parts, strict=True):
+        left = np.delete(np.arange(len(rows.places)), own)
+        kept = batch.filter(pa.array(~np.isin(left, list(wrong)))) if wrong else batch
         columns |= dict(zip(kept.schema.names, kept.columns, strict=True))
     arrays = [columns[name] for name in plan.schema.names]
     return Rows(pa.RecordBatch.from_arrays(arrays, schema=plan.schema), tuple(bad))
@@ -250,36 +265,21 @@ def _part(plan: SourcePlan, names: Collection[str]) -> SourcePlan:
 
 
 def _plain(
-    plan: SourcePlan, values: SampleValues, file: FileInfo
-) -> tuple[pa.RecordBatch, dict[int, Rejected]]:
-    """Converts all columns but those of JSON.
-
-    Returns:
-      The good rows, and the bad ones by number.
-    """
-    batch = values.batch()
+    plan: SourcePlan, layout: RowLayout, file: FileInfo, rows: _SomeRows
+) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+    """Converts all columns but those of JSON."""
+    arrays = {}
+    for field in layout.plain_fields(plan.source):
+        values = [row[field.name] for row in rows.values]
+        if field.name in layout.slots and not pa.types.is_binary(field.type):
+            texts = pa.array(values, pa.binary()).view(pa.string())
+            is_number = pa.types.is_integer(field.type)
+            arrays[field.name] = pc.ascii_trim_whitespace(texts) if is_number else texts
+        else:
+            arrays[field.name] = pa.array(values, field.type)
+    batch = pa.RecordBatch.from_pydict(arrays)
     part = _part(plan, batch.schema.names)
     if not len(part.schema):
-        return batch.select([KEY]), {}
+        return batch.select([KEY]), ()
     found = list(tables.rows_of(batch, part, file, 1, reject=True))
-    rejected = [bad for rows in found for bad in rows.rejected]
-    return combine([rows.batch for rows in found], part.schema), _numbered(rejected)
-
-
-def _objects(
-    plan: SourcePlan, layout: RowLayout, values: SampleValues, file: FileInfo
-) -> tuple[pa.RecordBatch, dict[int, Rejected]]:
-    """Parses the columns of JSON; returns the bad rows by number."""
-    own = layout.objects()
-    fields = [field for field in plan.file_schema if field.name in own]
-    names = [field.name for field in nested.flatten_fields(pa.schema(fields))]
-    part = dataclasses.replace(_part(plan, names), file_schema=pa.schema(fields))
-    with _placed(values.first):
-        batch, rejected = _JSON.read_body(part, file, _body(values.objects), reject=True)
-    return batch, _numbered(rejected)
-
-
-def _numbered(rejected: Iterable[Rejected]) -> dict[int, Rejected]:
-    """Returns bad rows by number, from 0."""
-    found = list(rejected)
-    return dict(zip((row_numbers(found) - 1).tolist(), found, strict=True))
+    return combine([one.batch for one in found], part.schema), found[0].rejected
