@@ -15,7 +15,7 @@ import pyarrow as pa
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
-from beam_pipelines_plugins.formats.excel_workbook import SheetTable
+from beam_pipelines_plugins.formats.excel_workbook import Fault, SheetTable
 
 # The largest integer below which a number of a sheet, a float64, is exact.
 _MOST_EXACT = 1 << 53
@@ -61,7 +61,9 @@ def column_type(source: Source, path: str, table: SheetTable, place: int) -> pa.
       NearlyError: a few cells are of another type than the others.
     """
     rows = ((row, cells[place]) for row, cells in table.rows if not table.is_header(cells))
-    filled = [(row, cell) for row, cell in rows if not is_null(source, cell)]
+    filled = [
+        (row, cell) for row, cell in rows if not is_null(source, cell) and type(cell) is not Fault
+    ]
     kinds = Counter[str]()
     for own, count in Counter(type(cell) for _, cell in filled).items():
         kinds[_WORDS[own]] += count
@@ -135,8 +137,6 @@ def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
     convert: Callable[[Any], Any] | None = None
     if pa.types.is_string(type_):
         convert = as_text
-    elif pa.types.is_integer(type_):
-        convert = int
     elif pa.types.is_timestamp(type_):
         convert = _moment
     if convert is not None:

@@ -31,9 +31,6 @@ _SUSPECT = re.compile(
 # XML is many times as large as its file. So it is read in pieces, which overlap by more than a
 # place or a suspect has.
 _PIECE_BYTES, _OVERLAP = MIB, 512
-_ODS_ERROR = re.compile(rb'value-type="error"[^>]*>\s*(?:<text:p>([^<]*))?')
-_ODS_REPEATED = re.compile(rb'number-(row|column)s-repeated="([0-9]+)"')
-_ODS_ROW, _ODS_CELL = re.compile(rb"<table:table-row\b"), re.compile(rb"<table:[a-z-]*table-cell\b")
 
 
 def check_size(path: str, archive: zipfile.ZipFile, limits: Limits) -> None:
@@ -115,34 +112,6 @@ def _by_openpyxl(data: bytes, name: str) -> Faults:
             elif formula.data_type == "f" and value.value is None and value.data_type == "n":
                 found[formula.row - 1, formula.column - 1] = NO_VALUE
     return found
-
-
-def check_ods(path: str, archive: zipfile.ZipFile, nulls: tuple[str, ...]) -> None:
-    """Checks an .ods file, whose errors have no place.
-
-    Raises:
-      DataError: a sheet spans too many cells, or a cell is an error that is no null.
-    """
-    for table in archive.read("content.xml").split(b"<table:table ")[1:]:
-        rows = last = widest = 0
-        for row in _ODS_ROW.split(table)[1:]:
-            # Empty cells and rows behind the last value are left out by calamine.
-            filled = row[: row.find(b">", row.rfind(b"value-type=")) + 1]
-            repeated = dict.fromkeys((b"row", b"column"), 0)
-            for kind, number in _ODS_REPEATED.findall(filled or row):
-                repeated[kind] += int(number) - 1
-            rows += 1 + repeated[b"row"]
-            if b"value-type=" in row:
-                last = rows
-                widest = max(widest, len(_ODS_CELL.findall(filled)) + repeated[b"column"])
-        _check_cells(path, table.partition(b">")[0].decode(errors="replace"), last * widest)
-        for text in map(bytes.decode, _ODS_ERROR.findall(table)):
-            if text.strip() not in nulls:
-                raise DataError(
-                    f"{path}: found the error {text.strip() or 'of a cell'}, expected values. Mend "
-                    f"such cells, add '{text.strip()}' to 'nulls' of the source, or save the file "
-                    "as .xlsx, whose bad rows can be rejected."
-                )
 
 
 def of_xls(data: bytes, name: str) -> Faults:

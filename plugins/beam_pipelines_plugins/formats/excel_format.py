@@ -1,4 +1,4 @@
-"""Excel: one sheet of .xlsx, .xls and .ods files, read whole."""
+"""Excel: one sheet of .xlsx and .xls files, read whole."""
 
 from __future__ import annotations
 
@@ -30,7 +30,12 @@ from beam_pipelines.sources.format import (
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines_plugins.formats import excel_columns as columns
 from beam_pipelines_plugins.formats.excel_columns import NearlyError
-from beam_pipelines_plugins.formats.excel_workbook import ExcelOptions, SheetTable, read_table
+from beam_pipelines_plugins.formats.excel_workbook import (
+    ExcelOptions,
+    Fault,
+    SheetTable,
+    read_table,
+)
 
 # Rows that are converted at a time, from Python's objects.
 _STEP = 16_384
@@ -167,8 +172,8 @@ def _faulty(
             yield number, Rejected(plan.source.name, file.path, where, "", reason, "")
             continue
         for place in known:
-            text = table.faults.get((row, table.columns[place]))
-            if text is None or text in plan.source.nulls:
+            text = cells[place]
+            if not isinstance(text, Fault) or text in plan.source.nulls:
                 continue
             if text.startswith("#"):
                 found, cure = f"the error {text}", f"add '{text}' to 'nulls' of the source"

@@ -19,7 +19,6 @@ from beam_pipelines.sources.format import check_columns, problem
 from beam_pipelines.sources.options import HeaderOptions, TextsOptions
 from beam_pipelines.storage import files
 from beam_pipelines_plugins.formats import excel_faults as faults
-from beam_pipelines_plugins.formats.excel_faults import Faults
 
 
 @reader(type=["string", "integer"])
@@ -49,6 +48,12 @@ _ZIP = b"PK\x03\x04"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
+class Fault(str):
+    """The text of an error, or of a formula that nothing computed."""
+
+    __slots__ = ()
+
+
 class SheetTable(NamedTuple):
     """The table of a sheet.
 
@@ -56,8 +61,8 @@ class SheetTable(NamedTuple):
       sheet: name of the sheet.
       names: of the columns.
       columns: number of each column in the sheet, from 0.
-      rows: number of each row in the sheet, from 0, and its cells; "" is empty.
-      faults: errors in the sheet.
+      rows: number of each row in the sheet, from 0, and its cells; "" is empty, and a ``Fault`` has
+        no value.
       data: the file.
       counts_rows: whether the first column has no name and counts the rows from 0.
       skipped: rows above the table, as the sheet shows; ``title``: a cell of them.
@@ -67,7 +72,6 @@ class SheetTable(NamedTuple):
     names: tuple[str, ...]
     columns: tuple[int, ...]
     rows: list[tuple[int, list[Any]]]
-    faults: Faults
     data: bytes
     counts_rows: bool = False
     skipped: int = 0
@@ -109,18 +113,20 @@ def read_table(source: Source, path: str) -> SheetTable:
         if data.startswith(_ZIP):
             archive = stack.enter_context(zipfile.ZipFile(io.BytesIO(data)))
             faults.check_size(path, archive, source.limits)
+            if "xl/workbook.xml" not in archive.namelist():
+                raise ValueError("it is no Excel workbook")
         elif not data.startswith(_OLE):
             raise ValueError("it begins like no workbook")
         workbook = python_calamine.load_workbook(io.BytesIO(data))
-        sheet = _chosen(source, path, workbook)
-        found: Faults = {}
-        if archive is None:
-            found = faults.of_xls(data, sheet)
-        elif "xl/workbook.xml" in archive.namelist():
-            found = faults.of_xlsx(path, archive, data, sheet)
-        else:
-            faults.check_ods(path, archive, source.nulls)
-        return _table(source, path, workbook.get_sheet_by_name(sheet), found, data)
+        name = _chosen(source, path, workbook)
+        found = faults.of_xlsx(path, archive, data, name) if archive else faults.of_xls(data, name)
+        sheet = workbook.get_sheet_by_name(name)
+        rows = list(sheet.iter_rows())
+        for (row, column), text in found.items():
+            place = column - sheet.start[1] if sheet.start else -1
+            if row < len(rows) and 0 <= place < len(rows[row]):
+                rows[row][place] = Fault(text)
+        return _table(source, path, sheet, rows, data)
 
 
 def _chosen(source: Source, path: str, workbook: Any) -> str:
@@ -133,62 +139,48 @@ def _chosen(source: Source, path: str, workbook: Any) -> str:
     wanted = source.options_of(ExcelOptions).sheet
     if wanted is None and len(known) == 1:
         return known[0]
-    if wanted is None:
-        shown = ", ".join(f"'{name}'" for name in known[:20])
-        message = (
-            f"found {len(known)} sheets in {path}: {shown}. Say which to read: 'sheet: {known[0]}' "
-            f"in a recipe, or '{path}#{known[0]}'."
-        )
-        raise RecipeProblems([problem(source, "sheet", message)])
-    if isinstance(wanted, int) and str(wanted) not in known:
-        if wanted <= len(known):
-            return known[wanted - 1]
-        message = f"found sheet {wanted}, expected at most {len(known)}, as {path} has."
-        raise RecipeProblems([problem(source, "sheet", message)])
+    if isinstance(wanted, int) and str(wanted) not in known and wanted <= len(known):
+        return known[wanted - 1]
     if str(wanted) in known:
         return str(wanted)
-    message = f"there is no sheet '{wanted}' in {path}.{nearest(str(wanted), known)}"
-    raise RecipeProblems([problem(source, "sheet", message)])
+    shown = ", ".join(f"'{name}'" for name in known[:20])
+    found = f"found {len(known)} sheets in {path}: {shown}"
+    cure = f"Say which to read: 'sheet: {known[0]}' in a recipe, or '{path}#{known[0]}'."
+    if wanted is not None:
+        found, cure = f"{found}; none is '{wanted}'", f"{cure}{nearest(str(wanted), known)}"
+    raise RecipeProblems([problem(source, "sheet", f"{found}. {cure}")])
 
 
-def _table(source: Source, path: str, sheet: Any, found: Faults, data: bytes) -> SheetTable:
+def _table(
+    source: Source, path: str, sheet: Any, cells_of_rows: list[list[Any]], data: bytes
+) -> SheetTable:
     """Finds names and rows of a sheet's table."""
     where = f"{path}, {sheet.name}"
-    if sheet.start is None:
-        raise DataError(f"{where}: found an empty sheet, expected a table. Set 'sheet'.")
-    first = sheet.start[1]
     options = source.options_of(ExcelOptions)
     skipped = options.skip_lines or 0
-    rows_with_faults = {row for row, _ in found}
-    filled: list[tuple[int, list[Any]]] = [
+    filled = [
         (number, cells)
-        for number, cells in enumerate(sheet.iter_rows())
-        if number >= skipped and (cells.count("") < len(cells) or number in rows_with_faults)
+        for number, cells in enumerate(cells_of_rows)
+        if number >= skipped and cells.count("") < len(cells)
     ]
     if not filled:
         raise DataError(f"{where}: found no row with a value. Set 'sheet' or 'skip_lines'.")
     above = _above(source, filled)
     title = next((str(cell) for cell in filled[0][1] if cell != ""), "") if above else ""
     filled = filled[above:]
-    columns_with_faults = {column - first for _, column in found}
-    used = [
-        place
-        for place in range(len(filled[0][1]))
-        if place in columns_with_faults or any(cells[place] != "" for _, cells in filled)
-    ]
+    places = range(len(filled[0][1]))
+    used = [place for place in places if any(cells[place] != "" for _, cells in filled)]
     check_columns(source, path, len(used))
-    _check_merged(where, sheet, filled[0][0])
-    numbers = tuple(first + place for place in used)
     top, header = filled[0]
-    is_nameless = header[used[0]] == "" and (top, numbers[0]) not in found
-    index = [cells[used[0]] for _, cells in filled[1:]] if is_nameless else []
-    names = _names(source, where, filled, used, numbers, _are_whole(index))
+    _check_merged(where, sheet, top)
+    numbers = tuple(sheet.start[1] + place for place in used)
+    index = [cells[used[0]] for _, cells in filled[1:]] if header[used[0]] == "" else []
+    names = _names(source, where, filled[0], used, numbers, _are_whole(index))
     rows = filled if options.header is False else filled[1:]
-    if len(used) < len(filled[0][1]):
+    if len(used) < len(header):
         rows = [(number, [cells[place] for place in used]) for number, cells in rows]
     counts_rows = index != [] and index == list(range(len(index)))
-    skips = filled[0][0] if above else 0
-    return SheetTable(sheet.name, names, numbers, rows, found, data, counts_rows, skips, title)
+    return SheetTable(sheet.name, names, numbers, rows, data, counts_rows, top * bool(above), title)
 
 
 def _above(source: Source, filled: list[tuple[int, list[Any]]]) -> int:
@@ -228,7 +220,7 @@ def _check_merged(where: str, sheet: Any, top: int) -> None:
 def _names(
     source: Source,
     where: str,
-    filled: list[tuple[int, list[Any]]],
+    top: tuple[int, list[Any]],
     used: list[int],
     numbers: tuple[int, ...],
     has_index: bool,
@@ -240,34 +232,21 @@ def _names(
             message = f"found {len(used)} columns in {where}, expected {len(source.columns)}."
             raise RecipeProblems([problem(source, "columns", message)])
         return source.columns or tuple(f"column{place + 1}" for place in range(len(used)))
-    row, cells = filled[0]
+    row, cells = top
     names = []
     for place, number in zip(used, numbers, strict=True):
         name = cells[place]
         if has_index and place == used[0] and INDEX not in cells:
             name = INDEX
-        if not isinstance(name, str) or not name.strip():
+        if type(name) is not str or not name.strip():
             found = repr(name) if name != "" else "an empty cell"
             raise DataError(
                 f"{where}!{column_letters(number)}{row + 1}: found {found}, expected the name of "
-                f"the column. {_remedy(filled, used)}"
+                "the column. Fill it in; or set 'header: false' if the first row has values, or "
+                "'skip_lines' if it has a title."
             )
         names.append(name if header else name.strip())
     return tuple(names)
-
-
-def _remedy(filled: list[tuple[int, list[Any]]], used: list[int]) -> str:
-    """Returns what to do about a first row without names.
-
-    It may be a title.
-    """
-    for number, cells in filled[1:_TITLE_ROWS]:
-        if all(isinstance(cells[place], str) and cells[place].strip() for place in used):
-            return f"The names are in row {number + 1}: set 'skip_lines: {number}'."
-    return (
-        "Fill it in; or set 'header: false' if the first row has values, or 'skip_lines' if it has "
-        "a title."
-    )
 
 
 def column_letters(number: int) -> str:
@@ -292,6 +271,6 @@ def _explained(path: str) -> Iterator[None]:
                 f"{path}: found a workbook with a password, which is not read. Save it without one."
             ) from error
         raise DataError(
-            f"{path}: found a damaged workbook, expected a whole .xlsx, .xls or .ods file: "
-            f"{error or repr(error)}. Open it in a spreadsheet and save it again."
+            f"{path}: found a damaged workbook, expected a whole .xlsx or .xls file: "
+            f"{error or repr(error)}. Open it in a spreadsheet and save it as .xlsx."
         ) from error
