@@ -44,10 +44,9 @@ LARGE_CLASSES = {
     "beam_pipelines/sources/plan.py:SourcePlan": 18,
     "beam_pipelines/transforms/split/split.py:SplitPlan": 13,
 }
-# Modules that name each other's types: a source's plan and its format, a table and what reads it.
+# Modules that name each other's types: a source's plan and its format.
 CIRCLES = [
     {"beam_pipelines.sources.format", "beam_pipelines.sources.plan"},
-    {f"beam_pipelines_plugins.databases.{name}" for name in ("keep", "planner", "tables")},
 ]
 
 

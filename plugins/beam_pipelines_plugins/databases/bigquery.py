@@ -6,10 +6,12 @@ A table is read at a snapshot. A query runs once, and its result is a table, whi
 from __future__ import annotations
 
 import contextlib
+import datetime
+import math
 import os
 import re
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,12 +19,12 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError
 from beam_pipelines_plugins.databases.database import (
     Database,
-    RowRequest,
     ServerError,
-    Session,
     TableColumn,
     TableFacts,
+    Values,
 )
+from beam_pipelines_plugins.databases.options import DatabaseOptions
 
 # Both names of a type: of SQL, and of the REST interface.
 _PLAIN: dict[str, pa.DataType] = {
@@ -42,21 +44,22 @@ _STRUCTS = ("RECORD", "STRUCT")
 _REPEATED = "REPEATED"
 
 
-def column_of(field: Any, declared: str | None) -> TableColumn:
+def column_of(field: Any, quoted: str, declared: str | None) -> TableColumn:
     """Returns how a column is read.
 
     Args:
       field: of the table's schema, with ``name``, ``field_type``, ``mode`` and ``fields``.
+      quoted: its name as SQL.
       declared: the recipe's type, or ``None``.
     """
-    stored, column = _type_of(field), f"q.`{field.name}`"
-    kind = field.field_type.lower()
-    kind = f"array of {kind}" if field.mode == _REPEATED else kind
+    stored, column, kind = _type_of(field), f"q.{quoted}", field.field_type.lower()
+    is_array = field.mode == _REPEATED
     is_decimal = stored is not None and pa.types.is_decimal(stored)
     if declared == "text" and (stored is None or is_decimal):
-        is_scalar = field.mode != _REPEATED and field.field_type not in _STRUCTS
-        text = f"CAST({column} AS STRING)" if is_scalar else f"TO_JSON_STRING({column})"
+        is_nested = is_array or field.field_type in _STRUCTS
+        text = f"TO_JSON_STRING({column})" if is_nested else f"CAST({column} AS STRING)"
         return TableColumn(field.name, kind, text, pa.string())
+    kind = f"array of {kind}" if is_array else kind
     return TableColumn(field.name, kind, column, stored, stored if is_decimal else None)
 
 
@@ -83,44 +86,7 @@ class BigQuery(Database):
     name = "BigQuery"
     format = "bigquery"
     schemes = ("bigquery",)
-    has_order = False
 
-    def connect(self, url: str) -> Session:
-        """Opens a connection; see ``Database``."""
-        return _Session(url)
-
-    def quoted(self, name: str) -> str:
-        """Returns a name as an SQL identifier."""
-        escaped = name.replace("\\", "\\\\").replace("`", "\\`")
-        return f"`{escaped}`"
-
-    def read(
-        self, session: Session, request: RowRequest, columns: Sequence[TableColumn]
-    ) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a table or query; see ``Database``."""
-        own, left = _own(session), request.limit
-        for batch in own.read_stream(request, columns):
-            rows = batch.slice(0, left)
-            if rows.num_rows:
-                yield rows
-            if left is not None:
-                left -= rows.num_rows
-                if not left:
-                    return
-
-    def count(self, session: Session, request: RowRequest) -> int | None:
-        """Returns the server's number of rows at the snapshot; see ``Database``."""
-        return _own(session).count(request)
-
-    def describe_read(self, request: RowRequest, columns: Sequence[TableColumn]) -> str:
-        """Returns the fields that are sent, or the query; see ``Database``."""
-        sql = _sql_of(request, columns)
-        if sql is not None:
-            return sql
-        return f"the fields {', '.join(column.name for column in columns)} of {request.table}"
-
-
-class _Session(Session):
     def __init__(self, url: str) -> None:
         try:
             from google.api_core.exceptions import GoogleAPIError
@@ -137,33 +103,41 @@ class _Session(Session):
         self._dataset = urllib.parse.unquote(parts.path.strip("/"))
         self._errors = (GoogleAPIError, GoogleAuthError, OSError)
         self._library, self._storage_library = bigquery, bigquery_storage_v1
-        self._time: Any = None
-        # Source -> rows of its query's result.
-        self._results: dict[str, int] = {}
+        self._time: datetime.datetime | None = None
         anonymous: Any = AnonymousCredentials
         credentials = anonymous() if _REST in os.environ else None
         with self._explained():
-            self._client = bigquery.Client(project=parts.netloc or None, credentials=credentials)
+            self._client: Any = bigquery.Client(parts.netloc or None, credentials)
             self._storage = self._reader()
 
-    def describe(self, request: RowRequest) -> TableFacts:
-        """Returns columns and size; see ``Session``."""
-        sql = request.query
+    def quoted(self, name: str) -> str:
+        """Returns a name as an SQL identifier."""
+        escaped = name.replace("\\", "\\\\").replace("`", "\\`")
+        return f"`{escaped}`"
+
+    def rows_of(self, request: DatabaseOptions) -> str:
+        """Returns the SQL of a table or query; see ``Database``."""
+        if request.query is not None:
+            return super().rows_of(request)
+        has_time = self._time and self._table(request).table_type in _STORED
+        moment = f" FOR SYSTEM_TIME AS OF TIMESTAMP '{self._time}'" if has_time else ""
+        return f"`{self._name(request)}` AS q{moment}"
+
+    def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
+        """Returns columns and size; see ``Database``."""
         decisions: tuple[str, ...] = ()
         with self._explained():
-            if sql is None:
-                table = self._client.get_table(self._name(request))
-                fields, rows, size_bytes = table.schema, table.num_rows, table.num_bytes
+            if request.query is None:
+                table = self._table(request)
+                fields, rows = table.schema, table.num_rows
                 if table.table_type not in _STORED:
                     decisions = (f"{request.table} is a {table.table_type.lower()}: it {_MOMENT}",)
             else:
-                job = self._run(sql, dry_run=True)
-                fields, rows, size_bytes = job.schema, None, job.total_bytes_processed
+                job = self._run(request.query, dry_run=True)
+                fields, rows = job.schema, None
                 decisions = (f"the query {_MOMENT}",)
-        columns = tuple(column_of(field, request.types.get(field.name)) for field in fields)
-        size_bytes = max(1, size_bytes or 0)
-        rows = max(1, size_bytes // (12 * max(1, len(columns))) if rows is None else rows)
-        return TableFacts(columns, rows, size_bytes, decisions)
+        columns = (column_of(one, self.quoted(one.name), types.get(one.name)) for one in fields)
+        return TableFacts(tuple(columns), rows, decisions)
 
     def tables(self) -> list[str]:
         """Returns the names of the tables in the dataset, or all."""
@@ -177,73 +151,59 @@ class _Session(Session):
             ]
 
     def begin(self) -> str:
-        """Begins at a time of the server; see ``Session``."""
-        ((self._time,),) = self.rows("SELECT CURRENT_TIMESTAMP() AS t")
-        return str(self._time.isoformat())
+        """Begins at a time of the server; see ``Database``."""
+        ((time,),) = self.rows("SELECT CURRENT_TIMESTAMP() AS t")
+        self._time = time
+        return str(time.isoformat())
 
-    def read_stream(
-        self, request: RowRequest, columns: Sequence[TableColumn]
-    ) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a table, or of a query run now."""
+    def read(
+        self, request: DatabaseOptions, columns: Sequence[TableColumn], limit: int | None
+    ) -> Iterator[Sequence[Values]]:
+        """Yields the rows of a table or query; see ``Database``."""
+        names, types = [one.name for one in columns], self._storage_library.types
+        is_plain = all(one.expression == f"q.{self.quoted(one.name)}" for one in columns)
+        is_plain, modifiers = is_plain and request.partition is None, None
+        left = math.inf if limit is None else limit
         with self._explained():
-            for stream in self._session(request, columns).streams:
-                reader = self._storage.read_rows(stream.name)
+            table = self._table(request) if request.query is None else None
+            if is_plain and table is not None and table.table_type in _STORED:
+                modifiers = {"snapshot_time": self._time} if self._time else None
+            else:
+                select = (is_plain and request.query) or self.select_of(request, columns, limit)
+                job = self._run(select)
+                job.result()
+                table = job.destination
+            session = types.ReadSession(
+                table=table.path.strip("/"),
+                data_format=types.DataFormat.ARROW,
+                table_modifiers=modifiers,
+                read_options={"selected_fields": names},
+            )
+            parent = f"projects/{self._client.project}"
+            found = self._storage.create_read_session(
+                parent=parent, read_session=session, max_stream_count=1
+            )
+            for one in found.streams:
+                reader = self._storage.read_rows(one.name)
                 try:
                     for page in reader.rows().pages:
-                        yield page.to_arrow()
+                        batch = page.to_arrow().select(names)
+                        yield batch.slice(0, min(left, batch.num_rows)).columns
+                        left -= batch.num_rows
+                        if left <= 0:
+                            return
                 finally:
                     reader.cancel()
 
-    def read(self, select: str) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a query."""
-        with self._explained():
-            yield from self._run(select).result().to_arrow_iterable()
-
-    def _session(self, request: RowRequest, columns: Sequence[TableColumn]) -> Any:
-        """Begins to read a table or a query's result, in one stream."""
-        types, modifiers = self._storage_library.types, None
-        sql = _sql_of(request, columns)
-        if sql is None:
-            found = self._client.get_table(self._name(request))
-            table = found.path.strip("/")
-            if found.table_type not in _STORED:
-                sql = _select(f"`{self._name(request)}`", columns)
-        if sql is not None:
-            job = self._run(sql)
-            self._results[request.source] = job.result().total_rows
-            table = job.destination.path.strip("/")
-        elif self._time is not None:
-            modifiers = {"snapshot_time": self._time}
-        session = types.ReadSession(
-            table=table,
-            data_format=types.DataFormat.ARROW,
-            table_modifiers=modifiers,
-            read_options={"selected_fields": [column.name for column in columns]},
-        )
-        parent = f"projects/{self._client.project}"
-        return self._storage.create_read_session(
-            parent=parent, read_session=session, max_stream_count=1
-        )
-
-    def rows(self, select: str) -> list[tuple[Any, ...]]:
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Returns the rows of a query."""
         with self._explained():
-            return [tuple(row) for row in self._run(select).result()]
-
-    def count(self, request: RowRequest) -> int:
-        """Returns the number of rows at the snapshot, or of a query."""
-        if request.source in self._results:
-            return self._results[request.source]
-        moment = f"FOR SYSTEM_TIME AS OF TIMESTAMP '{self._time.isoformat()}'"
-        rows = f"`{self._name(request)}` {moment}"
-        ((count,),) = self.rows(f"SELECT COUNT(*) AS n FROM {rows}")
-        return int(count)
+            return [tuple(row) for row in self._run(statement).result()]
 
     def close(self) -> None:
         """Ends the connections."""
         with contextlib.suppress(*self._errors):
-            client: Any = self._client
-            client.close()
+            self._client.close()
             self._storage.transport.close()
 
     def _reader(self) -> Any:
@@ -260,12 +220,15 @@ class _Session(Session):
         channel = grpc.insecure_channel(address, options=unlimited)
         return library.BigQueryReadClient(transport=BigQueryReadGrpcTransport(channel=channel))
 
-    def _name(self, request: RowRequest) -> str:
+    def _name(self, request: DatabaseOptions) -> str:
         """Returns the full name of a request's table."""
         parts = (request.table or "").split(".")
         if len(parts) == 1 and self._dataset:
             parts = [self._dataset, *parts]
         return ".".join([self._client.project, *parts] if len(parts) == 2 else parts)
+
+    def _table(self, request: DatabaseOptions) -> Any:
+        return self._client.get_table(self._name(request))
 
     def _run(self, sql: str, dry_run: bool = False) -> Any:
         """Begins a query, or asks for its columns."""
@@ -283,30 +246,4 @@ class _Session(Session):
         except (*self._errors, ValueError, pa.ArrowException) as error:
             # The first line says it; the address and the job do not help.
             text = str(getattr(error, "message", None) or error).strip().partition("\n")[0]
-            text = re.sub(r"^(GET|POST) \S+: ", "", text)
-            raise ServerError(text) from error
-
-
-def _own(session: Session) -> _Session:
-    if not isinstance(session, _Session):
-        raise TypeError("this is no session of BigQuery")
-    return session
-
-
-def _sql_of(request: RowRequest, columns: Sequence[TableColumn]) -> str | None:
-    """Returns the query of a request, or ``None``."""
-    if all(map(_is_plain, columns)):
-        return request.query
-    if request.query is None:
-        return _select(f"`{request.table}`", columns)
-    return _select(f"({request.query.strip().rstrip(';')}\n)", columns)
-
-
-def _is_plain(column: TableColumn) -> bool:
-    """Whether a column is read as it is."""
-    return column.expression == f"q.`{column.name}`"
-
-
-def _select(rows: str, columns: Sequence[TableColumn]) -> str:
-    listed = ", ".join(f"{column.expression} AS `{column.name}`" for column in columns)
-    return f"SELECT {listed} FROM {rows} AS q"
+            raise ServerError(re.sub(r"^(GET|POST) \S+: ", "", text)) from error

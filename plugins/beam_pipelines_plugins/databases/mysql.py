@@ -1,7 +1,7 @@
 """MariaDB and MySQL, read by PyMySQL.
 
-The driver gives rows of texts, which become Arrow arrays column by column. As for the servers' own
-programs, the URL says where the server is, then the group ``[client]`` of an option file, then
+The driver gives rows of texts, which Arrow casts to the types of their columns. As for the servers'
+own programs, the URL says where the server is, then the group ``[client]`` of an option file, then
 ``MYSQL_PWD``.
 """
 
@@ -12,7 +12,7 @@ import contextlib
 import math
 import os
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,16 +21,15 @@ from beam_pipelines.core.errors import DataError, keep_secret
 from beam_pipelines.core.limits import MIB
 from beam_pipelines_plugins.databases.database import (
     Database,
-    RowRequest,
     ServerError,
-    Session,
+    TableColumn,
     TableFacts,
+    Values,
     table_name,
 )
-from beam_pipelines_plugins.databases.mysql_types import column_of, fields_of, received
+from beam_pipelines_plugins.databases.options import DatabaseOptions
 
 _OPTION_FILE, _PARAMETER, _GROUP = "~/.my.cnf", "defaults-file", "client"
-_OFF = ("0", "off", "false")
 
 
 def arguments_of(url: str) -> dict[str, Any]:
@@ -52,24 +51,16 @@ def arguments_of(url: str) -> dict[str, Any]:
     options = _options(parameters.get(_PARAMETER))
     password = options.get("password") or os.environ.get("MYSQL_PWD", "")
     keep_secret(password)
-    host = parts.hostname or options.get("host")
     return {
         "user": urllib.parse.unquote(parts.username or "") or options.get("user"),
         # The driver would take Latin-1.
         "password": password.encode(),
-        "host": host,
-        "port": parts.port or _port(options),
+        "host": parts.hostname or options.get("host"),
+        "port": parts.port or int(options.get("port", "0")),
         "unix_socket": None if parts.hostname else options.get("socket"),
         "database": urllib.parse.unquote(parts.path.strip("/")) or options.get("database"),
         **_encryption(options),
     }
-
-
-def _port(options: Mapping[str, str]) -> int:
-    text = options.get("port", "0")
-    if not text.isdecimal():
-        raise DataError(f"found port '{text}' in an option file, expected a number. Correct it.")
-    return int(text)
 
 
 def _encryption(options: Mapping[str, str]) -> dict[str, Any]:
@@ -77,24 +68,20 @@ def _encryption(options: Mapping[str, str]) -> dict[str, Any]:
 
     Without options it encrypts if the server can, and does not check who the server is.
     """
+
+    def is_on(name: str) -> bool:
+        return options.get(name, "off").lower() not in ("0", "off", "false")
+
     mode = options.get("ssl-mode", "").upper()
-    checks_name = mode == "VERIFY_IDENTITY" or _is_on(options, "ssl-verify-server-cert")
+    checks_name = mode == "VERIFY_IDENTITY" or is_on("ssl-verify-server-cert")
     checks = checks_name or mode == "VERIFY_CA" or "ssl-ca" in options
-    if checks or "ssl-cert" in options:
-        return {
-            "ssl_ca": options.get("ssl-ca"),
-            "ssl_cert": options.get("ssl-cert"),
-            "ssl_key": options.get("ssl-key"),
-            "ssl_verify_cert": checks,
-            "ssl_verify_identity": checks_name,
-        }
-    if mode == "DISABLED" or _is_on(options, "skip-ssl"):
+    if not checks and (mode == "DISABLED" or is_on("skip-ssl")):
         return {"ssl_disabled": True}
-    return {"ssl": {"verify_mode": "none"}} if mode == "REQUIRED" or _is_on(options, "ssl") else {}
-
-
-def _is_on(options: Mapping[str, str], name: str) -> bool:
-    return name in options and options[name].lower() not in _OFF
+    if not (checks or mode == "REQUIRED" or is_on("ssl") or "ssl-cert" in options):
+        return {}
+    names = (name for name in ("ca", "cert", "key") if f"ssl-{name}" in options)
+    files = {name: options[f"ssl-{name}"] for name in names}
+    return {"ssl": {**files, "verify_mode": checks, "check_hostname": checks_name}}
 
 
 def _options(path: str | None) -> dict[str, str]:
@@ -106,10 +93,8 @@ def _options(path: str | None) -> dict[str, str]:
     from pymysql.optionfile import Parser
 
     found, parser = os.path.expanduser(path or _OPTION_FILE), Parser(strict=False)
-    if not os.path.exists(found):
-        if path is None:
-            return {}
-        raise DataError(f"there is no file {found}. Check '{_PARAMETER}' of the URL.")
+    if path is None and not os.path.exists(found):
+        return {}
     try:
         with open(found, encoding="utf-8") as file:
             parser.read_file(file)
@@ -117,10 +102,73 @@ def _options(path: str | None) -> dict[str, str]:
         # No text of the file is shown: it may have a password.
         raise DataError(
             f"{found}: found a file that cannot be read ({type(error).__name__}), expected options "
-            "of MariaDB's and MySQL's clients, as UTF-8 text."
+            f"of MariaDB's and MySQL's clients, as UTF-8 text. Check '{_PARAMETER}' of the URL."
         ) from None
-    found_options = parser.items(_GROUP) if parser.has_section(_GROUP) else ()
-    return {name: parser.get(_GROUP, name) if value else "" for name, value in found_options}
+    options = parser.items(_GROUP) if parser.has_section(_GROUP) else ()
+    return {name: parser.get(_GROUP, name) if value else "" for name, value in options}
+
+
+# Number of a type in the protocol -> its name, and the Arrow type of its values.
+_TYPES: Mapping[int, tuple[str, pa.DataType | None]] = {
+    **dict.fromkeys((0, 246), ("decimal", pa.string())),
+    1: ("tinyint", pa.int64()),
+    2: ("smallint", pa.int64()),
+    3: ("int", pa.int64()),
+    4: ("float", pa.float32()),
+    5: ("double", pa.float64()),
+    6: ("null", pa.string()),
+    7: ("timestamp", pa.timestamp("us", "UTC")),
+    8: ("bigint", pa.int64()),
+    9: ("mediumint", pa.int64()),
+    10: ("date", pa.date32()),
+    11: ("time", pa.time64("us")),
+    12: ("datetime", pa.timestamp("us")),
+    13: ("year", pa.int64()),
+    16: ("bit", pa.int64()),
+    **dict.fromkeys((15, 253, 254), ("char", pa.string())),
+    245: ("json", pa.string()),
+    **dict.fromkeys((249, 250, 251, 252), ("text", pa.string())),
+    255: ("geometry", None),
+}
+# How values are asked for. Else bits would come as bytes, floats with the digits that are shown.
+_VALUES = {
+    "bit": "({} + 0)",
+    **dict.fromkeys(("float", "double"), "{} * 1E0"),
+    "timestamp": "CONCAT({}, '+00:00')",
+}
+_TEXTS = {"bit": "({} + 0)", "geometry": "ST_AsText({})"}
+# A flag of numbers, and the character set of bytes.
+_UNSIGNED, _BINARY = 32, 63
+# Digits of a decimal that every int64 holds.
+_INT64_DIGITS = 18
+# A decimal may have more digits; the plan says that they are rounded.
+_ANY_DECIMAL = pa.decimal128(38, 19)
+
+
+def column_of(field: Any, quoted: str, declared: str | None) -> TableColumn:
+    """Returns how a column is read.
+
+    Args:
+      field: of the driver: its name, number, flags and sizes.
+      quoted: its name as SQL.
+      declared: the recipe's type, or ``None``.
+    """
+    column, found = f"q.{quoted}", None
+    kind, stored = _TYPES.get(field.type_code, (f"type {field.type_code}", None))
+    value = _VALUES.get(kind, "{}") if declared != "text" else _TEXTS.get(kind, "{}")
+    if kind == "decimal":
+        # The length has sign and point.
+        digits = field.length - (field.scale > 0) - (not field.flags & _UNSIGNED)
+        kind = f"decimal({digits},{field.scale})"
+        if declared is None and field.scale == 0 and digits <= _INT64_DIGITS:
+            stored = pa.int64()
+        elif declared is None:
+            stored, found = pa.float64(), _ANY_DECIMAL
+    if kind in ("char", "text") and field.charsetnr == _BINARY:
+        kind, stored = "blob", pa.binary()
+    elif declared == "text":
+        stored = pa.string()
+    return TableColumn(field.name, kind, value.format(column), stored, found)
 
 
 _FIRST_ROWS, _MOST_ROWS, _BATCH_BYTES = 256, 65_536, 16 * MIB
@@ -150,32 +198,6 @@ class Mysql(Database):
     format = "mysql"
     schemes = ("mysql",)
 
-    def connect(self, url: str) -> Session:
-        """Opens a connection; see ``Database``."""
-        return _MysqlSession(url)
-
-    def quoted(self, name: str) -> str:
-        """Returns a name as an SQL identifier."""
-        doubled = name.replace("`", "``")
-        return f"`{doubled}`"
-
-    def order_of(self, request: RowRequest) -> str:
-        """Returns the ORDER BY of a request, nulls last, or ""."""
-        if request.partition is None:
-            return ""
-        key = f"q.{self.quoted(request.partition)}"
-        return f" ORDER BY {key} IS NULL, {key}"
-
-
-class Mariadb(Mysql):
-    """MariaDB 10.3 and later."""
-
-    name = "MariaDB"
-    format = "mariadb"
-    schemes = ("mariadb",)
-
-
-class _MysqlSession(Session):
     def __init__(self, url: str) -> None:
         try:
             import pymysql
@@ -185,30 +207,38 @@ class _MysqlSession(Session):
                 "MariaDB and MySQL: found no package PyMySQL. Install it: pip install "
                 "'./plugins[databases]' in a clone."
             ) from error
-        self._errors: Any = (pymysql.MySQLError, pa.ArrowException, OSError)
-        self._connect, self._streamed = pymysql.connect, SSCursor
+        self._errors: Any = (pymysql.MySQLError, OSError)
+        self._streamed = SSCursor
         # Rows are bytes, and no statement of the driver's own is sent.
-        self._arguments = arguments_of(url) | {"use_unicode": False, "conv": {}}
-        self._arguments |= {"charset": "utf8mb4", "autocommit": None}
-        if not self._arguments.get("ssl_verify_cert"):
-            # Another program could answer, and ask for the password itself.
-            self._arguments["auth_plugin_map"] = dict.fromkeys(_CLEAR_TEXT, _ClearText)
+        fixed: dict[str, Any] = {"use_unicode": False, "conv": {}, "charset": "utf8mb4"}
         with self._explained(ValueError, RuntimeError):
-            self._connection = self._connect(**self._arguments)
+            arguments = arguments_of(url)
+            if not arguments.get("ssl", {}).get("verify_mode"):
+                # Another program could answer, and ask for the password itself.
+                fixed["auth_plugin_map"] = dict.fromkeys(_CLEAR_TEXT, _refuse_clear_text)
+            self._connection = pymysql.connect(autocommit=None, **fixed, **arguments)
         for setting in _SETTINGS:
             self.rows(setting)
 
-    def describe(self, request: RowRequest) -> TableFacts:
-        """Returns columns and size; see ``Session``."""
-        select = f"SELECT * FROM {Mysql().rows_of(request)}"
+    def quoted(self, name: str) -> str:
+        """Returns a name as an SQL identifier."""
+        doubled = name.replace("`", "``")
+        return f"`{doubled}`"
+
+    def order_by(self, key: str) -> str:
+        """Returns the ORDER BY of a column, nulls last."""
+        return f" ORDER BY {key} IS NULL, {key}"
+
+    def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
+        """Returns columns and size; see ``Database``."""
+        select = f"SELECT * FROM {self.rows_of(request)}"
         with self._explained(), self._connection.cursor() as cursor:
             cursor.execute(f"{select} LIMIT 0")
-            fields = fields_of(cursor)
-            rows = self._estimate(cursor, select)
-        columns = tuple(
-            column_of(field, Mysql().quoted(field.name), request.types.get(field.name))
-            for field in fields
-        )
+            # DB-API's description has neither signs nor character sets.
+            columns = tuple(
+                column_of(field, self.quoted(field.name), types.get(field.name))
+                for field in cursor._result.fields  # noqa: SLF001
+            )
         text = request.table or request.query or ""
         said = (
             f"table '{name.decode()}' is of {engine.decode()}, which has no snapshots: its rows "
@@ -216,16 +246,14 @@ class _MysqlSession(Session):
             for _, name, engine in self.rows(_TABLES)
             if engine not in _WITH_SNAPSHOTS and name.decode() in text
         )
-        return TableFacts(columns, rows, rows * 12 * len(columns), tuple(said))
+        return TableFacts(columns, self._estimate(select), tuple(said))
 
     def tables(self) -> list[str]:
         """Returns the names of tables and views that the user may read."""
-        return [
-            table_name(*(part.decode() for part in row[:2] if part)) for row in self.rows(_TABLES)
-        ]
+        return [table_name(*(part.decode() for part in row[:2])) for row in self.rows(_TABLES)]
 
     def begin(self) -> str:
-        """Begins at a snapshot; see ``Session``.
+        """Begins at a snapshot; see ``Database``.
 
         Its id is the place in the binary log, where MariaDB tells it, or the time.
         """
@@ -236,60 +264,47 @@ class _MysqlSession(Session):
             return f"{log[b'Binlog_snapshot_file']}:{log[b'Binlog_snapshot_position']}"
         return f"{time.decode()} UTC"
 
-    def read(self, select: str) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a SELECT, in batches of about 16 MiB."""
-        cursor, is_done = self._connection.cursor(self._streamed), False
+    def read(
+        self, request: DatabaseOptions, columns: Sequence[TableColumn], limit: int | None
+    ) -> Iterator[Sequence[Values]]:
+        """Yields the rows of a request as bytes, about 16 MiB each."""
+        cursor, number, is_done = self._connection.cursor(self._streamed), _FIRST_ROWS, False
         try:
             with self._explained():
-                cursor.execute(select)
-                fields = fields_of(cursor)
-                number = _FIRST_ROWS
+                cursor.execute(self.select_of(request, columns, limit))
                 while rows := cursor.fetchmany(number):
-                    columns = zip(*rows, strict=True)
-                    arrays = [received(*pair) for pair in zip(columns, fields, strict=True)]
-                    names = [field.name for field in fields]
-                    batch = pa.RecordBatch.from_arrays(arrays, names=names)
-                    number = max(1, min(_MOST_ROWS, _BATCH_BYTES * len(rows) // (batch.nbytes + 1)))
-                    yield batch
+                    found = [pa.array(values, pa.binary()) for values in zip(*rows, strict=True)]
+                    size_bytes = sum(values.nbytes for values in found)
+                    number = max(1, min(_MOST_ROWS, _BATCH_BYTES * len(rows) // (size_bytes + 1)))
+                    yield found
             is_done = True
         finally:
             if not is_done:
-                self._stop()
-            self._close(cursor)
-            # The driver would read on, even of a broken connection, when it collects the result.
-            if cursor._result is not None:  # noqa: SLF001
-                cursor._result.unbuffered_active = False  # noqa: SLF001
+                # The driver would read all rows; without a connection it cannot.
+                self._connection._force_close()  # noqa: SLF001
+                if cursor._result is not None:  # noqa: SLF001
+                    cursor._result.unbuffered_active = False  # noqa: SLF001
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """Returns the rows of a statement, as bytes."""
+        with self._explained(), self._connection.cursor() as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
 
     def close(self) -> None:
         """Ends the connection."""
-        self._close(self._connection)
-
-    def rows(self, select: str) -> list[tuple[Any, ...]]:
-        """Returns the rows of a statement, as bytes."""
-        with self._explained(), self._connection.cursor() as cursor:
-            cursor.execute(select)
-            return list(cursor.fetchall())
-
-    def _estimate(self, cursor: Any, select: str) -> int:
-        """Returns the server's estimate of rows; 1: it tells none."""
+        # It may be broken already.
         with contextlib.suppress(*self._errors):
+            self._connection.close()
+
+    def _estimate(self, select: str) -> int | None:
+        """Returns the server's estimate of rows; ``None``: the user may not ask."""
+        with contextlib.suppress(*self._errors), self._connection.cursor() as cursor:
             cursor.execute(f"EXPLAIN {select}")
             places = {column[0]: place for place, column in enumerate(cursor.description)}
             steps = [step for step in cursor.fetchall() if step[places["id"]] == b"1"]
-            return max(1, math.prod(int(step[places["rows"]] or 1) for step in steps))
-        return 1
-
-    def _stop(self) -> None:
-        """Ends the SELECT; else the driver would read all rows."""
-        with contextlib.suppress(*self._errors):
-            other = self._connect(**self._arguments)
-            with contextlib.closing(other), other.cursor() as cursor:
-                cursor.execute(f"KILL QUERY {self._connection.thread_id()}")
-
-    def _close(self, opened: Any) -> None:
-        # It may be broken already.
-        with contextlib.suppress(*self._errors, AttributeError):
-            opened.close()
+            return math.prod(int(step[places["rows"]] or 1) for step in steps)
+        return None
 
     @contextlib.contextmanager
     def _explained(self, *more: type[Exception]) -> Iterator[None]:
@@ -300,22 +315,20 @@ class _MysqlSession(Session):
             raise ServerError(f"{rest[0]} ({code})" if rest else error) from error
 
 
-class _ClearText:
+class Mariadb(Mysql):
+    """MariaDB 10.3 and later."""
+
+    name = "MariaDB"
+    format = "mariadb"
+    schemes = ("mariadb",)
+
+
+def _refuse_clear_text(_: Any) -> None:
     """Refuses to send a password that others could read."""
+    from pymysql import OperationalError
 
-    def __init__(self, connection: Any) -> None:
-        pass
-
-    def authenticate(self, packet: Any) -> Any:
-        """Refuses.
-
-        Raises:
-          pymysql.OperationalError: always.
-        """
-        from pymysql import OperationalError
-
-        raise OperationalError(
-            _PLUGIN_ERROR,
-            "the server asks for the password in clear text, which is sent only to a server whose "
-            "certificate is checked: name its authority with 'ssl-ca' in the option file",
-        )
+    raise OperationalError(
+        _PLUGIN_ERROR,
+        "the server asks for the password in clear text, which is sent only to a server whose "
+        "certificate is checked: name its authority with 'ssl-ca' in the option file",
+    )

@@ -88,6 +88,15 @@ class DatabaseOptions(ListOptions):
     query: str | None = recipe_key(read_text, None, "none", "SELECT of a database, with `url`.")
     partition: str | None = recipe_key(read_text, None, "none", "Column that orders the rows.")
 
+    @property
+    def label(self) -> str:
+        """Where the rows are: ``postgresql://host/shop#users``, without user and parameters."""
+        url = self.url or ""
+        if scheme_of(url):
+            parts = urllib.parse.urlsplit(url)
+            url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return f"{url}#{self.table or 'query'}"
+
 
 def problems(source: Source) -> Iterator[Problem]:
     """Yields the keys of files, and a table with a query."""

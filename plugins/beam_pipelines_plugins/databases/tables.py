@@ -1,14 +1,15 @@
 """Tables of databases as formats: on the server, or kept.
 
-A run reads each table once and keeps the rows in files, which its steps read as often as they need.
-Commands that need some rows only read them from the server.
+A run reads each table once, all of one URL at one snapshot, and keeps the rows in files, which its
+steps read as often as they need. Commands that need some rows only read them from the server.
 """
 
 from __future__ import annotations
 
 import bisect
-import contextlib
 import dataclasses
+import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,11 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import _native
+from beam_pipelines.core.arrow.columns import is_list
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import tables
+from beam_pipelines.sources.exact_cast import exact_cast
+from beam_pipelines.sources.faults.bad_rows import BadRow, sift
 from beam_pipelines.sources.format import (
     Contents,
     Format,
@@ -31,16 +35,19 @@ from beam_pipelines.sources.format import (
     Rows,
     empty_batch,
 )
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import RANGE_BYTES, ByteRange, FileInfo, Snapshot, SourcePlan
 from beam_pipelines.storage import files
-from beam_pipelines_plugins.databases import database_of
-from beam_pipelines_plugins.databases.database import (
-    RowRequest,
-    ServerError,
-    TableColumn,
-    failure,
-    guard_name,
+from beam_pipelines_plugins.databases import explained, opened
+from beam_pipelines_plugins.databases.database import Database, TableColumn, Values
+from beam_pipelines_plugins.databases.options import DatabaseOptions
+
+# Dates and times: Arrow's numbers of them, and the ends that mean infinity. PostgreSQL's driver
+# turns infinity, and times after the last one, into numbers below the lower end.
+_CALENDARS: tuple[tuple[Callable[[pa.DataType], bool], pa.DataType, int, int], ...] = (
+    (pa.types.is_date32, pa.int32(), -(1 << 31) + 11_000, (1 << 31) - 1),
+    (pa.types.is_timestamp, pa.int64(), -(1 << 63) + 1_000_000_000_000_000, (1 << 63) - 1),
 )
+_INFINITY = "found infinity, or a time beyond the calendar of a dataset"
 
 
 class KeptFile(NamedTuple):
@@ -62,14 +69,16 @@ class Table(Format):
     """Rows of a database.
 
     Attributes:
+      source: its name.
       request: the rows.
       columns: to read.
-      range_rows: rows of each range of kept ones but the last.
       decisions: what the dataset tells of columns and query.
+      range_rows: rows of each range of kept ones but the last.
       kept: files with the rows, in order; ``None``: they are on the server.
     """
 
-    request: RowRequest
+    source: str
+    request: DatabaseOptions
     columns: tuple[TableColumn, ...]
     decisions: tuple[str, ...] = ()
     range_rows: int = 0
@@ -88,8 +97,6 @@ class Table(Format):
         note_rows: Callable[[int], None],
     ) -> dict[str, SourcePlan]:
         """Reads tables at one snapshot; see ``Format``."""
-        from beam_pipelines_plugins.databases.keep import keep_tables
-
         return keep_tables(plans, limits, folder, note_rows)
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
@@ -158,62 +165,202 @@ class Table(Format):
         ends = np.cumsum([kept.rows for kept in self.kept]).tolist()
         end = min(start + self.range_rows, ends[-1])
         parts = []
-        for number in range(bisect.bisect_right(ends, start), len(ends)):
+        for number in range(bisect.bisect_right(ends, start), bisect.bisect_left(ends, end) + 1):
             kept = self.kept[number]
             before = ends[number] - kept.rows
-            if before >= end:
-                break
-            parts.append(_rows_of_file(kept, max(0, start - before), end - before))
-        table = pa.Table.from_batches(parts).combine_chunks()
-        yield from table.to_batches()
+            with files.open_read(kept.path) as file, files.reading(kept.path):
+                rows = pa.ipc.open_file(file).read_all()
+            first = max(0, start - before)
+            parts.append(rows.slice(first, end - before - first))
+        yield from pa.concat_tables(parts).combine_chunks().to_batches()
 
     def _live(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows from the server."""
-        database, row = database_of(self.request.url), 1
-        try:
-            with contextlib.closing(database.connect(self.request.url)) as session:
-                for batch in database.read(session, self.request, self.columns):
-                    yield readable(batch, self, row)
-                    row += batch.num_rows
-        except ServerError as error:
-            raise failure(self.request, database, error) from error
+        with opened(self.source, self.request) as database:
+            yield from self.batches(database, None)
+
+    def batches(self, database: Database, limit: int | None) -> Iterator[pa.RecordBatch]:
+        """Yields the rows from the server, in the kept types.
+
+        Args:
+          database: the open one.
+          limit: the first rows only; ``None``: all.
+
+        Raises:
+          DataError: a value that has no equal in its column's type, with its row.
+        """
+        row, schema = 1, pa.schema([(column.name, column.stored) for column in self.columns])
+        for found in database.read(self.request, self.columns, limit):
+            arrays, odd = [], None
+            for column, values in zip(self.columns, found, strict=True):
+                parts = []
+                attempt = functools.partial(_exact, values, column.stored)
+                for part in sift(attempt, 0, len(values)):
+                    if isinstance(part, BadRow):
+                        odd = odd or (column, part)
+                        parts.append(pa.nulls(len(values) - part.number, column.stored))
+                        break
+                    parts.append(part)
+                arrays.append(parts[0] if len(parts) == 1 else pa.concat_arrays(parts))
+            batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            if odd is not None:
+                raise self._odd_value(batch, row, *odd)
+            if batch.num_rows:
+                yield batch
+            row += batch.num_rows
+
+    def _odd_value(
+        self, batch: pa.RecordBatch, first: int, column: TableColumn, bad: BadRow
+    ) -> DataError:
+        where = f"{self._key(batch, bad.number)}row {first + bad.number}"
+        return DataError(
+            f"{self.request.label}, {where}, column '{column.name}' ({column.kind}): "
+            f"{str(bad.error).strip().rstrip('.')}. Leave such rows out or make another value of "
+            f"it in 'query', or read texts with 'types: {{{yaml_text(column.name)}: text}}'."
+        )
 
 
-def readable(batch: pa.RecordBatch, table: Table, row: int) -> pa.RecordBatch:
-    """Returns the columns of a server's batch, in the kept types.
-
-    Args:
-      batch: as a driver gives it.
-      table: whose rows these are.
-      row: number of the first row, from 1.
+def _exact(values: Values, type_: pa.DataType, start: int, end: int) -> pa.Array:
+    """Returns values in the type that is kept, without loss.
 
     Raises:
-      DataError: a value that no column type equals, with its row.
+      pa.ArrowInvalid: a value has no equal in it.
     """
-    name = guard_name(table.columns)
-    if name in batch.schema.names:
-        guard = batch.column(name)
-        if guard.null_count < len(guard):
-            place = int(np.flatnonzero(guard.is_valid().to_numpy(zero_copy_only=False))[0])
-            column = table.columns[guard[place].as_py()]
-            key = table._key(batch, place)  # noqa: SLF001 - of the same module
-            where = f"{key}row {row + place}"
-            raise DataError(
-                f"{', '.join(filter(None, (table.request.name, where)))}, column '{column.name}': "
-                f"found {column.guarded}, which no {column.kind.removeprefix('_')} of a dataset "
-                f"equals. Leave such rows out or make another value of it in 'query', or read "
-                f"texts with 'types: {{{yaml_text(column.name)}: text}}'."
-            )
-    arrays = [_stored(batch.column(column.name), column.stored) for column in table.columns]
-    schema = pa.schema([(column.name, column.stored) for column in table.columns])
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _stored(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    array = values[start:end]
+    if not isinstance(array, pa.Array):
+        try:
+            array = pa.array(array)
+        except pa.ArrowTypeError as error:
+            raise pa.ArrowInvalid(str(error)) from error
     array = array.storage if isinstance(array, pa.ExtensionArray) else array
-    # Bytes that are no UTF-8 are found when rows are converted, with their places.
-    is_text = type_ == pa.string() and array.type == pa.binary()
-    return array if array.type == type_ else pc.cast(array, type_, safe=not is_text)
+    if array.type == pa.binary() and type_ != pa.binary():
+        # Bytes that are no UTF-8 are found when rows are converted, with their places.
+        array = pc.cast(array, pa.string(), safe=False)
+    array = array if array.type == type_ else exact_cast(array, type_)
+    _check_calendar(array)
+    return array
+
+
+def _check_calendar(array: pa.Array) -> None:
+    """Raises ``pa.ArrowInvalid`` for infinity, and for times that a driver wrapped."""
+    if pa.types.is_struct(array.type) or is_list(array.type):
+        parts = array.flatten()
+        for part in parts if isinstance(parts, list) else [parts]:
+            _check_calendar(part)
+    for is_type, number, low, high in _CALENDARS:
+        if is_type(array.type):
+            ends = pc.min_max(array.view(number))
+            if ends["min"].is_valid and (ends["min"].as_py() < low or ends["max"].as_py() == high):
+                raise pa.ArrowInvalid(_INFINITY)
+
+
+def keep_tables(
+    plans: Mapping[str, SourcePlan],
+    limits: Mapping[str, int],
+    folder: str,
+    note_rows: Callable[[int], None] = lambda _: None,
+) -> dict[str, SourcePlan]:
+    """Reads tables, and returns the plans of their kept rows.
+
+    All tables of one URL are read at one snapshot, by one connection.
+
+    Args:
+      plans: of sources in databases, by name.
+      limits: source -> number of its first rows; all of the others.
+      folder: for the files.
+      note_rows: is told how many rows came.
+
+    Raises:
+      DataError: a server does not answer or gives other rows than it counts; a value that no
+        column type equals; a table without rows.
+    """
+    by_url: dict[str, dict[str, Table]] = {}
+    for name, plan in plans.items():
+        if not isinstance(table := plan.reader, Table):
+            raise TypeError(f"{plan.source.name} is no table of a database")
+        by_url.setdefault(table.request.url or "", {})[name] = table
+    found: dict[str, SourcePlan] = {}
+    for own in by_url.values():
+        one = next(iter(own.values()))
+        with opened(one.source, one.request) as database:
+            snapshot = database.begin()
+            for name, table in own.items():
+                with explained(table.source, table.request, database.name):
+                    kept = list[KeptFile]()
+                    for batch in table.batches(database, limits.get(name)):
+                        kept.append(_kept_file(batch, folder, f"{name}/{len(kept):06d}.arrow"))
+                        note_rows(batch.num_rows)
+                    rows = _counted(database, table, kept, limits.get(name))
+                found[name] = _kept_plan(plans[name], table, kept, Snapshot(snapshot, rows))
+    return found
+
+
+def _kept_file(batch: pa.RecordBatch, folder: str, name: str) -> KeptFile:
+    path = files.join(folder, name)
+    with files.open_write(path) as file, pa.ipc.new_file(file, batch.schema) as writer:
+        writer.write_batch(batch)
+    return KeptFile(path, batch.num_rows, sum(map(value_bytes, batch.columns)))
+
+
+def _counted(
+    database: Database, table: Table, kept: Sequence[KeptFile], limit: int | None
+) -> int | None:
+    """Returns the server's count of the rows that came.
+
+    ``None`` of a query, which may give others the next time.
+
+    Raises:
+      DataError: it counts others; or there are none.
+    """
+    came, label, counted = sum(file.rows for file in kept), table.request.label, None
+    if table.request.query is None:
+        counted = min(count := database.count(table.request), count if limit is None else limit)
+    if counted not in (None, came):
+        raise DataError(
+            f"{label}: the server counts {counted:,} rows, and {came:,} came, at one "
+            "snapshot. Nothing was written. Run again; if it recurs, look for a proxy between; or "
+            "if it is a view that gives other rows each time, read it by 'query'."
+        )
+    if not came:
+        raise DataError(
+            f"{label}: found no rows, expected data. Check 'table' or 'query' of source "
+            f"'{table.source}'."
+        )
+    return counted
+
+
+def _kept_plan(
+    plan: SourcePlan, table: Table, kept: Sequence[KeptFile], snapshot: Snapshot
+) -> SourcePlan:
+    """Returns the plan of kept rows.
+
+    Ranges have a number of rows that depends on the values alone, so that batches of a driver do
+    not show in the dataset.
+    """
+    rows = sum(file.rows for file in kept)
+    size_bytes = sum(file.size_bytes for file in kept)
+    most = max(1, RANGE_BYTES * rows // max(1, size_bytes))
+    range_rows = 1 << (most.bit_length() - 1)
+    file = dataclasses.replace(plan.files[0], size_bytes=size_bytes)
+    return dataclasses.replace(
+        plan,
+        files=(file,),
+        ranges=ranges_of(file, rows, range_rows),
+        reader=dataclasses.replace(table, range_rows=range_rows, kept=tuple(kept)),
+        decisions=table.decisions,
+        snapshot=snapshot,
+    )
+
+
+def ranges_of(file: FileInfo, rows: int, range_rows: int) -> tuple[ByteRange, ...]:
+    """Returns ranges of equal numbers of rows, with shares of the bytes."""
+    count = max(1, math.ceil(rows / range_rows))
+    starts = [number * range_rows * file.size_bytes // max(1, rows) for number in range(count)]
+    bounds = [*starts, file.size_bytes]
+    return tuple(
+        ByteRange(number, number, file, bounds[number], bounds[number + 1])
+        for number in range(count)
+    )
 
 
 def value_bytes(array: pa.Array) -> int:
@@ -231,9 +378,3 @@ def value_bytes(array: pa.Array) -> int:
         width = 1 if pa.types.is_null(type_) else max(1, type_.bit_width // 8)
         return int(len(array) * width)
     return int(4 * len(array) + values)
-
-
-def _rows_of_file(kept: KeptFile, start: int, end: int) -> pa.RecordBatch:
-    with files.open_read(kept.path) as file, files.reading(kept.path):
-        (batch,) = pa.ipc.open_file(file).read_all().combine_chunks().to_batches()
-    return batch.slice(start, end - start)

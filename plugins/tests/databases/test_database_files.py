@@ -6,6 +6,7 @@ import datetime
 import decimal
 import json
 import pathlib
+import re
 import sqlite3
 from typing import Any
 
@@ -20,7 +21,7 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.databases import database_of
-from beam_pipelines_plugins.databases.keep import keep_tables
+from beam_pipelines_plugins.databases.tables import keep_tables
 from tests.support.made_source import made_source
 
 SQLITE = """
@@ -118,29 +119,36 @@ def test_sqlite_declared_types(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("column", "first", "late", "said"),
     [
-        ("x", 1, "two", "found a value of another type"),
-        ("x", 1, 1.5, "found a value of another type"),
-        ("x", "one", 2, "found a value of another type"),
-        ("x", b"1", "2", "found a value of another type"),
-        ("y", 1.5, "two", "a value that is no number"),
+        ("x", 1, "two", "Failed to parse string: 'two' as a scalar of type int64"),
+        ("x", 1, 1.5, "Float value 1.500000 was truncated converting to int64"),
+        ("x", 1, "7", 7),
+        ("x", "one", 2, "2"),
+        ("x", b"1", "2", b"2"),
+        ("x", b"1", 2, "from int64 to binary"),
+        ("y", 1.5, "two", "Failed to parse string: 'two' as a scalar of type double"),
         ("y", 1.5, (1 << 53) + 1, "an integer that no float64 equals"),
+        ("y", 1.5, 1 << 60, float(1 << 60)),
     ],
 )
 def test_sqlite_values_of_other_types(
-    tmp_path: pathlib.Path, column: str, first: object, late: object, said: str
+    tmp_path: pathlib.Path, column: str, first: object, late: object, said: object
 ) -> None:
-    """A value of another type than the first is an error."""
+    """A value of another type is converted exactly, or an error."""
     path = sqlite_file(tmp_path)
-    values = [*[first] * 10_000, late]
     with sqlite3.connect(path) as connection:
         connection.executemany(
-            f"INSERT INTO mixed (id, {column}) VALUES (?, ?)", list(enumerate(values))
+            f"INSERT INTO mixed (id, {column}) VALUES (?, ?)",
+            list(enumerate([*[first] * 10_000, late])),
         )
-    with pytest.raises(DataError, match=rf"#mixed, row 10001, column '{column}': ") as raised:
-        both(path, tmp_path, table="mixed", columns=(column,))
-    assert said in str(raised.value)
+    options = {"table": "mixed", "columns": (column,)}
+    if not isinstance(said, str) or said == str(late):
+        assert both(path, tmp_path, **options)[-1][column] == said
+        return
+    where = rf"#mixed, row 10001, column '{column}' \(.*\): .*{re.escape(said)}"
+    with pytest.raises(DataError, match=where):
+        both(path, tmp_path, **options)
     if not isinstance(first, bytes):
-        rows = both(path, tmp_path, table="mixed", columns=(column,), types={column: "text"})
+        rows = both(path, tmp_path, **options, types={column: "text"})
         assert rows[-1][column] == str(late)
 
 
@@ -180,23 +188,22 @@ def test_duckdb_types(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    "expression",
     [
-        ("'infinity'::DATE", "found infinity"),
-        ("'-infinity'::TIMESTAMP", "found infinity"),
-        ("'infinity'::TIMESTAMPTZ", "found infinity"),
-        ("['infinity'::DATE]", "found infinity"),
+        *("'infinity'::DATE", "'-infinity'::TIMESTAMP", "'infinity'::TIMESTAMPTZ"),
+        *("['infinity'::DATE]", "{'a': ['-infinity'::DATE]}"),
     ],
 )
-def test_duckdb_values_without_an_equal(tmp_path: pathlib.Path, expression: str, said: str) -> None:
+def test_duckdb_values_without_an_equal(tmp_path: pathlib.Path, expression: str) -> None:
     """Infinite dates are errors with their rows."""
     query = f"SELECT i, CASE WHEN i = 2 THEN {expression} END AS x FROM range(3) AS t(i)"
-    with pytest.raises(DataError, match=r"#query, row 3, column 'x'") as raised:
+    with pytest.raises(DataError, match=r"#query, row 3, column 'x' \(.*\): found infinity"):
         both(duckdb_file(tmp_path), tmp_path, query=query)
-    assert said in str(raised.value)
 
 
-@pytest.mark.parametrize("expression", ["INTERVAL 1 MONTH", "'101'::BIT", "'12:00+02'::TIMETZ"])
+@pytest.mark.parametrize(
+    "expression", ["INTERVAL 1 MONTH", "'101'::BIT", "'12:00+02'::TIMETZ", "1::UHUGEINT"]
+)
 def test_duckdb_types_without_an_equal(tmp_path: pathlib.Path, expression: str) -> None:
     """Types without an equal are refused, and read as text."""
     query = f"SELECT {expression.replace('12:00+02', '12:00:00+02')} AS x"
@@ -276,16 +283,6 @@ def test_names_with_dots_and_quotes(make: Any, tmp_path: pathlib.Path, name: str
     with pytest.raises(RecipeProblems) as raised:
         planned(path, table="my.tabel")
     assert name != "my.table" or "Did you mean '\"my.table\"'?" in raised.value.problems[0].message
-
-
-def test_a_column_named_as_the_guard(tmp_path: pathlib.Path) -> None:
-    """Values that cannot be read are found with it."""
-    query = 'SELECT i AS "#GUARD", \'{}\'::DATE AS "#guard1" FROM range(2) AS t(i)'
-    path = duckdb_file(tmp_path)
-    rows = both(path, tmp_path, query=query.format("2024-01-01"))
-    assert [row["#GUARD"] for row in rows] == [0, 1]
-    with pytest.raises(DataError, match=r"row 1, column '#guard1': found infinity"):
-        both(path, tmp_path, query=query.format("infinity"))
 
 
 @pytest.mark.parametrize(
