@@ -19,10 +19,10 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError
 from beam_pipelines_plugins.databases.database import (
     Database,
-    ServerError,
     TableColumn,
     TableFacts,
     Values,
+    answers,
 )
 from beam_pipelines_plugins.databases.options import DatabaseOptions
 
@@ -106,7 +106,7 @@ class BigQuery(Database):
         self._time: datetime.datetime | None = None
         anonymous: Any = AnonymousCredentials
         credentials = anonymous() if _REST in os.environ else None
-        with self._explained():
+        with self._answers():
             self._client: Any = bigquery.Client(parts.netloc or None, credentials)
             self._storage = self._reader()
 
@@ -126,7 +126,7 @@ class BigQuery(Database):
     def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
         """Returns columns and size; see ``Database``."""
         decisions: tuple[str, ...] = ()
-        with self._explained():
+        with self._answers():
             if request.query is None:
                 table = self._table(request)
                 fields, rows = table.schema, table.num_rows
@@ -141,7 +141,7 @@ class BigQuery(Database):
 
     def tables(self) -> list[str]:
         """Returns the names of the tables in the dataset, or all."""
-        with self._explained():
+        with self._answers():
             if self._dataset:
                 return [table.table_id for table in self._client.list_tables(self._dataset)]
             return [
@@ -164,7 +164,7 @@ class BigQuery(Database):
         is_plain = all(one.expression == f"q.{self.quoted(one.name)}" for one in columns)
         is_plain, modifiers = is_plain and request.partition is None, None
         left = math.inf if limit is None else limit
-        with self._explained():
+        with self._answers():
             table = self._table(request) if request.query is None else None
             if is_plain and table is not None and table.table_type in _STORED:
                 modifiers = {"snapshot_time": self._time} if self._time else None
@@ -197,7 +197,7 @@ class BigQuery(Database):
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Returns the rows of a query."""
-        with self._explained():
+        with self._answers():
             return [tuple(row) for row in self._run(statement).result()]
 
     def close(self) -> None:
@@ -238,12 +238,11 @@ class BigQuery(Database):
         )
         return self._client.query(sql, job_config=config)
 
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turns errors of Google's clients into ``ServerError``."""
-        try:
-            yield
-        except (*self._errors, ValueError, pa.ArrowException) as error:
-            # The first line says it; the address and the job do not help.
-            text = str(getattr(error, "message", None) or error).strip().partition("\n")[0]
-            raise ServerError(re.sub(r"^(GET|POST) \S+: ", "", text)) from error
+    def _answers(self) -> contextlib.AbstractContextManager[None]:
+        return answers((*self._errors, ValueError, pa.ArrowException), _words)
+
+
+def _words(error: Exception) -> str:
+    """Returns the first line; the address and the job do not help."""
+    text = str(getattr(error, "message", None) or error).strip().partition("\n")[0]
+    return re.sub(r"^(GET|POST) \S+: ", "", text)

@@ -7,9 +7,10 @@ knows this class only.
 from __future__ import annotations
 
 import abc
+import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from beam_pipelines_plugins.databases.options import DatabaseOptions
 # Values of one column: Arrow's, or a driver's Python values.
 Values: TypeAlias = pa.Array | tuple[Any, ...]
 
+# Digits of a decimal that every int64 holds.
+_INT64_DIGITS = 18
 # A part in quotation marks, or one without dots.
 _PART = re.compile(r'"((?:[^"]|"")+)"(?=\.|$)|([^.]+)')
 # user "shop", role "shop", user 'shop'@'host', 'shop'@'%' in what servers answer.
@@ -77,6 +80,27 @@ class ServerError(Exception):
     def __init__(self, message: object) -> None:
         text = re.sub(r"\s+", " ", str(message)).strip().rstrip(".")
         super().__init__(_USER.sub(rf"\g<1>{HIDDEN}", text))
+
+
+@contextlib.contextmanager
+def answers(
+    errors: tuple[type[Exception], ...], words: Callable[[Exception], str] = str
+) -> Iterator[None]:
+    """Turns errors of a driver into ``ServerError``, in its words."""
+    try:
+        yield
+    except errors as error:
+        raise ServerError(words(error) or type(error).__name__) from error
+
+
+def decimal_types(precision: int, scale: int) -> tuple[pa.DataType, pa.DataType | None]:
+    """Returns the types after and before decimals are read as numbers.
+
+    The plan says which are rounded; their type has any digits.
+    """
+    if scale == 0 and 0 < precision <= _INT64_DIGITS:
+        return pa.int64(), None
+    return pa.float64(), pa.decimal128(38, 19)
 
 
 class Database(abc.ABC):

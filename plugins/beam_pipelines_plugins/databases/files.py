@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from beam_pipelines_plugins.databases.database import (
     Database,
-    ServerError,
     TableColumn,
     TableFacts,
     Values,
+    answers,
     file_snapshot,
     name_parts,
     table_name,
@@ -49,18 +49,18 @@ class SqliteFile(Database):
     def __init__(self, url: str) -> None:
         self._path = url
         address = f"file:{urllib.parse.quote(os.path.abspath(url))}?mode=ro"
-        try:
+        with answers(_ERRORS):
             self._connection = sqlite3.connect(
                 address, uri=True, isolation_level=None, check_same_thread=False
             )
-        except _ERRORS as error:
-            raise ServerError(error) from error
         self.rows("SELECT count(*) FROM sqlite_master")
 
     def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
         """Returns columns and size; see ``Database``."""
         rows, columns = self.rows_of(request), list[TableColumn]()
-        names = [one[0] for one in self._run(f"SELECT * FROM {rows} LIMIT 0").description]
+        with answers(_ERRORS):
+            head = self._connection.execute(f"SELECT * FROM {rows} LIMIT 0").description
+        names = [name for name, *_ in head]
         kinds = ", ".join(f"group_concat(DISTINCT typeof({self.quoted(name)}))" for name in names)
         (found,) = self.rows(f"SELECT {kinds} FROM (SELECT * FROM {rows} LIMIT {_SAMPLE_ROWS})")
         table = self.quoted(name_parts(request.table or "''")[-1])
@@ -98,30 +98,21 @@ class SqliteFile(Database):
         """
         self._connection.text_factory = bytes
         try:
-            cursor = self._run(self.select_of(request, columns, limit))
-            while rows := cursor.fetchmany(_SQLITE_ROWS):
-                yield tuple(zip(*rows, strict=True))
-        except _ERRORS as error:
-            raise ServerError(str(error) or type(error).__name__) from error
+            with answers(_ERRORS):
+                cursor = self._connection.execute(self.select_of(request, columns, limit))
+                while rows := cursor.fetchmany(_SQLITE_ROWS):
+                    yield tuple(zip(*rows, strict=True))
         finally:
             self._connection.text_factory = str
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Returns the rows of a statement."""
-        try:
-            return list(self._run(statement).fetchall())
-        except _ERRORS as error:
-            raise ServerError(str(error) or type(error).__name__) from error
+        with answers(_ERRORS):
+            return list(self._connection.execute(statement).fetchall())
 
     def close(self) -> None:
         """Closes the file."""
         self._connection.close()
-
-    def _run(self, statement: str) -> sqlite3.Cursor:
-        try:
-            return self._connection.execute(statement)
-        except _ERRORS as error:
-            raise ServerError(str(error) or type(error).__name__) from error
 
 
 def _kind_of(found: set[str], declared: str) -> str:
@@ -158,10 +149,8 @@ class DuckDbFile(Database):
         import duckdb  # only if a source is such a file
 
         self._path, self._errors = url, (duckdb.Error, pa.ArrowException, OSError)
-        try:
+        with answers(self._errors):
             self._connection = duckdb.connect(url, read_only=True, config=dict(_LOCKED))
-        except self._errors as error:
-            raise ServerError(error) from error
         self.rows("SET TimeZone = 'UTC'")
 
     def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
@@ -177,7 +166,8 @@ class DuckDbFile(Database):
                 columns.append(TableColumn(name, kind, column, None if is_odd else pa.null()))
         readable = [one for one in columns if one.stored is not None]
         if readable:
-            stored = self._reader(self.select_of(request, readable, 0)).schema
+            with answers(self._errors):
+                stored = self._reader(self.select_of(request, readable, 0)).schema
             columns = [
                 one._replace(stored=one.stored and stored.field(one.name).type) for one in columns
             ]
@@ -200,29 +190,21 @@ class DuckDbFile(Database):
         self, request: DatabaseOptions, columns: Sequence[TableColumn], limit: int | None
     ) -> Iterator[Sequence[Values]]:
         """Yields the rows of a request."""
-        try:
+        with answers(self._errors):
             for batch in self._reader(self.select_of(request, columns, limit)):
                 yield batch.columns
-        except self._errors as error:
-            raise ServerError(error) from error
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Returns the rows of a statement."""
-        try:
-            found: list[tuple[Any, ...]] = self._connection.execute(statement).fetchall()
-        except self._errors as error:
-            raise ServerError(error) from error
-        return found
+        with answers(self._errors):
+            return list(self._connection.execute(statement).fetchall())
 
     def close(self) -> None:
         """Closes the file."""
         self._connection.close()
 
     def _reader(self, select: str) -> pa.RecordBatchReader:
-        try:
-            relation = self._connection.sql(select)
-            # DuckDB before 1.4 calls it otherwise.
-            reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-            return reader(_DUCKDB_ROWS)
-        except self._errors as error:
-            raise ServerError(error) from error
+        relation = self._connection.sql(select)
+        # DuckDB before 1.4 calls it otherwise.
+        reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+        return reader(_DUCKDB_ROWS)

@@ -21,10 +21,11 @@ from beam_pipelines.core.errors import DataError, keep_secret
 from beam_pipelines.core.limits import MIB
 from beam_pipelines_plugins.databases.database import (
     Database,
-    ServerError,
     TableColumn,
     TableFacts,
     Values,
+    answers,
+    decimal_types,
     table_name,
 )
 from beam_pipelines_plugins.databases.options import DatabaseOptions
@@ -139,10 +140,6 @@ _VALUES = {
 _TEXTS = {"bit": "({} + 0)", "geometry": "ST_AsText({})"}
 # A flag of numbers, and the character set of bytes.
 _UNSIGNED, _BINARY = 32, 63
-# Digits of a decimal that every int64 holds.
-_INT64_DIGITS = 18
-# A decimal may have more digits; the plan says that they are rounded.
-_ANY_DECIMAL = pa.decimal128(38, 19)
 
 
 def column_of(field: Any, quoted: str, declared: str | None) -> TableColumn:
@@ -160,10 +157,8 @@ def column_of(field: Any, quoted: str, declared: str | None) -> TableColumn:
         # The length has sign and point.
         digits = field.length - (field.scale > 0) - (not field.flags & _UNSIGNED)
         kind = f"decimal({digits},{field.scale})"
-        if declared is None and field.scale == 0 and digits <= _INT64_DIGITS:
-            stored = pa.int64()
-        elif declared is None:
-            stored, found = pa.float64(), _ANY_DECIMAL
+        if declared is None:
+            stored, found = decimal_types(digits, field.scale)
     if kind in ("char", "text") and field.charsetnr == _BINARY:
         kind, stored = "blob", pa.binary()
     elif declared == "text":
@@ -211,7 +206,7 @@ class Mysql(Database):
         self._streamed = SSCursor
         # Rows are bytes, and no statement of the driver's own is sent.
         fixed: dict[str, Any] = {"use_unicode": False, "conv": {}, "charset": "utf8mb4"}
-        with self._explained(ValueError, RuntimeError):
+        with answers((*self._errors, ValueError, RuntimeError), _words):
             arguments = arguments_of(url)
             if not arguments.get("ssl", {}).get("verify_mode"):
                 # Another program could answer, and ask for the password itself.
@@ -232,7 +227,7 @@ class Mysql(Database):
     def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
         """Returns columns and size; see ``Database``."""
         select = f"SELECT * FROM {self.rows_of(request)}"
-        with self._explained(), self._connection.cursor() as cursor:
+        with self._answers(), self._connection.cursor() as cursor:
             cursor.execute(f"{select} LIMIT 0")
             # DB-API's description has neither signs nor character sets.
             columns = tuple(
@@ -270,7 +265,7 @@ class Mysql(Database):
         """Yields the rows of a request as bytes, about 16 MiB each."""
         cursor, number, is_done = self._connection.cursor(self._streamed), _FIRST_ROWS, False
         try:
-            with self._explained():
+            with self._answers():
                 cursor.execute(self.select_of(request, columns, limit))
                 while rows := cursor.fetchmany(number):
                     found = [pa.array(values, pa.binary()) for values in zip(*rows, strict=True)]
@@ -287,7 +282,7 @@ class Mysql(Database):
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Returns the rows of a statement, as bytes."""
-        with self._explained(), self._connection.cursor() as cursor:
+        with self._answers(), self._connection.cursor() as cursor:
             cursor.execute(statement)
             return list(cursor.fetchall())
 
@@ -306,13 +301,13 @@ class Mysql(Database):
             return math.prod(int(step[places["rows"]] or 1) for step in steps)
         return None
 
-    @contextlib.contextmanager
-    def _explained(self, *more: type[Exception]) -> Iterator[None]:
-        try:
-            yield
-        except (*self._errors, *more) as error:
-            code, *rest = error.args or ("",)
-            raise ServerError(f"{rest[0]} ({code})" if rest else error) from error
+    def _answers(self) -> contextlib.AbstractContextManager[None]:
+        return answers(self._errors, _words)
+
+
+def _words(error: Exception) -> str:
+    code, *rest = error.args or ("",)
+    return f"{rest[0]} ({code})" if rest else str(error)
 
 
 class Mariadb(Mysql):

@@ -16,10 +16,11 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError
 from beam_pipelines_plugins.databases.database import (
     Database,
-    ServerError,
     TableColumn,
     TableFacts,
     Values,
+    answers,
+    decimal_types,
     table_name,
 )
 from beam_pipelines_plugins.databases.options import DatabaseOptions
@@ -28,10 +29,6 @@ from beam_pipelines_plugins.databases.options import DatabaseOptions
 # json, intervals; char(n) loses its padding, as everywhere in PostgreSQL.
 _CALENDAR = ("date", "timestamp", "timestamptz")
 _PLAIN = re.compile("bool|int[248]|float[48]|text|varchar|name|bytea|time|" + "|".join(_CALENDAR))
-# Digits of a numeric that every int64 holds.
-_INT64_DIGITS = 18
-# A numeric may have any digits; the plan says that they are rounded.
-_ANY_DECIMAL = pa.decimal128(38, 19)
 
 
 def column_of(field: pa.Field, quoted: str, declared: str | None) -> TableColumn:
@@ -73,9 +70,8 @@ def _cast_of(
     if kind == "numeric" and wanted is None:
         # The scale has 11 bits with a sign; typmod is -1 for any precision.
         precision, scale = (typmod - 4) >> 16, (((typmod - 4) & 0x7FF) ^ 0x400) - 0x400
-        if typmod > 4 and scale == 0 and precision <= _INT64_DIGITS:
-            return "int8", pa.int64(), None
-        return "float8", pa.float64(), _ANY_DECIMAL
+        stored, found = decimal_types(precision, scale)
+        return "float8" if found else "int8", stored, found
     if kind == "oid":
         return "int8", pa.int64(), None
     if _PLAIN.fullmatch(kind) and not (kind in _CALENDAR and wanted == "text"):
@@ -118,7 +114,7 @@ class Postgres(Database):
             ) from error
         # The driver's stream passes the server's errors on as Arrow's.
         self._errors = (dbapi.Error, pa.ArrowException, OSError)
-        with self._explained():
+        with self._answers():
             self._connection = dbapi.connect(url, autocommit=True)
         for setting in _SETTINGS:
             self.rows(setting)
@@ -126,7 +122,7 @@ class Postgres(Database):
     def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
         """Returns columns and size; see ``Database``."""
         select = f"SELECT * FROM {self.rows_of(request)}"
-        with self._explained(), self._connection.cursor() as cursor:
+        with self._answers(), self._connection.cursor() as cursor:
             schema = cursor.adbc_execute_schema(select)
         columns = (
             column_of(field, self.quoted(field.name), types.get(field.name)) for field in schema
@@ -148,7 +144,7 @@ class Postgres(Database):
         self, request: DatabaseOptions, columns: Sequence[TableColumn], limit: int | None
     ) -> Iterator[Sequence[Values]]:
         """Yields the rows of a request, about 16 MiB each."""
-        with self._explained():
+        with self._answers():
             cursor, is_done = self._connection.cursor(), False
             try:
                 cursor.execute(self.select_of(request, columns, limit))
@@ -164,7 +160,7 @@ class Postgres(Database):
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Returns the rows of a statement that COPY may not take."""
-        with self._explained(), self._connection.cursor(adbc_stmt_kwargs=_NO_COPY) as cursor:
+        with self._answers(), self._connection.cursor(adbc_stmt_kwargs=_NO_COPY) as cursor:
             cursor.execute(statement)
             return list(cursor.fetchall()) if cursor.description else []
 
@@ -174,13 +170,13 @@ class Postgres(Database):
         with contextlib.suppress(*self._errors, RuntimeError):
             self._connection.close()
 
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turns the driver's errors into ``ServerError``, without its own prefixes."""
-        try:
-            yield
-        except self._errors as error:
-            text = str(error)
-            found = re.search(r"ERROR:\s+(.*)", text, re.DOTALL)
-            text = found[1] if found else re.sub(r"^[A-Z_]+: \[libpq\] ", "", text)
-            raise ServerError(re.sub(r"\.?\s*SQLSTATE: (\w+)\s*$", r" (\1)", text)) from error
+    def _answers(self) -> contextlib.AbstractContextManager[None]:
+        return answers(self._errors, _words)
+
+
+def _words(error: Exception) -> str:
+    """Returns the server's words, without the driver's prefixes."""
+    text = str(error)
+    found = re.search(r"ERROR:\s+(.*)", text, re.DOTALL)
+    text = found[1] if found else re.sub(r"^[A-Z_]+: \[libpq\] ", "", text)
+    return re.sub(r"\.?\s*SQLSTATE: (\w+)\s*$", r" (\1)", text)

@@ -96,8 +96,33 @@ class Table(Format):
         folder: str,
         note_rows: Callable[[int], None],
     ) -> dict[str, SourcePlan]:
-        """Reads tables at one snapshot; see ``Format``."""
-        return keep_tables(plans, limits, folder, note_rows)
+        """Reads tables; all of one URL by one connection, at one snapshot.
+
+        See ``Format``.
+
+        Raises:
+          DataError: a server does not answer or gives other rows than it counts; a value that no
+            column type equals; a table without rows.
+        """
+        by_url: dict[str, dict[str, Table]] = {}
+        for name, plan in plans.items():
+            if not isinstance(table := plan.reader, Table):
+                raise TypeError(f"{plan.source.name} is no table of a database")
+            by_url.setdefault(table.request.url or "", {})[name] = table
+        found: dict[str, SourcePlan] = {}
+        for own in by_url.values():
+            one = next(iter(own.values()))
+            with opened(one.source, one.request) as database:
+                snapshot = database.begin()
+                for name, table in own.items():
+                    with explained(table.source, table.request, database.name):
+                        kept = list[KeptFile]()
+                        for batch in table.batches(database, limits.get(name)):
+                            kept.append(_kept_file(batch, folder, f"{name}/{len(kept):06d}.arrow"))
+                            note_rows(batch.num_rows)
+                        rows = _counted(database, table, kept, limits.get(name))
+                    found[name] = _kept_plan(plans[name], table, kept, Snapshot(snapshot, rows))
+        return found
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Returns the columns that the server named."""
@@ -252,47 +277,6 @@ def _check_calendar(array: pa.Array) -> None:
             ends = pc.min_max(array.view(number))
             if ends["min"].is_valid and (ends["min"].as_py() < low or ends["max"].as_py() == high):
                 raise pa.ArrowInvalid(_INFINITY)
-
-
-def keep_tables(
-    plans: Mapping[str, SourcePlan],
-    limits: Mapping[str, int],
-    folder: str,
-    note_rows: Callable[[int], None] = lambda _: None,
-) -> dict[str, SourcePlan]:
-    """Reads tables, and returns the plans of their kept rows.
-
-    All tables of one URL are read at one snapshot, by one connection.
-
-    Args:
-      plans: of sources in databases, by name.
-      limits: source -> number of its first rows; all of the others.
-      folder: for the files.
-      note_rows: is told how many rows came.
-
-    Raises:
-      DataError: a server does not answer or gives other rows than it counts; a value that no
-        column type equals; a table without rows.
-    """
-    by_url: dict[str, dict[str, Table]] = {}
-    for name, plan in plans.items():
-        if not isinstance(table := plan.reader, Table):
-            raise TypeError(f"{plan.source.name} is no table of a database")
-        by_url.setdefault(table.request.url or "", {})[name] = table
-    found: dict[str, SourcePlan] = {}
-    for own in by_url.values():
-        one = next(iter(own.values()))
-        with opened(one.source, one.request) as database:
-            snapshot = database.begin()
-            for name, table in own.items():
-                with explained(table.source, table.request, database.name):
-                    kept = list[KeptFile]()
-                    for batch in table.batches(database, limits.get(name)):
-                        kept.append(_kept_file(batch, folder, f"{name}/{len(kept):06d}.arrow"))
-                        note_rows(batch.num_rows)
-                    rows = _counted(database, table, kept, limits.get(name))
-                found[name] = _kept_plan(plans[name], table, kept, Snapshot(snapshot, rows))
-    return found
 
 
 def _kept_file(batch: pa.RecordBatch, folder: str, name: str) -> KeptFile:

@@ -7,7 +7,7 @@ import decimal
 import json
 import pathlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +19,8 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
-from beam_pipelines_plugins.databases import tables
 from plugins.tests.support.bigquery_server import PROJECT, Server, bigquery_server
+from plugins.tests.support.kept_rows import kept
 from tests.support.made_source import made_source
 
 pytestmark = pytest.mark.end_to_end
@@ -80,11 +80,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def planned(**options: Any) -> SourcePlan:
     """The plan of one source."""
     return plan_source(made_source("rows", url=URL, **options), "")
-
-
-def kept(plans: Mapping[str, SourcePlan], folder: pathlib.Path) -> dict[str, SourcePlan]:
-    """The plans of the same rows in files."""
-    return tables.keep_tables(plans, {}, str(folder))
 
 
 def rows_of(plan: SourcePlan) -> pa.Table:

@@ -21,7 +21,7 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.databases import database_of
-from beam_pipelines_plugins.databases.tables import keep_tables
+from plugins.tests.support.kept_rows import kept
 from tests.support.made_source import made_source
 
 SQLITE = """
@@ -68,11 +68,11 @@ def planned(url: str, **options: Any) -> SourcePlan:
 def both(url: str, folder: pathlib.Path, **options: Any) -> list[dict[str, Any]]:
     """The rows of a table, which are the same live and kept."""
     plan = planned(url, **options)
-    kept = keep_tables({"rows": plan}, {}, str(folder / "kept"))["rows"]
+    found = kept({"rows": plan}, folder / "kept")["rows"]
     rows = read.read_table(plan, reject=False)[0]
-    assert read.read_table(kept, reject=False)[0].equals(rows)
-    assert kept.snapshot is not None
-    assert kept.snapshot.rows == (None if "query" in options else rows.num_rows)
+    assert read.read_table(found, reject=False)[0].equals(rows)
+    assert found.snapshot is not None
+    assert found.snapshot.rows == (None if "query" in options else rows.num_rows)
     return list(rows.to_pylist())
 
 
@@ -241,10 +241,10 @@ def test_sqlite_texts_that_are_no_utf8(tmp_path: pathlib.Path) -> None:
 def test_volatile_queries_are_read_once(make: Any, tmp_path: pathlib.Path) -> None:
     """Rows of a volatile query are kept, and not counted."""
     plan = planned(make(tmp_path), query="SELECT random() AS x")
-    kept = keep_tables({"rows": plan}, {}, str(tmp_path / "kept"))["rows"]
-    assert kept.snapshot is not None
-    assert kept.snapshot.rows is None
-    assert read.read_table(kept, False)[0].equals(read.read_table(kept, False)[0])
+    found = kept({"rows": plan}, tmp_path / "kept")["rows"]
+    assert found.snapshot is not None
+    assert found.snapshot.rows is None
+    assert read.read_table(found, False)[0].equals(read.read_table(found, False)[0])
 
 
 def test_a_writer_does_not_show(tmp_path: pathlib.Path) -> None:
@@ -265,9 +265,9 @@ def test_a_writer_does_not_show(tmp_path: pathlib.Path) -> None:
             writer.execute("UPDATE b SET x = x + 1")
             writer.commit()
 
-        kept = keep_tables(plans, {}, str(tmp_path / "kept"), write)
-    rows = read.read_table(kept["a"], reject=False)[0]
-    assert rows.num_rows == read.read_table(kept["b"], reject=False)[0].column("x")[0].as_py()
+        found = kept(plans, tmp_path / "kept", write)
+    rows = read.read_table(found["a"], reject=False)[0]
+    assert rows.num_rows == read.read_table(found["b"], reject=False)[0].column("x")[0].as_py()
     assert rows.num_rows == 40_000
 
 

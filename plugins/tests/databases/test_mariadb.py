@@ -9,7 +9,7 @@ import pathlib
 import random
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -22,8 +22,9 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
-from beam_pipelines_plugins.databases import mysql, tables
+from beam_pipelines_plugins.databases import mysql
 from beam_pipelines_plugins.databases.options import DatabaseOptions
+from plugins.tests.support.kept_rows import kept
 from plugins.tests.support.mariadb_server import PASSWORD, USER, Server
 from tests.support.made_source import made_source
 
@@ -118,11 +119,6 @@ def shop(running_mariadb: Server) -> Server:
 def planned(server: Server, **options: object) -> SourcePlan:
     """The plan of one source."""
     return plan_source(made_source("rows", url=server.url(), **options), "")
-
-
-def kept(plans: Mapping[str, SourcePlan], folder: pathlib.Path) -> dict[str, SourcePlan]:
-    """The plans of the same rows in files."""
-    return tables.keep_tables(plans, {}, str(folder))
 
 
 def rows_of(plan: SourcePlan) -> pa.Table:

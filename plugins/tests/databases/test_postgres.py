@@ -7,7 +7,7 @@ import json
 import pathlib
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,8 @@ from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
-from beam_pipelines_plugins.databases import postgres, tables
+from beam_pipelines_plugins.databases import postgres
+from plugins.tests.support.kept_rows import kept
 from plugins.tests.support.postgres_server import PASSWORD, Server
 from tests.support.made_source import made_source
 
@@ -99,13 +100,6 @@ def shop(running: Server) -> Server:
 def planned(server: Server, **options: object) -> SourcePlan:
     """The plan of one source."""
     return plan_source(made_source("rows", url=server.url(), **options), "")
-
-
-def kept(
-    plans: Mapping[str, SourcePlan], folder: pathlib.Path, **options: object
-) -> dict[str, SourcePlan]:
-    """The plans of the same rows in files."""
-    return tables.keep_tables(plans, {}, str(folder), **options)
 
 
 def rows_of(plan: SourcePlan) -> pa.Table:
