@@ -23,7 +23,6 @@ from beam_pipelines.runners import fork_server
 from beam_pipelines.runners.beam_patches import (
     cache_option_views,
     import_beam,
-    is_unpatched,
     names_runner,
     patch_command_process,
 )
@@ -109,7 +108,7 @@ class BeamCommand(click.Command):
         from beam_pipelines.runners.local_workers import register_unmeasured_coder
 
         patch_command_process()
-        is_patched = not (is_unpatched() or names_runner(ctx.meta[BEAM_OPTIONS]))
+        is_patched = not names_runner(ctx.meta[BEAM_OPTIONS])
         if is_patched:
             register_unmeasured_coder()
         memory.resume_garbage_collection()

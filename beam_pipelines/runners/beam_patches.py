@@ -1,8 +1,7 @@
 """Patches of Beam's code for correctness, speed and memory.
 
-One is for correctness, the others for speed and memory. ``BEAM_PIPELINES_UNPATCHED=1`` in the
-environment switches off those for speed and memory. Their figures are from docs/decisions.md, or
-were measured with Beam 2.77 on 2 cores. The other patch, of the S3 client, is in
+One is for correctness, the others for speed and memory. Their figures are from docs/decisions.md,
+or were measured with Beam 2.77 on 2 cores. The other patch, of the S3 client, is in
 ``storage/cloud_access.py``, as ``storage`` opens files. Workers and the coder of the local runner
 are registered (``local_workers.py``), which also replaces Beam's servers of our workers.
 """
@@ -16,7 +15,6 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import logging
-import os
 import sys
 import types
 import weakref
@@ -25,7 +23,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from beam_pipelines.core.arrow import memory
-from beam_pipelines.storage.cloud_access import UNPATCHED, share_s3_clients
+from beam_pipelines.storage.cloud_access import share_s3_clients
 
 _FILESYSTEM_FOR_SCHEME = {
     "azfs": "apache_beam.io.azure.blobstoragefilesystem",
@@ -76,11 +74,6 @@ def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
         yield
     finally:
         variable.reset(token)
-
-
-def is_unpatched() -> bool:
-    """Whether the environment switches the patches for speed off."""
-    return os.environ.get(UNPATCHED) == "1"
 
 
 def names_runner(arguments: Sequence[str]) -> bool:
@@ -137,7 +130,7 @@ def import_beam(arguments: Sequence[str]) -> None:
     Args:
       arguments: of the command; one that names a ``--runner`` gets all of Beam.
     """
-    if "apache_beam" in sys.modules or names_runner(arguments) or is_unpatched():
+    if "apache_beam" in sys.modules or names_runner(arguments):
         return
     finder = _MissingPackages()
     sys.meta_path.insert(0, finder)
@@ -180,10 +173,9 @@ def patch_command_process() -> None:
 
     Workers are forked off this process. The patches stay.
     """
-    if not is_unpatched():
-        _cache_arguments()
-        _cache_dofn_specs()
-        _sample_worker_state_often()
+    _cache_arguments()
+    _cache_dofn_specs()
+    _sample_worker_state_often()
 
 
 def _cache_arguments() -> None:
@@ -257,9 +249,6 @@ def drop_idle_bundle_processors() -> Iterator[None]:
 
     Upstream: apache/beam#10655 introduced the minute; no upstream issue found.
     """
-    if is_unpatched():
-        yield
-        return
     _patch_bundle_processors()
     with _set(_drops_processors, True):
         yield
@@ -305,9 +294,6 @@ def trust_steps() -> Iterator[None]:
 
     Upstream: no option for it; no upstream issue found.
     """
-    if is_unpatched():
-        yield
-        return
     _patch_checks_of_steps()
     with _set(_trusts_steps, True):
         yield
@@ -374,9 +360,6 @@ def plain_pickles() -> Iterator[None]:
 
     Upstream: apache/beam has a comment on the choice of the compression; no upstream issue found.
     """
-    if is_unpatched():
-        yield
-        return
     _patch_pickles()
     with _set(_stores_pickles, True):
         yield
@@ -399,7 +382,7 @@ def cache_option_views() -> Iterator[None]:
 
     Upstream: apache/beam#26034 asks for options that are parsed once.
     """
-    if is_unpatched() or _views.get() is not None:
+    if _views.get() is not None:
         yield
         return
     _patch_option_views()

@@ -23,9 +23,6 @@ from beam_pipelines.core.errors import RecipeError, mask
 from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.remote import stores
 
-# Set to 1 in the environment, this switches off all patches of Beam that only make it faster.
-UNPATCHED = "BEAM_PIPELINES_UNPATCHED"
-
 _PORT_FOR_SCHEME = {"http": 80, "https": 443}
 # Of a search for credentials. Those of a machine in the cloud answer in milliseconds.
 _ANSWER_SECS = 8
@@ -231,7 +228,6 @@ def share_s3_clients() -> None:
         module is None
         or module.boto3 is None
         or not isinstance(module.Client, type)  # patched already
-        or os.environ.get(UNPATCHED) == "1"
     ):
         return
     make, lock = module.Client, Lock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import apache_beam as beam
 import pytest
@@ -14,7 +15,9 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions,
 from apache_beam.transforms import core, userstate
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
+import beam_pipelines as bp
 from beam_pipelines.runners import beam_patches
+from tests.support.contents import TIMED, contents
 
 
 def run(code: str) -> str:
@@ -233,3 +236,20 @@ def test_views_of_options_share_what_is_set() -> None:
         assert options.view_as(DirectOptions) is view
         assert other.view_as(DirectOptions).direct_num_workers == 1
     assert options.view_as(DirectOptions) is not options.view_as(DirectOptions)
+
+
+@pytest.mark.end_to_end
+def test_a_program_writes_the_bytes_of_the_command(tmp_path: Path) -> None:
+    """Without the patches of the command's process, the files are the same."""
+    rows = "".join(f"{row % 600},{row * 37 % 1009}.5\n" for row in range(20_000))
+    (tmp_path / "clicks.csv").write_text(f"user,price\n{rows}")
+    (tmp_path / "recipe.yaml").write_text(
+        "name: clicks\nsources: {clicks: clicks.csv}\nencode: {price: z_score, user: vocabulary}\n"
+    )
+    options = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+    command = [sys.executable, "-m", "beam_pipelines", "convert", "recipe.yaml", "-o", "patched"]
+    subprocess.run([*command, "--quiet", *options], cwd=tmp_path, check=True)
+    bp.convert(tmp_path / "recipe.yaml", tmp_path / "other", beam_options=options)
+    found = contents(tmp_path / "patched", TIMED)
+    assert sum(name.startswith("examples/") for name in found) >= 1
+    assert found == contents(tmp_path / "other", TIMED)
