@@ -144,8 +144,8 @@ def compare_bytes(folder: pathlib.Path, given: argparse.Namespace) -> None:
     ways = {f"{number} workers": (f"--direct_num_workers={number}",) for number in given.workers}
     ways |= {name: STARTED_BY_COMMAND[name] for name in given.engines}
     for name in given.joins:
-        recipe = folder / f"{name}-even.yaml"
-        expected = digest(folder / f"out-{name}-even")
+        recipe = folder / f"{name}-frequent.yaml"
+        expected = digest(folder / f"out-{name}-frequent")
         for way, options in ways.items():
             output = folder / f"out-{name}-{way.replace(' ', '-')}"
             cost = measure(converting(recipe, output, *options), folder / "log.txt")

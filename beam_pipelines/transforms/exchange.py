@@ -26,7 +26,7 @@ MAX_ELEMENT_BYTES = 1 << 20
 # Items, of some hundred bytes each, that a sender collects.
 _MOST_HELD = 50_000
 # Items in one element.
-_MOST_IN_ELEMENT = MAX_ELEMENT_BYTES // 128
+MOST_IN_ELEMENT = MAX_ELEMENT_BYTES // 128
 
 
 # Bytes, or buffers to concatenate.
@@ -155,7 +155,7 @@ class CollectByPartition(beam.DoFn):
             items = self._items.setdefault(partition, [])
             items.append(item)
             self._held += 1
-            if len(items) >= _MOST_IN_ELEMENT:
+            if len(items) >= MOST_IN_ELEMENT:
                 self._held -= len(items)
                 yield partition, self._items.pop(partition)
         if self._held > _MOST_HELD:

@@ -7,6 +7,7 @@ the engine nor on the number of workers.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,8 +21,16 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.columns import take_rows
 from beam_pipelines.core.arrow.ipc import PackedBatch, pack
 from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.limits import MIB
 from beam_pipelines.storage import files
-from beam_pipelines.transforms.exchange import Message, Received, SendMessages, Sent, receive
+from beam_pipelines.transforms.exchange import (
+    MOST_IN_ELEMENT,
+    Message,
+    Received,
+    SendMessages,
+    Sent,
+    receive,
+)
 from beam_pipelines.transforms.merged_files import (
     MergeBins,
     merge_messages,
@@ -32,6 +41,11 @@ from beam_pipelines.transforms.merged_files import (
 # Another seed than that of indexes and splits.
 _PARTITION_SEED = 0x6A6F696E  # "join"
 FAN_IN = 16
+# Bytes that a piece of a partition has at least, and how many times those that all pieces read: an
+# index of a right side takes as long as the joins of two to three times its bytes.
+PIECE_BYTES = 16 * MIB
+PIECE_TIMES = 4
+_MORE = "more"
 
 Send = Callable[[Any], Message] | None
 
@@ -50,6 +64,8 @@ class MeetByKey(beam.PTransform):
         merged on their way.
       tags: of further outputs.
       merges: whether messages are merged in an object store; useless if each has one partition.
+      spreads: whether any worker decides on pieces of large partitions, as ``cut_partition`` cuts
+        them. Then there are two outputs, of first and of further pieces.
     """
 
     send: Send | tuple[Send, ...]
@@ -57,6 +73,7 @@ class MeetByKey(beam.PTransform):
     folder: str
     tags: tuple[str, ...] = ()
     merges: bool = True
+    spreads: bool = False
 
     def expand(self, elements: beam.PCollection[Any] | tuple[beam.PCollection[Any], ...]) -> Any:
         branches = (elements,) if isinstance(elements, beam.PCollection) else elements
@@ -75,10 +92,18 @@ class MeetByKey(beam.PTransform):
             merge = partial(merge_messages, folder=folder)
             folder, get = files.join(folder, "merged"), receive_merged
             addresses = addresses | "MergeFiles" >> MergeBins(merge, folder)
+        partitions = addresses | "Group" >> beam.GroupByKey()
         decide: Any = beam.FlatMap(partial(_decide, get, folder, self.decide))
+        if self.spreads:
+            decide = beam.FlatMap(partial(_decide, partial(_piece, get), folder, self.decide))
+            cut = partitions | "Cut" >> beam.FlatMapTuple(cut_partition).with_outputs(
+                _MORE, main="first"
+            )
+            more = cut[_MORE] | "Spread" >> beam.GroupByKey()
+            return cut["first"] | "Decide" >> decide, more | "DecideMore" >> decide
         if self.tags:
             decide = decide.with_outputs(*self.tags, main="main")
-        return addresses | "Group" >> beam.GroupByKey() | "Decide" >> decide
+        return partitions | "Decide" >> decide
 
 
 def _decide(
@@ -88,6 +113,52 @@ def _decide(
     group: tuple[Any, Iterable[Sequence[Sent]]],
 ) -> Iterable[Any]:
     return decide(get(*group, folder))
+
+
+def cut_partition(partition: int, sent: Iterable[Sequence[Sent]]) -> Iterator[Any]:
+    """Cuts what a partition gets into pieces of some size.
+
+    A piece has all messages of kind 0, and some of kind 1, in order.
+
+    Args:
+      partition: its number.
+      sent: as in ``exchange.receive``.
+
+    Yields:
+      The first piece: ``((partition,), [[Sent]])``; and with the tag of further ones
+      ``((partition, *start), [Sent])``, where ``start`` is the order of its first message of kind
+      1. Elements of one key are one piece.
+    """
+    ordered = sorted(itertools.chain.from_iterable(sent))
+    shared = [each for each in ordered if each.order[0] == 0]
+    rest = ordered[len(shared) :]
+    size = sum(each.length for each in rest)
+    count = max(1, size // max(PIECE_BYTES, PIECE_TIMES * sum(each.length for each in shared)))
+    pieces: dict[int, list[Sent]] = {0: []}
+    start = 0
+    for each in rest:
+        pieces.setdefault(start * count // size, []).append(each)
+        start += each.length
+    first, *more = pieces.values()
+    yield (partition,), [shared + first]
+    for own in more:
+        key, whole = (partition, *own[0].order), shared + own
+        for at in range(0, len(whole), MOST_IN_ELEMENT):
+            yield beam.pvalue.TaggedOutput(_MORE, (key, whole[at : at + MOST_IN_ELEMENT]))
+
+
+def _piece(
+    get: Callable[..., Received], key: tuple[int, ...], sent: Iterable[Any], folder: str
+) -> Received:
+    """Returns the payloads of a piece."""
+    received = get(key, sent, folder)
+    # Merged files may have messages of both kinds; those of kind 1 are the first piece's.
+    own = [order[0] == 0 or order >= key[1:] for order in received.orders]
+    return Received(
+        key,
+        tuple(itertools.compress(received.contents, own)),
+        tuple(itertools.compress(received.orders, own)),
+    )
 
 
 def by_number(

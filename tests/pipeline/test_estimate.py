@@ -157,18 +157,6 @@ def test_limits_are_met_where_they_say(plan):
         assert again.value == pytest.approx(limit.most, rel=0.05), limit.name
 
 
-def test_a_hash_join_has_a_limit_of_its_own(folder, tmp_path):
-    """The limit of a hash join's partition is named."""
-    text = RECIPE.replace("how: inner", "how: inner, strategy: hash").replace(
-        "path: ", f"path: {folder}/"
-    )
-    (tmp_path / "recipe.yaml").write_text(text)
-    plan = planned(tmp_path / "recipe.yaml")
-    scale = make_scale(plan, make_preview(plan), 10**11)
-    (found,) = [limit for limit in scale.limits if "hash join" in limit.name]
-    assert found.value == pytest.approx(10**11 / plan.joins.steps[0].partitions)
-
-
 def test_windows_count_what_their_features_keep(tmp_path):
     """An index of a million rows keeps 20 numbers a row."""
     rows = pa.table({"k": [1] * 40_000, "t": pa.array(range(40_000), pa.timestamp("us"))})

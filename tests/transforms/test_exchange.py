@@ -5,7 +5,9 @@ It does so through files of single messages, and through merged ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import collections
+import itertools
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.storage.file_ranges import Address
-from beam_pipelines.transforms import exchange, merged_files
+from beam_pipelines.transforms import exchange, meet, merged_files
 from beam_pipelines.transforms.exchange import Message, Received, load_payload, store_message
 from beam_pipelines.transforms.meet import MeetByKey
 from beam_pipelines.transforms.merged_files import merge_messages, receive_merged, to_bins
@@ -68,6 +70,23 @@ def test_both_ways_deliver_in_order(tmp_path: Path, deliver: Deliver) -> None:
         )
 
 
+def pieces_of(
+    partition: int, sent: Sequence[exchange.Sent], piece_bytes: int
+) -> dict[tuple[int, ...], list[exchange.Sent]]:
+    """Cuts a partition's addresses, whatever all pieces have: key -> addresses."""
+    pieces: dict[tuple[int, ...], list[exchange.Sent]] = collections.defaultdict(list)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(meet, "PIECE_BYTES", piece_bytes)
+        patch.setattr(meet, "PIECE_TIMES", 0)
+        patch.setattr(meet, "MOST_IN_ELEMENT", 3)
+        first, *more = meet.cut_partition(partition, [sent[::2], sent[1::2]])
+    pieces[first[0]] += itertools.chain(*first[1])
+    for key, some in (tagged.value for tagged in more):
+        assert len(some) <= 3
+        pieces[key] += some
+    return pieces
+
+
 PAYLOADS = st.dictionaries(st.integers(0, 9), st.binary(max_size=9), max_size=6)
 MESSAGES = st.dictionaries(st.tuples(st.integers(0, 3), st.integers(0, 3)), PAYLOADS, max_size=9)
 
@@ -101,6 +120,17 @@ def test_merged_payloads_are_those_of_single_messages(
             for partition, own in sent.items()
             for received in [receive_merged(partition, [own[::-1]], second)]
         }
+        for partition, own in sent.items():
+            pieces = [
+                meet._piece(receive_merged, key, [some], second)
+                for key, some in pieces_of(partition, own, 1).items()
+            ]
+            shared = sum(order[0] == 0 for order in found[partition][0])
+            assert {piece.orders[:shared] for piece in pieces} == {found[partition][0][:shared]}
+            rest = [order for piece in pieces for order in piece.orders[shared:]]
+            assert (*rest,) == found[partition][0][shared:]
+            loaded = [each for piece in pieces for each in [*piece.payloads()][shared:]]
+            assert loaded == found[partition][2][shared:]
     expected = {}
     for partition in {key for payloads in messages.values() for key in payloads}:
         orders = tuple(sorted(order for order in messages if partition in messages[order]))
@@ -125,7 +155,7 @@ def test_addresses_of_many_messages_share_elements(
     None is lost.
     """
     monkeypatch.setattr(exchange, "_MOST_HELD", most_held)
-    monkeypatch.setattr(exchange, "_MOST_IN_ELEMENT", most_in_element)
+    monkeypatch.setattr(exchange, "MOST_IN_ELEMENT", most_in_element)
     sender = exchange.CollectByPartition(exchange.store_message, str(tmp_path))
     sender.start_bundle()
     sent = [element for message in PARCELS for element in sender.process(message)]

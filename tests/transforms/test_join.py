@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow import key_index
+from beam_pipelines.core.arrow.ipc import unpack
 from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.joins.index import build_index, join_batch
@@ -27,13 +28,17 @@ from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.transforms import read
-from beam_pipelines.transforms.exchange import Received
+from beam_pipelines.storage import files
+from beam_pipelines.transforms import meet, merged_files, read
+from beam_pipelines.transforms.exchange import MAX_ELEMENT_BYTES, Received, Sent
 from beam_pipelines.transforms.join import hash_join, join
 from beam_pipelines.transforms.join import plan as plan_module
 from beam_pipelines.transforms.meet import send_counts
+from tests.support.crossings import measured
+from tests.transforms.test_exchange import pieces_of
 
 NAN = float("nan")
+SIDES = ("left", "right")
 
 
 def same_key(left, right):
@@ -149,20 +154,21 @@ def test_join_batch_equals_nested_loop(tables, how, left_start, right_start):
     }
 
 
-def exchange(messages):
-    """Groups messages as ``Exchange`` does, without Beam."""
-    sent = collections.defaultdict(list)
+def exchange(messages, piece_bytes=None):
+    """Groups messages as ``Exchange`` does, without Beam, in pieces."""
+    payloads, sent = {}, collections.defaultdict(list)
     for message in messages:
         for partition, payload in message.payloads.items():
-            sent[partition].append((message.order, payload))
-    assert all(len({order for order, _ in contents}) == len(contents) for contents in sent.values())
+            assert (message.order, partition) not in payloads
+            payloads[message.order, partition] = payload
+            sent[partition].append(Sent(message.order, partition, 0, len(payload)))
+    if piece_bytes is not None:
+        pieces = [pieces_of(partition, own, piece_bytes) for partition, own in sent.items()]
+        sent = {key: own for each in pieces for key, own in each.items()}
     return [
-        Received(
-            to,
-            tuple(payload for _, payload in sorted(contents)),
-            tuple(order for order, _ in sorted(contents)),
-        )
-        for to, contents in sent.items()
+        Received(key, tuple(payloads[each[:2]] for each in own), tuple(each[0] for each in own))
+        for key, unordered in sent.items()
+        for own in [sorted(unordered)]
     ]
 
 
@@ -192,14 +198,15 @@ def chunks_of(kinds, rows, cuts, value):
     st.lists(st.integers(0, 12), max_size=4),
     st.integers(2, 5),
     st.tuples(st.sampled_from([0, 100, 1 << 20]), st.sampled_from([0, 50, 1 << 20])),
+    st.sampled_from([1, 1000, 1 << 20]),
     st.randoms(use_true_random=False),
 )
 def test_hash_partitioned_join_gives_the_broadcast_joins_chunks(
-    tables, how, cuts, partitions, limits, shuffler
+    tables, how, cuts, partitions, limits, piece_bytes, shuffler
 ):
     """A hash join gives the chunks and counts of the broadcast join.
 
-    This holds for any cuts, partitions and order.
+    This holds for any cuts, partitions, pieces and order.
     """
     kinds, left, right = tables
     step = step_of(kinds, how, partitions)
@@ -214,7 +221,7 @@ def test_hash_partitioned_join_gives_the_broadcast_joins_chunks(
     shuffler.shuffle(messages)
     returned = [
         message
-        for received in exchange(messages)
+        for received in exchange(messages, piece_bytes)
         for message in hash_join.join_partition(received, step, *limits)
     ]
     returned += [send_counts(chunk) for chunk in left_chunks]
@@ -480,6 +487,45 @@ def test_strategies_agree_in_a_pipeline(flights, tmp_path, strategies):
             | join.JoinChunks(plan, folder, reject=False)
         )
         assert_that(joined | beam.Map(describe), equal_to(expected))
+
+
+JOIN_PARTITION = hash_join.join_partition
+LEFT_ROWS: list[int] = []
+
+
+def join_counted(received, step):
+    """Joins a piece of a partition, and notes its left rows."""
+    left = (packed.batch for payload in received.payloads(1) for packed in unpack(payload))
+    LEFT_ROWS.append(sum(batch.num_rows for batch in left))
+    return JOIN_PARTITION(received, step)
+
+
+@pytest.mark.parametrize("merges", [False, True])
+def test_left_rows_of_one_key_are_spread(merges, tmp_path, monkeypatch):
+    """No task joins all of them; the result is that of broadcast."""
+    monkeypatch.setattr(files, "is_object", lambda path: merges and "exchange" in path)
+    monkeypatch.setattr(meet, "PIECE_BYTES", 2_000)
+    monkeypatch.setattr(merged_files, "MERGED_BYTES", 3_000)
+    monkeypatch.setattr(hash_join, "join_partition", join_counted)
+    LEFT_ROWS.clear()
+    for number in range(40):
+        rows = [
+            f"N{row % 9 if row % 3 else 1},{row}" for row in range(number * 50, number * 50 + 50)
+        ]
+        write_csv(tmp_path, f"left{number:02}.csv", ["tail,id", *rows])
+    write_csv(tmp_path, "right.csv", ["tail,seats", "N1,10", "N2,20", "N1,30"])
+    base, right = (plan_source(Source(name, (f"{name}*.csv",)), str(tmp_path)) for name in SIDES)
+    made = Join("right", (("tail", "tail"),), strategy="hash")
+    plan = plan_module.plan_join((made,), base, {"right": right})
+    with measured(tmp_path / "sizes") as largest, beam.Pipeline("FnApiRunner") as pipeline:
+        chunks = pipeline | read.ReadChunks(base, reject=False)
+        joined = chunks | join.JoinChunks(plan, str(tmp_path / "exchange"), reject=False)
+        expected = list(joined_one_by_one(plan, base))
+        assert_that(joined | beam.Map(describe), equal_to(expected))
+    assert sum(LEFT_ROWS) == 40 * 50
+    assert max(LEFT_ROWS) < 0.1 * sum(LEFT_ROWS)
+    [crossed] = [size for step, size in largest.items() if "MeetInPartitions/Spread" in step]
+    assert 0 < crossed <= MAX_ELEMENT_BYTES
 
 
 READS: list[str] = []

@@ -98,7 +98,7 @@ def joined(left: pa.Table, right: pa.Table, join: Join) -> pa.Table:
     sent = [hash_join.send_left(chunk, step) for chunk in chunks(left)]
     sent += [hash_join.send_right(chunk, step) for chunk in chunks(right)]
     returned = [send_counts(chunk) for chunk in chunks(left)]
-    for received in exchange(sent):
+    for received in exchange(sent, 1):
         returned += hash_join.join_partition(received, step, 100, 50)
     restored = [
         chunk

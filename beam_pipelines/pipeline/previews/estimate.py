@@ -283,7 +283,6 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         index * min(1, preview.framed_bytes / plan.recipe.output.part_size),
         sum(split.shards for split in splits.values()) * MANIFEST_BYTES_PER_SHARD,
         sum(split.shards for split in splits.values()),
-        size / min(step.partitions for step in hashed) if hashed else 0.0,
     )
     return Scale(
         size_bytes=size,
@@ -352,8 +351,10 @@ def _cpu(plan: Plan, preview: Preview, rows: float, written: float) -> dict[str,
     return secs
 
 
-_PARTS = "convert parts of the source into datasets of their own"
-_MEMORY = f"take workers with more memory for each core, or {_PARTS}"
+_MEMORY = (
+    "take workers with more memory for each core, or convert parts of the source into datasets of "
+    "their own"
+)
 _LARGER = "raise 'shard_size' in 'output'"
 # The state beyond the maximum of each quantity, the maximum, and the remedy.
 _LIMITS = (
@@ -366,11 +367,6 @@ _LIMITS = (
     ),
     (f"{MANIFEST} passes {show_bytes(256 * MIB)}", 256 * MIB, _LARGER),
     ("one worker renames a million shards at the commit", 1e6, _LARGER),
-    (
-        f"one worker gets {show_bytes(2 * GIB)} of the base source for a hash join",
-        2 * GIB,
-        f"leave rows out by a 'filter' on columns of the base source, or {_PARTS}",
-    ),
 )
 
 

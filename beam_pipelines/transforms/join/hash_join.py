@@ -1,12 +1,13 @@
 """Joins by hash, by partition.
 
-Rows with one key go to one partition, as Arrow IPC payloads of an exchange. Right rows
-come first and are indexed; left rows probe the index. If a partition has too many right rows,
-because many have one key, they are indexed in parts; with times, they are indexed whole. A second
-exchange sends the joined rows back to their range, where they get the order and the chunks that
-they had. So the result equals that of one index, byte for byte. The chunks' row counts go straight
-into the second exchange. Memory holds at a time: ``RIGHT_BYTES`` of right rows, ``FLUSH_BYTES`` of
-joined rows, and the joined rows of one range.
+Rows with one key go to one partition, as Arrow IPC payloads of an exchange. A partition with many
+left rows is joined in pieces, each with all right rows (``meet.cut_partition``). Right rows come
+first and are indexed; left rows probe the index. If a partition has too many right rows, because
+many have one key, they are indexed in parts; with times, they are indexed whole. A second exchange
+sends the joined rows back to their range, where they get the order and the chunks that they had. So
+the result equals that of one index, byte for byte. The chunks' row counts go straight into the
+second exchange. Memory holds at a time: ``RIGHT_BYTES`` of right rows, ``FLUSH_BYTES`` of joined
+rows, and the joined rows of one range.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def join_partition(
     flush_bytes: int = FLUSH_BYTES,
     right_bytes: int = RIGHT_BYTES,
 ) -> Iterator[Message]:
-    """Joins the rows of one partition.
+    """Joins the rows of one partition, or of a piece of it.
 
     Args:
       received: rows of both sides, the right ones first.
@@ -164,10 +165,10 @@ def _rows_of(received: Received, side: int) -> Iterator[PackedBatch]:
 
 
 def _joined_message(
-    partition: int, flush: int, waiting: Mapping[int, Sequence[PackedBatch]]
+    piece: tuple[int, ...], flush: int, waiting: Mapping[int, Sequence[PackedBatch]]
 ) -> Message:
     return Message(
-        (1, partition, flush), {number: pack(batches) for number, batches in waiting.items()}
+        (1, *piece, flush), {number: pack(batches) for number, batches in waiting.items()}
     )
 
 

@@ -134,9 +134,10 @@ class JoinByHash(beam.PTransform):
             sends,
             partial(hash_join.join_partition, step=step),
             files.join(self.folder, f"join{step.number}-meet"),
+            spreads=True,
         )
-        return (chunks, joined) | "ReturnToRanges" >> MeetByKey(
-            (send_counts, None),
+        return (chunks, *joined) | "ReturnToRanges" >> MeetByKey(
+            (send_counts, None, None),
             partial(hash_join.restore_range, step=step),
             files.join(self.folder, f"join{step.number}-return"),
         )
@@ -152,8 +153,7 @@ class JoinChunks(beam.PTransform):
 
     Attributes:
       plan: from ``plan_join``.
-      folder: for the exchanges of hash joins, used by this step only; ``None`` sends rows through
-        the engine.
+      folder: for the exchanges of hash joins, used by this step only.
       reject: as in ``read.ReadChunks``.
     """
 
@@ -223,8 +223,7 @@ class CountRightSources(beam.PTransform):
 
     Attributes:
       plan: from ``plan_join``.
-      folder: for the exchange of keys, used by this step only; ``None`` sends keys through the
-        engine.
+      folder: for the exchange of keys, used by this step only.
       reject: as in ``read.ReadChunks``.
       rejected: folder for rejected rows, used by this step only.
     """
