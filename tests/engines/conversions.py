@@ -137,6 +137,27 @@ sample: {by: origin, rates: {visits: 0.6, users: 1.5}, weight: w}
 output: {num_shards: 2}
 """
 
+TIMED = "path: visits.csv, types: {comment: text}, derive: {at: 'make_timestamp((day * 86400 + coalesce(seconds, 0)) * 1000000)'}"
+OVER_TIME = f"""
+name: visits
+sources: {{visits: {{{TIMED}}}, log: {{{TIMED}}}}}
+from: visits
+join:
+  - source: log
+    on: user
+    as_of: {{left: at, right: at, tolerance: 9d, exact: false, tie: shop}}
+    how: inner
+    prefix: before_
+    strategy: hash
+  - source: log
+    on: shop
+    window: {{left: at, right: at, over: 5d}}
+    features: {{n: count(), today: count() over 1d, mean: mean(seconds), users: "last(user, 4)"}}
+    strategy: hash
+sequence: {{features: users}}
+output: {{num_shards: 2}}
+"""
+
 CONVERSIONS = {
     "everything": EVERYTHING,
     "source_order": SOURCE_ORDER,
@@ -147,6 +168,7 @@ CONVERSIONS = {
     "stratified": STRATIFIED,
     "union": UNION,
     "shuffled": SHUFFLED,
+    "over_time": OVER_TIME,
 }
 
 
