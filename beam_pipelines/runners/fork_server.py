@@ -236,20 +236,18 @@ def _start_server(address: str) -> tuple[int, int]:
     listener.bind(address)
     listener.listen()
     orphaned, alive = os.pipe()
-    # Until the fork has handlers of its own, a signal to it would run those of the command.
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    # A signal reaches all processes: the server ends with the command, and waits for its workers.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     server = os.fork()
     if server:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         listener.close()
         os.close(orphaned)
         return server, alive
     try:
         os.close(alive)
-        # Ctrl-C reaches all processes; this one and its forks end with the first.
-        for number in SIGNALS:
+        for number in SIGNALS:  # for the workers
             signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         _serve(listener, orphaned)
         # The folder is there only if the command was killed.
         shutil.rmtree(os.path.dirname(address), ignore_errors=True)
@@ -272,6 +270,7 @@ def _serve(listener: socket.socket, orphaned: int) -> None:
             if not worker:
                 selector.close()
                 listener.close()
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
                 _work(Connection(accepted.detach()))
             accepted.close()
             workers = [*filter(_is_alive, workers), worker]

@@ -103,9 +103,14 @@ def adopted() -> Iterator[None]:
     libc.prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "signalled"),
+    [(signal.SIGKILL, 1), (signal.SIGINT, 1), (signal.SIGTERM, 1), (signal.SIGTERM, 4)],
+)
 @pytest.mark.usefixtures("adopted")
-def test_no_process_outlives_the_command(data: pathlib.Path, number: signal.Signals) -> None:
+def test_no_process_outlives_the_command(
+    data: pathlib.Path, number: signal.Signals, signalled: int
+) -> None:
     """Workers and their server end with a killed or interrupted command.
 
     The command has waited for its children, if it could; its server has in any case.
@@ -119,7 +124,8 @@ def test_no_process_outlives_the_command(data: pathlib.Path, number: signal.Sign
         }
         time.sleep(0.05)
     assert len(family) >= 3, "a server and two workers"
-    os.kill(process.pid, number)
+    for each in [process.pid, *family][:signalled]:
+        os.kill(each, number)
     process.communicate(timeout=60)
     orphans = []
     if number == signal.SIGKILL:  # the server ends when the command has
