@@ -259,7 +259,7 @@ def rows_of(
     batch: pa.RecordBatch,
     plan: SourcePlan,
     file: FileInfo,
-    first_row: int | Callable[[], int],
+    first_row: int | Callable[[], int | list[int]],
     reject: bool,
     word: str = "row",
 ) -> Iterator[Rows]:
@@ -270,7 +270,7 @@ def rows_of(
       plan: of the source.
       file: file of the rows.
       first_row: number of the first row in the file, from 1, for messages; a function where it
-        takes time to find.
+        takes time to find, which may return the numbers of all rows.
       reject: whether bad rows are left out and listed.
       word: the word for a row in messages.
 
@@ -285,15 +285,15 @@ def rows_of(
     except ColumnError:
         pass
     errors = errors_of(batch, plan)
-    first_row = first_row() if callable(first_row) else first_row
+    found = first_row() if callable(first_row) else first_row
+    numbers = found if isinstance(found, list) else range(found, found + batch.num_rows)
     rejected: list[Rejected] = []
     for number, error in errors.items():
         row = batch.slice(number, 1)
-        position = f"{word} {first_row + number}"
         bad = Rejected(
             plan.source.name,
             file.path,
-            position,
+            f"{word} {numbers[number]}",
             *bad_values.explain(row, plan, error),
             bad_rows.shown_row(row),
         )

@@ -399,7 +399,7 @@ def tf_example(features: dict[str, list[int]]) -> bytes:
 @pytest.mark.parametrize(
     ("name", "finding", "said"),
     [
-        ("iceberg_log", "finding-deletes-among-data", "of deleted rows among the files of data"),
+        ("iceberg_log", "finding-deletes-among-data", "found no rows at snapshot 1"),
         ("sqlite_files", "finding-size-of-a-value", "SQLite answered: MemoryError"),
     ],
 )

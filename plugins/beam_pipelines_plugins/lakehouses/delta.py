@@ -1,41 +1,37 @@
-"""Delta Lake: the files of a version.
-
-The log is read by the package ``deltalake``.
-"""
+"""Delta Lake: the files of a version, by the package ``deltalake``."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
+import json
+import os
 import re
 import urllib.parse
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, mask
+from beam_pipelines.core.errors import DataError, RecipeProblems, mask
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.storage import files
-from beam_pipelines_plugins.lakehouses import delta_places
+from beam_pipelines.sources.format import problem
+from beam_pipelines.storage import files, input_roots
 from beam_pipelines_plugins.lakehouses.delta_vectors import read_vectors
 from beam_pipelines_plugins.lakehouses.options import DeltaOptions
-from beam_pipelines_plugins.lakehouses.projection import plain_schema
 from beam_pipelines_plugins.lakehouses.snapshots import (
     NOTHING,
     DataFile,
-    Positions,
     TableSnapshot,
-    missing_package,
+    id_of,
+    own_name,
+    plain,
     utc,
 )
 
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
-LOG = "_delta_log"
 # Colours and arrows in errors of the package.
 _DRAWN = re.compile(r"\x1b\[[0-9;]*m|↳")
 # Reader features of the protocol that change nothing here, or that are honoured here.
@@ -48,166 +44,167 @@ _KNOWN_FEATURES = {
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
+# Modes of column mapping -> the key of a field's metadata that says what files call it.
+_KEYS = {"none": "", "name": "delta.columnMapping.physicalName", "id": "delta.columnMapping.id"}
+# The package takes names for URLs, with escapes and backslashes. Writers use plain ones.
+_PLAIN = re.compile(r"(?!/)(?!(.*/)?\.\.(/|$))[\w.=/-]*", re.ASCII)
+_UNIQUE_LENGTH = 20  # of a vector's name, behind the folder
 
 
 def snapshot_of(source: Source) -> TableSnapshot:
     """Returns a table at its source's version, or the latest.
 
     Raises:
-      RecipeProblems: there is no such table or version.
+      RecipeProblems: there is no such version.
       DataError: the log cannot be read, or the table needs what is not supported.
     """
     (path,) = source.path
-    return _snapshot(_opened(source), path)
-
-
-def _opened(source: Source) -> DeltaTable:
-    """Opens a table; names the key of the recipe that is wrong."""
     try:
-        return _version(source, source.options_of(DeltaOptions).version)
-    except DataError as error:
-        for key in ("version", "as_of"):
-            if key in source.options:
-                where = ("sources", source.name, key)
-                raise RecipeProblems([Problem(where, str(error))]) from error
-        raise
+        return _snapshot(_opened(source, path), path)
+    except (DeltaError, OSError, ValueError) as error:
+        words = " ".join(_DRAWN.sub("", mask(str(error))).split())
+        message = (
+            f"{path}: the Delta table cannot be read: {words}. Check 'path' and 'version', and "
+            "that its log is whole; a version whose log was cleaned up is gone."
+        )
+        if wrong := source.options.keys() & {"version", "as_of"}:
+            raise RecipeProblems([problem(source, wrong.pop(), message)]) from error
+        raise DataError(message) from error
 
 
-def _version(source: Source, version: int | None) -> DeltaTable:
-    """Opens a table at a version, or at its source's time."""
-    try:
-        import deltalake
-    except ImportError as error:
-        raise missing_package("deltalake", error) from error
-    (path,) = source.path
-    with _explained(path):
-        if not deltalake.DeltaTable.is_deltatable(path):
-            raise DataError(
-                f"{path}: found no Delta table, expected a folder with {LOG}. Check 'path' of "
-                f"source '{source.name}'."
-            )
-        delta_places.check_log(path, files.join(path, LOG))
-        if version is None and source.options_of(DeltaOptions).as_of is None:
-            return deltalake.DeltaTable(path)
-        latest = deltalake.DeltaTable(path, without_files=True)
-        newest = latest.version()
-        if version is None:
-            version = _version_at(latest, path, source.options_of(DeltaOptions).as_of or "")
-        if version > newest:
-            raise DataError(f"{path}: found no version {version}, expected one up to {newest}.")
-        return deltalake.DeltaTable(path, version=version)
-
-
-def _version_at(table: DeltaTable, path: str, as_of: str) -> int:
-    """Returns the last version that was made at a time or before."""
-    moment = int(datetime.datetime.fromisoformat(as_of).timestamp() * 1000)
-    made = [(each["timestamp"], each["version"]) for each in table.history() if "timestamp" in each]
+def _opened(source: Source, path: str) -> DeltaTable:
+    """Opens a table at its source's version or time."""
+    options = source.options_of(DeltaOptions)
+    if input_roots.is_restricted():
+        _check_log(path, files.join(path, "_delta_log"))
+    if options.as_of is None:
+        return DeltaTable(path, version=options.version)
+    # The package goes by the dates of the log's files, which a copy loses.
+    moment = datetime.datetime.fromisoformat(options.as_of).timestamp() * 1000
+    history = DeltaTable(path, without_files=True).history()
+    made = sorted((each["timestamp"], each["version"]) for each in history if "timestamp" in each)
     before = [version for millis, version in made if millis <= moment]
     if not before:
-        first = f"the first is of {utc(min(made)[0])} UTC" if made else "no version says its time"
-        raise DataError(f"{path}: found no version of {as_of} or before: {first}.")
-    return int(max(before))
-
-
-@contextlib.contextmanager
-def _explained(path: str) -> Iterator[None]:
-    """Turns errors of the package into ``DataError``."""
-    from deltalake import exceptions
-
-    try:
-        yield
-    except DataError:
-        raise
-    except (exceptions.DeltaError, OSError, ValueError) as error:
-        words = " ".join(_DRAWN.sub("", mask(str(error))).split())
-        raise DataError(
-            f"{path}: the Delta table cannot be read: {words}. Check 'path', and that its log is "
-            "whole; a version whose log was cleaned up is gone."
-        ) from error
+        first = f"the first is of {utc(made[0][0])} UTC" if made else "no version says its time"
+        raise ValueError(f"found no version of {options.as_of} or before, as {first}")
+    return DeltaTable(path, version=max(before))
 
 
 def _snapshot(table: DeltaTable, path: str) -> TableSnapshot:
-    _check_features(table, path)
-    with _explained(path):
-        actions = pa.table(table.get_add_actions())
-        metadata = table.metadata()
-        mode = metadata.configuration.get("delta.columnMapping.mode") or "none"
-        if mode not in ("none", "name", "id"):
-            raise DataError(
-                f"{path}: found 'delta.columnMapping.mode' = '{mode}', expected none, name or id. "
-                "Restore the table's log."
-            )
-        schema = plain_schema(pa.schema(table.schema().to_arrow()), mode != "none")
-        deleted = _deleted(table, path, actions)
-        version = table.version()
-        history = table.history(1)
-    millis = history[0].get("timestamp") if history else None
-    order = np.lexsort(
-        (
-            np.array(actions["path"].to_pylist(), str),
-            actions["modification_time"].to_numpy(zero_copy_only=False),
+    metadata, version, history = table.metadata(), table.version(), table.history(1)
+    features = set(table.protocol().reader_features or ())
+    mode = metadata.configuration.get("delta.columnMapping.mode") or "none"
+    unknown = sorted(features - _KNOWN_FEATURES) + [f"mapping '{mode}'"] * (mode not in _KEYS)
+    if unknown:
+        raise DataError(
+            f"{path}: found a Delta table that needs {', '.join(unknown)}, expected nothing but "
+            f"{', '.join(sorted(_KNOWN_FEATURES))}. Have its engine write the rows to a table "
+            "without it, or drop the feature: ALTER TABLE … DROP FEATURE."
         )
-    )
+    found = pa.table(table.get_add_actions())
+    wanted = [name for name in found.column_names if name not in ("null_count", "min", "max")]
+    actions = found.select(wanted).to_pylist()
+    actions.sort(key=lambda action: (action["modification_time"], action["path"]))
+    deleted = {}
+    if "deletionVectors" in features:
+        rows = [action["num_records"] for action in actions]
+        deleted = read_vectors(path, version, None if None in rows else sum(rows))
+    # Both name files within the table, the log with escapes.
+    names = [urllib.parse.unquote(action["path"]) for action in actions]
+    if unknown := sorted(deleted.keys() - set(names)):
+        raise DataError(
+            f"{path}: found a deletion vector of {unknown[0]}, expected one of a file of the "
+            "table. Report it."
+        )
+    millis = history[0].get("timestamp") if history else None
+    schema = pa.schema(table.schema().to_arrow())
+    key = _KEYS[mode].encode()
+
+    def key_of(field: pa.Field, _: str) -> str:
+        known = bytes((field.metadata or {}).get(key, b"")).decode()
+        return (id_of(field) or known) if mode == "id" else known or own_name(field)
+
     return TableSnapshot(
         f"Delta table {mask(path)}",
         str(version),
         "" if millis is None else utc(millis),
-        schema,
-        "id" if mode == "id" else "name",
-        "",
-        [_data_file(row, path, deleted) for row in actions.take(order).to_pylist()],
+        plain(schema, own_name),
+        plain(schema, key_of),
+        {} if mode == "id" else None,
+        [
+            DataFile(
+                _absolute(path, name),
+                action["size_bytes"],
+                action["num_records"],
+                action.get("partition") or {},
+                deleted.get(name, NOTHING),
+            )
+            for name, action in zip(names, actions, strict=True)
+        ],
         str(metadata.id),
         path,
     )
-
-
-def _data_file(row: Mapping[str, Any], path: str, deleted: Mapping[str, Positions]) -> DataFile:
-    own = _absolute(path, urllib.parse.unquote(row["path"]))
-    constants = row.get("partition") or {}
-    return DataFile(
-        own, row["size_bytes"], row["num_records"], constants, deleted.get(own, NOTHING)
-    )
-
-
-def _check_features(table: DeltaTable, path: str) -> None:
-    """Raises ``DataError`` if the table needs what is not supported."""
-    protocol = table.protocol()
-    unknown = sorted(set(protocol.reader_features or ()) - _KNOWN_FEATURES)
-    if protocol.min_reader_version > 3 or unknown:
-        found = ", ".join(unknown) or f"reader version {protocol.min_reader_version}"
-        raise DataError(
-            f"{path}: found a Delta table that needs {found}, expected nothing but "
-            f"{', '.join(sorted(_KNOWN_FEATURES))}. Have its engine write the rows to a table "
-            "without it, or drop the feature: ALTER TABLE … DROP FEATURE."
-        )
-
-
-def _deleted(table: DeltaTable, path: str, actions: pa.Table) -> dict[str, Positions]:
-    """Returns path -> the deleted rows of files with deletion vectors.
-
-    Args:
-      table: at the version to read.
-      path: of the table.
-      actions: that added its files.
-    """
-    if "deletionVectors" not in (table.protocol().reader_features or ()):
-        return {}
-    # Both name files within the table, the log with escapes.
-    known = {urllib.parse.unquote(each) for each in actions["path"].to_pylist()}
-    numbers = actions["num_records"]
-    rows = None if numbers.null_count else pc.sum(numbers, min_count=0).as_py()
-    found: dict[str, Positions] = {}
-    for name, deleted in read_vectors(path, table.version(), rows).items():
-        if name not in known:
-            raise DataError(
-                f"{path}: found a deletion vector of {name}, expected one of a file of the "
-                "table. Report it."
-            )
-        found[_absolute(path, name)] = deleted
-    return found
 
 
 def _absolute(table: str, path: str) -> str:
     """Returns the path of a file that a log names."""
     found = path.removeprefix("file://")
     return found if "://" in found or found.startswith("/") else files.join(table, found)
+
+
+def _check_log(table: str, log: str) -> None:
+    """Checks that a table's log names nothing outside of ``--input_root``.
+
+    The package opens deletion vectors and parts of checkpoints by itself, wherever the log says
+    they are.
+
+    Raises:
+      OutsideRootError: a file of the log is outside, or one that it names.
+      DataError: a place in it has no plain name.
+    """
+    for path in list(_files(log)):
+        input_roots.check(path)
+        for place in _places(path):
+            if not _PLAIN.fullmatch(place):
+                raise DataError(
+                    f"{path}: found the place {place!r}, expected a plain name below the table "
+                    "with --input_root. Have the table rewritten by its engine."
+                )
+            input_roots.check(files.join(table, *place.split("/")) if place else table)
+
+
+def _files(folder: str) -> Iterator[str]:
+    if not files.is_local(folder):
+        yield from (listed.path for listed in files.list_files(files.join(folder, "**")))
+        return
+    for parent, folders, names in os.walk(folder):
+        yield from (os.path.join(parent, name) for name in (*folders, *names))
+
+
+def _places(path: str) -> Iterator[str]:
+    """Yields parts of checkpoints and folders of vectors that a file names."""
+    for action in _actions(path):
+        yield str((action.get("sidecar") or {}).get("path") or "")
+        for kind in ("add", "remove"):
+            vector = (action.get(kind) or {}).get("deletionVector") or {}
+            place, type_ = str(vector.get("pathOrInlineDv") or ""), vector.get("storageType")
+            if type_ in ("u", "p"):
+                yield place[:-_UNIQUE_LENGTH] if type_ == "u" else place
+
+
+def _actions(path: str) -> Iterator[dict[str, Any]]:
+    """Yields the actions of a commit or a checkpoint.
+
+    Damaged ones have none.
+    """
+    if path.endswith(".json"):
+        for line in files.read_bytes(path).splitlines():
+            with contextlib.suppress(ValueError):
+                action = json.loads(line)
+                if isinstance(action, dict):
+                    yield {key: value for key, value in action.items() if isinstance(value, dict)}
+    elif path.endswith(".parquet"):
+        wanted = ["add.deletionVector", "remove.deletionVector", "sidecar"]
+        with files.open_read(path) as file, files.reading(path):
+            for batch in pq.ParquetFile(file).iter_batches(columns=wanted):
+                yield from batch.to_pylist()

@@ -1,28 +1,21 @@
 """Deletion vectors of a Delta table, read in their own process.
 
 The package ``deltalake`` makes a flag for each row up to the last deleted one. A damaged vector
-asks for petabytes: the package then ends its process without an error.
+asks for petabytes: the package then ends its process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import urllib.parse
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.core.process import python_process
-
-if TYPE_CHECKING:
-    from beam_pipelines_plugins.lakehouses.snapshots import Positions
-
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
 
 _SCHEMA = pa.schema([("path", pa.string()), ("deleted", pa.large_list(pa.int64()))])
 # What the package takes: some times the flags, and what it reads at once.
@@ -31,7 +24,7 @@ _LEAST_BYTES, _BYTES_PER_ROW = 4 << 30, 32
 _RUN = "import runpy; runpy.run_path(sys.argv[1], run_name='__main__')"
 
 
-def read_vectors(path: str, version: int, rows: int | None) -> dict[str, Positions]:
+def read_vectors(path: str, version: int, rows: int | None) -> dict[str, Any]:
     """Returns path in the table -> numbers of deleted rows.
 
     They are ascending, from 0.
@@ -59,8 +52,7 @@ def read_vectors(path: str, version: int, rows: int | None) -> dict[str, Positio
             f"{-process.returncode}: a vector is damaged, or memory ran out"
         )
     if process.returncode:
-        lines = stderr.decode(errors="replace").split("\n")
-        raise ValueError(next((line for line in reversed(lines) if line.strip()), "no reason"))
+        raise ValueError(stderr.decode(errors="replace").strip().rpartition("\n")[2])
     return {
         batch["path"][0].as_py(): batch["deleted"].flatten().to_numpy(zero_copy_only=False)
         for batch in pa.ipc.open_stream(stdout)
@@ -77,10 +69,12 @@ def main(path: str, version: int, memory: int) -> None:
     from deltalake import DeltaTable
 
     table = DeltaTable(path, version=version)
-    if memory and resource is not None:
-        limits = resource.getrlimit(resource.RLIMIT_DATA)
-        bound = memory if limits[1] == resource.RLIM_INFINITY else min(memory, limits[1])
-        resource.setrlimit(resource.RLIMIT_DATA, (bound, limits[1]))
+    with contextlib.suppress(ImportError):  # Windows
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        bounds = [bound for bound in (memory, hard) if bound > 0]
+        resource.setrlimit(resource.RLIMIT_DATA, (min(bounds, default=hard), hard))
     with pa.ipc.new_stream(sys.stdout.buffer, _SCHEMA) as writer:
         for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
             uris, masks = batch.column("filepath").to_pylist(), batch.column("selection_vector")
@@ -92,8 +86,4 @@ def main(path: str, version: int, memory: int) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
-    except Exception as error:  # noqa: BLE001 - the caller explains it
-        sys.stderr.write(f"\n{' '.join(str(error).split())}\n")
-        sys.exit(1)
+    main(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -1,36 +1,45 @@
-"""Apache Iceberg: the files of a snapshot.
-
-Catalogs, metadata and manifests are read by the package ``pyiceberg``.
-"""
+"""Apache Iceberg: the files of a snapshot, by the package ``pyiceberg``."""
 
 from __future__ import annotations
 
-import contextlib
+import collections
 import datetime
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, mask
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.name_mapping import MappedField
+from pyiceberg.table.puffin import PuffinFile
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import IdentityTransform
+from pyroaring import BitMap64
+
+from beam_pipelines.core.errors import DataError, RecipeProblems, mask
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.storage import input_roots
-from beam_pipelines_plugins.lakehouses import iceberg_deletes
-from beam_pipelines_plugins.lakehouses.options import IcebergOptions
-from beam_pipelines_plugins.lakehouses.projection import plain_schema
+from beam_pipelines.sources.format import problem
+from beam_pipelines.storage import files, input_roots
+from beam_pipelines_plugins.lakehouses.iceberg_catalogs import table_at, table_of
+from beam_pipelines_plugins.lakehouses.options import IcebergOptions, local_path
 from beam_pipelines_plugins.lakehouses.snapshots import (
     NOTHING,
     DataFile,
     Positions,
     TableSnapshot,
-    missing_package,
+    id_of,
+    own_name,
+    plain,
     utc,
 )
 
-if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile as IcebergFile
-    from pyiceberg.manifest import ManifestEntry, ManifestFile
-    from pyiceberg.schema import Schema
-    from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
+_MAGIC = bytes.fromhex("d1d33964")
 
 
 def snapshot_of(source: Source) -> TableSnapshot:
@@ -40,41 +49,19 @@ def snapshot_of(source: Source) -> TableSnapshot:
       RecipeProblems: there is no such catalog, table or snapshot.
       DataError: the table cannot be read, or needs what is not supported.
     """
-    table = _table(source)
-    place = iceberg_deletes.local_path(table.metadata_location)
-    with _explained(_title(source)), input_roots.within_store(place):
-        return _snapshot(source, table, _chosen(source, table))
-
-
-def _title(source: Source) -> str:
     options = source.options_of(IcebergOptions)
     if options.catalog is None:
-        return f"Iceberg table {mask(source.path[0])}"
-    return f"Iceberg table {options.table} of catalog {options.catalog.shown}"
-
-
-def _table(source: Source) -> Table:
-    """Opens the table of a source.
-
-    Raises:
-      RecipeProblems: the catalog has no such table.
-    """
+        title = f"Iceberg table {mask(source.path[0])}"
+    else:
+        title = f"Iceberg table {options.table} of catalog {options.catalog.shown}"
     try:
-        from beam_pipelines_plugins.lakehouses import iceberg_catalogs
-    except ImportError as error:
-        raise missing_package("pyiceberg", error) from error
-    with _explained(_title(source)):
-        catalog = source.options_of(IcebergOptions).catalog
-        if catalog is None:
-            return iceberg_catalogs.table_at(source.path[0])
-        return iceberg_catalogs.table_of(catalog, source)
-
-
-@contextlib.contextmanager
-def _explained(title: str) -> Iterator[None]:
-    """Turns errors of the package into ``DataError``."""
-    try:
-        yield
+        if options.catalog is None:
+            table = table_at(source.path[0])
+        else:
+            table = table_of(options.catalog, source)
+        place = local_path(table.metadata_location)
+        with input_roots.within_store(place):
+            return _snapshot(source, title, table, place)
     except (DataError, RecipeProblems):
         raise
     # The package has no base class of its errors, and passes on those of databases and storages.
@@ -92,136 +79,138 @@ def _chosen(source: Source, table: Table) -> Snapshot:
       RecipeProblems: there is none.
     """
     options = source.options_of(IcebergOptions)
-    key, found = "table" if options.catalog is not None else "path", None
     if options.snapshot_id is not None:
-        key, found = "snapshot_id", table.snapshot_by_id(options.snapshot_id)
+        found = table.snapshot_by_id(options.snapshot_id)
     elif options.as_of is not None:
         moment = datetime.datetime.fromisoformat(options.as_of)
-        key, found = "as_of", table.snapshot_as_of_timestamp(int(moment.timestamp() * 1000))
+        found = table.snapshot_as_of_timestamp(int(moment.timestamp() * 1000))
     else:
         found = table.current_snapshot()
     if found is None:
-        first = ", ".join(
+        keys = ("snapshot_id", "as_of", "table", "path")
+        key = next(key for key in keys if key in source.options or key == "path")
+        latest = ", ".join(
             f"{known.snapshot_id} ({utc(known.timestamp_ms)})" for known in table.snapshots()[-5:]
         )
-        message = f"found no such snapshot of the table. The latest are {first or 'none'}."
-        raise RecipeProblems([Problem(("sources", source.name, key), message)])
+        message = f"found no such snapshot of the table. The latest are {latest or 'none'}."
+        raise RecipeProblems([problem(source, key, message)])
     return found
 
 
-def _snapshot(source: Source, table: Table, chosen: Snapshot) -> TableSnapshot:
-    from pyiceberg.io.pyarrow import schema_to_pyarrow
-
-    title = _title(source)
-    schema = _schema(source, table, chosen)
-    manifests = chosen.manifests(table.io)
-    deletes = _deletes(table, chosen, manifests)
-    found = sorted(_entries(table, manifests, title), key=lambda each: each.sequence_number or 0)
+def _snapshot(source: Source, title: str, table: Table, place: str) -> TableSnapshot:
+    chosen, schema = _chosen(source, table), table.schema()
+    if source.options.keys() & {"snapshot_id", "as_of"}:
+        schema = table.schemas().get(chosen.schema_id or 0, schema)
+    entries = [
+        entry
+        for manifest in chosen.manifests(table.io)
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+    ]
+    data = [entry for entry in entries if entry.data_file.content == DataFileContent.DATA]
+    for entry in data:
+        if entry.data_file.file_format != FileFormat.PARQUET:
+            raise DataError(
+                f"{title}: found the file {entry.data_file.file_path} of "
+                f"{entry.data_file.file_format.value}, expected Parquet. Have the table's files "
+                "rewritten with the property 'write.format.default' = 'parquet'."
+            )
+    deleted: Mapping[str, Positions] = {}
+    if len(data) < len(entries):
+        deleted = _deleted(table.scan(snapshot_id=chosen.snapshot_id).plan_files())
     mapping = table.name_mapping()
+    fields = schema_to_pyarrow(schema, include_field_ids=True)
     return TableSnapshot(
         title,
         str(chosen.snapshot_id),
         utc(chosen.timestamp_ms),
-        plain_schema(schema_to_pyarrow(schema, include_field_ids=True), True),
-        "id",
-        "" if mapping is None else mapping.model_dump_json(),
+        plain(fields, own_name),
+        plain(fields, id_of),
+        {} if mapping is None else dict(_ids(mapping.root)),
         [
-            _data_file(
-                table,
-                schema,
-                entry.data_file,
-                deletes.get(entry.data_file.file_path, NOTHING),
+            DataFile(
+                local_path(entry.data_file.file_path),
+                entry.data_file.file_size_in_bytes,
+                entry.data_file.record_count,
+                _constants(table, schema, entry.data_file),
+                deleted.get(entry.data_file.file_path, NOTHING),
             )
-            for entry in found
+            for entry in sorted(data, key=lambda each: each.sequence_number or 0)
         ],
         str(table.metadata.table_uuid),
-        iceberg_deletes.local_path(table.metadata_location),
+        place,
     )
 
 
-def _schema(source: Source, table: Table, chosen: Snapshot) -> Schema:
-    """Returns the columns of now, or of a snapshot that is named."""
-    options = source.options_of(IcebergOptions)
-    if options.snapshot_id is None and options.as_of is None:
-        return table.schema()
-    return table.schemas().get(chosen.schema_id or 0, table.schema())
-
-
-def _entries(
-    table: Table, manifests: Iterable[ManifestFile], title: str
-) -> Iterator[ManifestEntry]:
-    """Yields the entries of data files in manifests.
-
-    Raises:
-      DataError: a file is no Parquet file, or has deleted rows.
-    """
-    from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
-
-    for manifest in manifests:
-        if manifest.content != ManifestContent.DATA:
-            continue
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-            file = entry.data_file
-            if file.content != DataFileContent.DATA:
-                raise DataError(
-                    f"{title}: found {file.file_path} of deleted rows among the files of data, "
-                    "expected them in a manifest of their own. Have the engine that writes the "
-                    "table rewrite its manifests."
-                )
-            if file.file_format != FileFormat.PARQUET:
-                raise DataError(
-                    f"{title}: found the file {file.file_path} of {file.file_format.value}, "
-                    "expected Parquet. Have the table's files rewritten with the property "
-                    "'write.format.default' = 'parquet'."
-                )
-            yield entry
-
-
-def _deletes(
-    table: Table, chosen: Snapshot, manifests: Iterable[ManifestFile]
-) -> dict[str, Positions]:
-    """Returns path -> deleted rows of the files that have some.
-
-    Raises:
-      ValueError: the package refuses rows that are deleted by their values.
-    """
-    from pyiceberg.manifest import ManifestContent
-
-    if all(manifest.content != ManifestContent.DELETES for manifest in manifests):
-        return {}
-    return iceberg_deletes.read_deletes(
-        {
-            task.file.file_path: [
-                (each.file_path, each.file_format.value) for each in task.delete_files
-            ]
-            for task in table.scan(snapshot_id=chosen.snapshot_id).plan_files()
-            if task.delete_files
-        }
-    )
-
-
-def _data_file(table: Table, schema: Schema, file: IcebergFile, deleted: Positions) -> DataFile:
-    return DataFile(
-        iceberg_deletes.local_path(file.file_path),
-        file.file_size_in_bytes,
-        file.record_count,
-        _constants(table, schema, file),
-        deleted,
-    )
+def _ids(mapping: Iterable[MappedField], path: str = "") -> Iterator[tuple[str, str]]:
+    """Yields path -> id of the fields that Iceberg's name mapping names."""
+    for field in mapping:
+        for name in field.names:
+            if field.field_id is not None:
+                yield f"{path}{name}", str(field.field_id)
+            yield from _ids(field.fields, f"{path}{name}.")
 
 
 def _constants(table: Table, schema: Schema, file: IcebergFile) -> dict[str, Any]:
     """Returns the values that a file has if it lacks their columns."""
-    from pyiceberg.transforms import IdentityTransform
-
-    known = {field.field_id: field for field in schema.fields}
     constants = {
         field.name: field.initial_default
         for field in schema.fields
         if field.initial_default is not None
     }
+    known = {field.field_id: field.name for field in schema.fields}
     for place, part in enumerate(table.specs()[file.spec_id].fields):
-        field = known.get(part.source_id)
-        if field is not None and isinstance(part.transform, IdentityTransform):
-            constants[field.name] = file.partition[place]
+        if part.source_id in known and isinstance(part.transform, IdentityTransform):
+            constants[known[part.source_id]] = file.partition[place]
     return constants
+
+
+def _deleted(tasks: Iterable[FileScanTask]) -> dict[str, Positions]:
+    """Returns path of a data file -> its deleted rows.
+
+    They are numbers from 0, ascending. Each file is read once.
+
+    Raises:
+      DataError: one cannot be read.
+    """
+    formats = {each.file_path: each.file_format for task in tasks for each in task.delete_files}
+    found: dict[str, list[Positions]] = collections.defaultdict(list)
+    readers = {FileFormat.PARQUET: _positions, FileFormat.PUFFIN: _vectors}
+    for path, kind in formats.items():
+        read = readers.get(kind)
+        if read is None:
+            raise DataError(
+                f"{path}: found deleted rows in {kind.value}, expected Parquet or Puffin. Have the "
+                "table's files rewritten."
+            )
+        for data_file, rows in read(local_path(path)):
+            found[data_file].append(rows)
+    return {path: np.unique(np.concatenate(parts)) for path, parts in found.items()}
+
+
+def _positions(path: str) -> Iterator[tuple[str, Positions]]:
+    """Yields data file -> deleted rows of a Parquet file."""
+    with files.open_read(path) as file, files.reading(path):
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        for batch in parquet.iter_batches(columns=["file_path", "pos"]):
+            grouped = pa.table(batch).group_by("file_path").aggregate([("pos", "list")])
+            for name, rows in zip(grouped["file_path"], grouped["pos_list"], strict=True):
+                yield name.as_py(), rows.values.to_numpy(zero_copy_only=False)
+
+
+def _vectors(path: str) -> Iterator[tuple[str, Positions]]:
+    """Yields data file -> deletion vector of a Puffin file.
+
+    A vector is a magic number and a bitmap, with their length before and their CRC-32 behind, which
+    the package does not check.
+    """
+    puffin = PuffinFile(files.read_bytes(path))
+    for blob in puffin.footer.blobs:
+        data_file = blob.properties.get("referenced-data-file", "")
+        payload = puffin.get_blob_payload(blob)
+        vector, checksum = payload[4:-4], payload[-4:]
+        if vector[:4] != _MAGIC or zlib.crc32(vector) != int.from_bytes(checksum, "big"):
+            raise DataError(
+                f"{path}: found a damaged deletion vector of {data_file}, expected a whole one. "
+                "Get the file again, or restore the table."
+            )
+        yield data_file, np.array(BitMap64.deserialize(vector[4:]).to_array(), np.int64)

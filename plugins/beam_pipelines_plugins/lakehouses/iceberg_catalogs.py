@@ -20,19 +20,24 @@ from pyiceberg import catalog as catalogs
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.io import FileIO, InputFile, OutputFile
+from pyiceberg.io import FileIO, InputFile
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.utils.config import merge_config
 
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.remote.web import ANSWER_SECS, read_answer
+from beam_pipelines.sources.format import problem
 from beam_pipelines.storage import files, input_roots
 from beam_pipelines_plugins.formats.avro_blocks import AvroFile, TooLargeError
-from beam_pipelines_plugins.lakehouses.iceberg_deletes import local_path
-from beam_pipelines_plugins.lakehouses.options import Catalog, IcebergOptions, sqlite_path
+from beam_pipelines_plugins.lakehouses.options import (
+    Catalog,
+    IcebergOptions,
+    local_path,
+    sqlite_path,
+)
 
 # What a table's metadata may say, and what a catalog's server may say of itself.
 _OF_TABLES = ("schema.name-mapping.default",)
@@ -40,6 +45,7 @@ _OF_SERVERS = ("prefix", "namespace-separator", "view-endpoints-supported", "res
 # Properties of data that could only be meant to load code.
 _CODE = ("py-io-impl", "py-catalog-impl", "auth")
 _MOST_METADATA_BYTES, _MOST_ENTRIES = 256 << 20, 1_000_000
+_AVRO = b"Obj\x01"
 _CONFIGURATION = ".pyiceberg.yaml"
 
 
@@ -50,17 +56,15 @@ class TableFiles(FileIO):
     """
 
     def new_input(self, location: str) -> _TableFile:
-        """Returns a file that a catalog names; it is not opened yet."""
+        """Returns a file that data name; it is not opened yet."""
         _check_named(location)
         return _TableFile(location)
 
-    def new_output(self, location: str) -> OutputFile:
+    def delete(self, location: Any) -> Any:
         """Raises ``DataError``: tables are read only."""
         raise DataError(f"{location}: not written, as tables are read only.")
 
-    def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Raises ``DataError``: tables are read only."""
-        raise DataError(f"{location}: not removed, as tables are read only.")
+    new_output = delete
 
 
 def _check_named(location: str) -> None:
@@ -72,33 +76,30 @@ def _check_named(location: str) -> None:
 
 
 class _TableFile(InputFile):
-    """A metadata file: tables' other files are manifests."""
+    """A metadata file or a manifest, in memory."""
 
     def __len__(self) -> int:
-        with self.open() as file:
-            return int(file.seek(0, os.SEEK_END))
+        return len(self.open().getbuffer())
 
     def exists(self) -> bool:
         return files.exists(local_path(self.location))
 
     def open(self, seekable: bool = True) -> Any:
-        return io.BytesIO(_read_metadata(local_path(self.location)))
+        path, most = local_path(self.location), _MOST_METADATA_BYTES
+        data = files.read_at_most(path, most)
+        if data is not None and path.endswith(".gz.metadata.json"):
+            with gzip.open(io.BytesIO(data)) as file:
+                data = None if len(file.read(most + 1)) > most else data
+        if data is None:
+            raise DataError(
+                f"{path}: found more than {most:,} bytes of metadata, expected at most as many. "
+                "Have old snapshots of the table expired."
+            )
+        return io.BytesIO(_unpacked(path, data) if data.startswith(_AVRO) else data)
 
 
-class _Manifests(TableFiles):
-    def new_input(self, location: str) -> _TableFile:
-        return _Manifest(location)
-
-
-class _Manifest(_TableFile):
-    def open(self, seekable: bool = True) -> Any:
-        return _unpacked(local_path(self.location))
-
-
-def _unpacked(path: str) -> io.BytesIO:
-    """Returns a manifest without compression.
-
-    The package decompresses blocks of any size, and takes manifests as they are.
+def _unpacked(path: str, manifest: bytes) -> bytes:
+    """Returns a manifest without compression: the package takes blocks of any size.
 
     Raises:
       DataError: it has too many bytes or entries.
@@ -110,19 +111,16 @@ def _unpacked(path: str) -> io.BytesIO:
     def most(_packed: int) -> int:
         return _MOST_METADATA_BYTES - unpacked.tell()
 
-    with files.open_read(path) as file:
-        size = file.seek(0, os.SEEK_END)
-        manifest = AvroFile(file, path)
-        writer = Writer(unpacked, manifest.schema, sync_marker=manifest.sync)
-        with contextlib.suppress(TooLargeError):
-            for block in manifest.blocks(manifest.start, size, most):
-                rows += block.num_records
-                if rows > _MOST_ENTRIES:
-                    break
-                writer.write_block(block)
-            else:
-                unpacked.seek(0)
-                return unpacked
+    file = AvroFile(io.BytesIO(manifest), path)
+    writer = Writer(unpacked, file.schema, sync_marker=file.sync)
+    with contextlib.suppress(TooLargeError):
+        for block in file.blocks(file.start, len(manifest), most):
+            rows += block.num_records
+            if rows > _MOST_ENTRIES:
+                break
+            writer.write_block(block)
+        else:
+            return unpacked.getvalue()
     raise DataError(
         f"{path}: found more than {_MOST_METADATA_BYTES:,} bytes or {_MOST_ENTRIES:,} "
         "entries in a manifest, expected at most as many. Have manifests rewritten."
@@ -151,24 +149,15 @@ def table_of(catalog: Catalog, source: Source) -> Table:
     Raises:
       RecipeProblems: there is no such catalog or table.
     """
-    where = ("sources", source.name)
-    opened, name = _opened(catalog, where), source.options_of(IcebergOptions).table or ""
+    opened = _opened(catalog, source)
     try:
-        table = opened.load_table(name)
+        table = opened.load_table(source.options_of(IcebergOptions).table or "")
     except NoSuchTableError as error:
-        namespaces = opened.list_namespaces()
-        known = [".".join(each) for space in namespaces for each in opened.list_tables(space)]
-        shown = (
-            f" It has {', '.join(sorted(known)[:20])}."
-            if known
-            else (
-                " It has no tables by the name "
-                f"'{catalog.name}': 'catalog: {{name: …, uri: …}}' names another."
-            )
+        message = (
+            f"{error}. Expected a table of the catalog by the name '{catalog.name}'; 'catalog: "
+            "{name: …, uri: …}' names another."
         )
-        hint = nearest(name, known)
-        message = f"there is no table '{name}' in the catalog.{shown}{hint}"
-        raise RecipeProblems([Problem((*where, "table"), message)]) from error
+        raise RecipeProblems([problem(source, "table", message)]) from error
     _check_named(table.metadata_location)
     return _own(table.name(), table.metadata_location, table.metadata)
 
@@ -178,7 +167,7 @@ def _own(name: tuple[str, ...], location: str, metadata: TableMetadata) -> Table
     refuse_code(metadata.properties, "the table's properties")
     kept = {key: value for key, value in metadata.properties.items() if key in _OF_TABLES}
     metadata = metadata.model_copy(update={"properties": kept})
-    return Table(name, metadata, location, _Manifests(), NoopCatalog("data"))
+    return Table(name, metadata, location, TableFiles(), NoopCatalog("data"))
 
 
 def refuse_code(properties: Mapping[str, Any], where: str) -> None:
@@ -191,45 +180,24 @@ def refuse_code(properties: Mapping[str, Any], where: str) -> None:
             )
 
 
-def _read_metadata(path: str) -> bytes:
-    """Reads a metadata file, which the package decompresses.
-
-    Raises:
-      DataError: it has too many bytes, or would have.
-    """
-    data = files.read_at_most(path, _MOST_METADATA_BYTES)
-    if data is not None and path.endswith(".gz.metadata.json"):
-        with gzip.open(io.BytesIO(data)) as file:
-            data = None if len(file.read(_MOST_METADATA_BYTES + 1)) > _MOST_METADATA_BYTES else data
-    if data is None:
-        raise DataError(
-            f"{path}: found more than {_MOST_METADATA_BYTES:,} bytes of metadata, expected at most "
-            "as many. Have old snapshots of the table expired."
-        )
-    return data
-
-
-def _opened(catalog: Catalog, where: tuple[str, ...]) -> catalogs.Catalog:
+def _opened(catalog: Catalog, source: Source) -> catalogs.Catalog:
     """Opens a catalog; its server is asked only if ``--input_root`` allows it."""
     properties = _properties(catalog)
     uri = str(properties.get("uri") or "")
-    kind = catalogs.CatalogType(str(properties["type"]).lower()) if "type" in properties else None
-    if kind is None:
-        kind = catalogs.infer_catalog_type(catalog.name, cast("Any", properties))
+    type_ = str(properties.get("type") or "").lower()
+    inferred = None if type_ else catalogs.infer_catalog_type(catalog.name, cast("Any", properties))
+    kind = catalogs.CatalogType(type_) if inferred is None else inferred
     if database := sqlite_path(uri):
         if not files.exists(database):
             message = f"there is no file {database}. Check the path of the catalog."
-            raise RecipeProblems([Problem((*where, "catalog"), message)])
+            raise RecipeProblems([problem(source, "catalog", message)])
     else:
         # Parameters of a URI can name another server; Hive takes several.
-        scheme = f"{uri.partition('://')[0] or (kind.value if kind else '')}://"
-        named = [scheme] if "?" in uri or not uri else uri.split(",")
-        for each in named:
+        scheme = f"{uri.partition('://')[0] or kind.value}://"
+        for each in [scheme] if "?" in uri or not uri else uri.split(","):
             input_roots.check(each)
     if kind is catalogs.CatalogType.REST:
         return _RestCatalog(catalog.name, **properties)
-    if kind is None:
-        raise ValueError("the kind of the catalog is not known")
     opened = catalogs.AVAILABLE_CATALOGS[kind](catalog.name, properties)
     opened._load_file_io = lambda *_, **__: TableFiles()  # type: ignore[method-assign]  # noqa: SLF001
     return opened

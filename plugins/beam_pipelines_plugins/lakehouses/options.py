@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import re
 import urllib.parse
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.options import ListOptions
 
 DELTA, ICEBERG = "delta", "iceberg"
+_SECRET = re.compile("password|token|secret|credential", re.IGNORECASE)
 _CREDENTIALS = (
     "others read recipes and manifests. Leave it out, and put it into .pyiceberg.yaml, or into an "
     "environment variable such as PYICEBERG_CATALOG__PROD__URI"
@@ -73,16 +75,16 @@ def _has_password(uri: str) -> bool:
     """Whether a URI has a password, which is then masked."""
     try:
         parts = urllib.parse.urlsplit(uri)
-        options = urllib.parse.parse_qsl(parts.query)
-        words = ("password", "token", "secret", "credential")
-        hidden = [own for name, own in options if any(word in name.lower() for word in words)]
-        found = [secret for secret in (parts.password, *hidden) if secret]
+        hidden = [
+            value for name, value in urllib.parse.parse_qsl(parts.query) if _SECRET.search(name)
+        ]
+        secrets = [secret for secret in (parts.password, *hidden) if secret]
     except ValueError:
         return False
-    for secret in found:
+    for secret in secrets:
         keep_secret(secret)
         keep_secret(urllib.parse.quote(secret))
-    return bool(found)
+    return bool(secrets)
 
 
 def sqlite_path(uri: str) -> str:
@@ -90,6 +92,12 @@ def sqlite_path(uri: str) -> str:
     scheme, separator, rest = uri.partition(":///")
     is_sqlite = bool(separator) and scheme.partition("+")[0] == "sqlite"
     return rest.partition("?")[0] if is_sqlite else ""
+
+
+def local_path(path: str) -> str:
+    """Returns a path of Iceberg's metadata as this package writes it."""
+    path = path.removeprefix("file://").removeprefix("file:")
+    return f"s3://{path.partition('://')[2]}" if path.startswith(("s3a://", "s3n://")) else path
 
 
 @reader(**TEXT)
@@ -155,17 +163,12 @@ def problems(source: Source) -> Iterator[Problem]:
     if len(named) > 1:
         message = f"found {' and '.join(map(repr, named))}, expected one of them."
         yield problem(source, named[1], message)
-    has_table, has_catalog = "table" in source.options, "catalog" in source.options
-    key, message = "path", ""
     if source.format == DELTA and len(source.path) != 1:
-        message = "expected one 'path' with 'format: delta', the folder of the table."
-    elif has_catalog and (not has_table or source.path):
-        key = "catalog"
-        message = "expected 'table' with 'catalog', such as 'table: db.trips', and no 'path'."
-    elif source.format == ICEBERG and not has_catalog and (len(source.path) != 1 or has_table):
+        yield problem(source, "path", "expected one 'path', the folder of the table.")
+    ways = (len(source.path), "table" in source.options, "catalog" in source.options)
+    if source.format == ICEBERG and ways not in ((1, False, False), (0, True, True)):
         message = (
-            "expected 'catalog' and 'table' with 'format: iceberg', or one 'path': the table's "
+            "expected 'catalog' and 'table', such as 'table: db.trips', or one 'path': the table's "
             "folder or its newest metadata.json."
         )
-    if message:
-        yield problem(source, key, message)
+        yield problem(source, "catalog" if ways[-1] else "path", message)

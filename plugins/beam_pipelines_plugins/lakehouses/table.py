@@ -1,15 +1,20 @@
 """The format of a lakehouse's tables: Parquet files of one snapshot.
 
-Their rows get the columns that the table has now, and deleted rows are left out.
+A file keeps the columns of the day when it was written: with other names, narrower types, or
+without columns that were added later. Its rows get the columns that the table has now, and deleted
+rows are left out.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import io
 import itertools
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,7 +25,6 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.batch_files import SAMPLE_ROWS, tail_rows
-from beam_pipelines.sources.faults.bad_values import ColumnError
 from beam_pipelines.sources.format import (
     Contents,
     Format,
@@ -31,49 +35,51 @@ from beam_pipelines.sources.format import (
     skip_rows,
 )
 from beam_pipelines.sources.nesting import shapes
-from beam_pipelines.sources.parquet.footers import Piece, pieces_of
-from beam_pipelines.sources.parquet.format import (
-    Parquet,
-    batches_of,
-    opened,
-    top_columns,
-)
+from beam_pipelines.sources.parquet.footers import pieces_of
+from beam_pipelines.sources.parquet.format import Parquet, batches_of, opened, top_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.storage import files
 from beam_pipelines_plugins.lakehouses.options import IcebergOptions
-from beam_pipelines_plugins.lakehouses.projection import Projection, project
-from beam_pipelines_plugins.lakehouses.snapshots import By, Deletes, Positions, note_of
+from beam_pipelines_plugins.lakehouses.snapshots import (
+    NOTHING,
+    Positions,
+    id_of,
+    own_name,
+    plain,
+)
 
 
-class _Batch(NamedTuple):
-    """Some rows of a file, with the table's columns.
+def keep_deletes(deleted: Iterable[Positions]) -> bytes:
+    """Returns an Arrow file with a batch for each item.
 
-    Attributes:
-      rows: without those that were deleted.
-      numbers: of the rows in the file, from 1, ascending.
+    So a worker reads the deleted rows of its own file only. Without an item there are no bytes.
     """
-
-    rows: pa.RecordBatch
-    numbers: Positions
+    schema, sink = pa.schema([("position", pa.int64())]), pa.BufferOutputStream()
+    batches = [pa.record_batch([pa.array(rows, pa.int64())], schema) for rows in deleted]
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue()) if batches else b""
 
 
 @dataclasses.dataclass(frozen=True)
 class LakeTable(Format):
     """A table at one snapshot.
 
-    The notes of its files say the rest.
+    The note of a file has, as JSON, its place, its rows by the log, and its batch of deletes.
 
     Attributes:
-      columns: of the table, with what files call them in their metadata.
-      by, names: as in ``TableSnapshot``.
-      constants: values of columns that files lack; the note of a file has the number of its row.
-      deletes: of the table.
+      columns, keys, ids: as in ``TableSnapshot``.
+      constants: values of columns that files may lack, a row for each file: a pyarrow table.
+      deletes: of the table, as ``keep_deletes`` gives them, or the path of that file.
     """
 
     columns: pa.Schema = pa.schema([])  # noqa: RUF009 (a schema is immutable)
-    by: By = "name"
-    names: str = ""
-    constants: pa.Table | None = None
-    deletes: Deletes = Deletes()  # noqa: RUF009 (so are these)
+    keys: pa.Schema = pa.schema([])  # noqa: RUF009
+    ids: Mapping[str, str] | None = None
+    constants: Any = None
+    deletes: bytes | str = b""
 
     suffixes = ()
     has_arrays = True
@@ -90,8 +96,12 @@ class LakeTable(Format):
 
     def store(self, plan: SourcePlan, folder: str) -> SourcePlan:
         """Returns a plan with its table's deleted rows stored in a folder."""
-        reader = dataclasses.replace(self, deletes=self.deletes.stored(folder))
-        return dataclasses.replace(plan, reader=reader)
+        if not isinstance(self.deletes, bytes) or not self.deletes:
+            return plan
+        crc32c, size = google_crc32c.value(self.deletes), len(self.deletes)
+        path = files.join(folder, f"deletes-{crc32c:08x}-{size}.arrow")
+        files.write_bytes(path, self.deletes)
+        return dataclasses.replace(plan, reader=dataclasses.replace(self, deletes=path))
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
@@ -103,11 +113,10 @@ class LakeTable(Format):
         tables.check_schema(source, named.path, self.columns)
         seen: dict[str, Shape | None] = {}
         if wanted := shapes.open_columns(source, self.columns):
-            fields = [self.columns.field(name) for name in wanted]
             sample = (
                 batch.slice(0, SAMPLE_ROWS)
                 for file in files
-                for batch in self._rows_of(source, file, fields)
+                for batch in self._rows_of(source, file, wanted)
                 if batch.num_rows
             )
             shapes.note_shapes(seen, sample if source.reads_all else itertools.islice(sample, 1))
@@ -117,15 +126,11 @@ class LakeTable(Format):
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
-        fields = [self.columns.field(name) for name in top_columns(plan, self.columns)]
+        names = top_columns(plan, self.columns)
         with opened(byte_range.file.path) as (file, parquet):
-            pieces = pieces_of(parquet.metadata, len(plan.files))
-            for batch in self._batches(plan.source, byte_range, fields, file, parquet, pieces):
-                for rows in tables.rows_of(batch.rows, plan, byte_range.file, 1, True):
-                    rejected = tuple(_in_file(bad, batch.numbers) for bad in rows.rejected)
-                    if rejected and not reject:
-                        raise DataError(rejected[0].describe())
-                    yield rows._replace(rejected=rejected)
+            found = self._batches(plan.source, byte_range, names, file, parquet, len(plan.files))
+            for batch, numbers in found:
+                yield from tables.rows_of(batch, plan, byte_range.file, numbers.tolist, reject)
             yield tail_rows(plan, byte_range, file)
 
     def positions(
@@ -138,7 +143,7 @@ class LakeTable(Format):
     ) -> list[Position]:
         """Finds rows of a range; see ``Format``."""
         word, first = self.numbering(plan, byte_range)
-        deleted = self.deletes.of_file(note_of(byte_range.file.note).deletes) + 1
+        deleted = self._facts(byte_range.file)[2] + 1
         left_out = np.union1d(row_numbers(rejected), deleted[deleted >= first])
         numbers = skip_rows(first + np.asarray(rows, np.int64), left_out)
         path = byte_range.file.path
@@ -148,90 +153,124 @@ class LakeTable(Format):
         """Returns ``row``, and the number of a range's first one, from 1."""
         return Parquet().numbering(plan, byte_range)
 
+    def _facts(self, file: FileInfo) -> tuple[int, int | None, Positions]:
+        """Returns a file's place, rows by the log, and deleted rows."""
+        place, rows, number = json.loads(file.note)
+        if number is None:
+            return place, rows, NOTHING
+        kept = self.deletes
+        with io.BytesIO(kept) if isinstance(kept, bytes) else files.open_read(kept) as data:
+            batch = pa.ipc.open_file(data).get_batch(number)
+        return place, rows, np.array(batch.column(0).to_numpy(zero_copy_only=False))
+
     def _rows_of(
-        self, source: Source, file: FileInfo, fields: Sequence[pa.Field]
+        self, source: Source, file: FileInfo, names: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a file."""
         whole = ByteRange(0, 0, file, 0, file.size_bytes)
         with opened(file.path) as (data, parquet):
-            pieces = pieces_of(parquet.metadata)
-            for batch in self._batches(source, whole, fields, data, parquet, pieces):
-                yield batch.rows
+            for batch, _ in self._batches(source, whole, names, data, parquet):
+                yield batch
 
     def _batches(
         self,
         source: Source,
         byte_range: ByteRange,
-        fields: Sequence[pa.Field],
+        names: Sequence[str],
         file: BinaryIO,
         parquet: pq.ParquetFile,
-        pieces: Iterable[Piece],
-    ) -> Iterator[_Batch]:
-        """Yields the rows of a range that were not deleted.
+        number_of_files: int = 0,
+    ) -> Iterator[tuple[pa.RecordBatch, Positions]]:
+        """Yields the rows of a range, and their numbers from 1.
+
+        Deleted rows are left out.
 
         Args:
           source: its limits hold.
           byte_range: of a file.
-          fields: the table's columns to read.
+          names: of the table's columns to read.
           file, parquet: the file, as ``opened`` gives it.
-          pieces: of the file.
+          number_of_files: of the source; 0: no row group is cut.
 
         Raises:
           DataError: the file is not as the table's log says, or a value does not fit.
         """
-        path, note = byte_range.file.path, note_of(byte_range.file.note)
-        deleted = self.deletes.of_file(note.deletes)
-        _check_rows(path, parquet.metadata.num_rows, note.rows, deleted)
-        projection = self._projection(fields, parquet.schema_arrow, note.constants)
-        wanted = projection.wanted
+        path, metadata = byte_range.file.path, parquet.metadata
+        place, expected, deleted = self._facts(byte_range.file)
+        _check_rows(path, metadata.num_rows, expected, deleted)
+        own = self._own(parquet.schema_arrow)
+        wanted = [own[key][0] for key in map(self._key, names) if key in own]
+        pieces = pieces_of(metadata, number_of_files)
         for row, batch in batches_of(source, byte_range, file, parquet, pieces, wanted):
-            numbers = np.arange(row, row + batch.num_rows)
-            try:
-                rows = projection.apply(batch)
-            except ColumnError as error:
-                raise DataError(
-                    f"{path}, rows {row} to {row + batch.num_rows - 1}, column "
-                    f"'{error.column}': {error.message}. Leave the column out with 'columns', or "
-                    "have the table's files rewritten."
-                ) from error
+            rows, numbers = batch, np.arange(row, row + batch.num_rows)
             low, high = np.searchsorted(deleted, [row - 1, row - 1 + batch.num_rows])
             if high > low:
                 is_kept = np.ones(batch.num_rows, np.bool_)
                 is_kept[deleted[low:high] - (row - 1)] = False
                 rows, numbers = rows.filter(pa.array(is_kept)), numbers[is_kept]
-            yield _Batch(rows, numbers)
+            arrays = []
+            for name in names:
+                try:
+                    arrays.append(self._fitted(name, own.get(self._key(name)), rows, place))
+                except pa.ArrowException as error:
+                    raise DataError(
+                        f"{path}, rows {row} to {row + batch.num_rows - 1}, column '{name}': found "
+                        f"values that do not fit {self.columns.field(name).type}: {error}. Leave "
+                        "the column out with 'columns', or have the table's files rewritten."
+                    ) from error
+            fields = pa.schema([self.columns.field(name) for name in names])
+            yield pa.RecordBatch.from_arrays(arrays, schema=fields), numbers
 
-    def _projection(
-        self, fields: Sequence[pa.Field], file_schema: pa.Schema, number: int | None
-    ) -> Projection:
-        constants: dict[str, pa.Scalar] = {}
-        if self.constants is not None and number is not None:
-            constants = {
-                name: self.constants.column(name)[number] for name in self.constants.column_names
-            }
-        return project(fields, file_schema, self.by, self.names, constants)
+    def _key(self, name: str) -> str:
+        """Returns what files call a column."""
+        return str(self.keys.names[self.columns.get_field_index(name)])
+
+    def _own(self, schema: pa.Schema) -> dict[str, tuple[str, pa.DataType, pa.DataType]]:
+        """Returns key -> name, plain type and keyed type of columns."""
+        ids = self.ids or {}
+        if any(map(id_of, schema)):
+            ids = {}
+
+        def key_of(field: pa.Field, path: str) -> str:
+            return field.name if self.ids is None else id_of(field) or ids.get(path, f"?{path}")
+
+        fields = zip(schema.names, plain(schema, own_name), plain(schema, key_of), strict=True)
+        return {key.name: (name, own.type, key.type) for name, own, key in fields}
+
+    def _fitted(
+        self,
+        name: str,
+        own: tuple[str, pa.DataType, pa.DataType] | None,
+        batch: pa.RecordBatch,
+        place: int,
+    ) -> pa.Array:
+        """Returns a column of the table.
+
+        A cast adds the fields that structs lack.
+
+        Args:
+          name: of the column.
+          own: the file's column, as ``_own`` gives it; ``None``: it has none.
+          batch: rows of the file.
+          place: of the file.
+        """
+        number = self.columns.get_field_index(name)
+        type_ = self.columns.field(number).type
+        if own is None:
+            has_value = name in self.constants.column_names
+            value = self.constants.column(name)[place] if has_value else pa.scalar(None, type_)
+            return pa.repeat(value, batch.num_rows)
+        found, plain_type, keyed = own
+        array = batch.column(found).cast(plain_type).view(keyed)
+        return array.cast(self.keys.field(number).type).view(type_)
 
 
-def _check_rows(path: str, found: int, expected: int | None, deleted: Positions) -> None:
+def _check_rows(path: str, found: int, rows: int | None, deleted: Positions) -> None:
     """Raises ``DataError`` if a file has other rows than the log says."""
-    cure = "Get the file again, or restore the table; writers never change a data file."
-    if expected is not None and found != expected:
+    least = int(deleted[-1]) + 1 if len(deleted) else 0
+    expected = max(found if rows is None else rows, least)
+    if found != expected:
         raise DataError(
-            f"{path}: found {found:,} rows, expected {expected:,} as the table's log says. {cure}"
+            f"{path}: found {found:,} rows, expected {expected:,} as the table's log says. Get the "
+            "file again, or restore the table; writers never change a data file."
         )
-    if len(deleted) and deleted[-1] >= found:
-        raise DataError(
-            f"{path}: found {found:,} rows, expected more: row {deleted[-1] + 1:,} was deleted, "
-            f"says the table's log. {cure}"
-        )
-
-
-def _in_file(bad: Rejected, numbers: Positions) -> Rejected:
-    """Returns a bad row with its number in the file.
-
-    Args:
-      bad: numbered among the rows that were not deleted.
-      numbers: of these rows in the file.
-    """
-    number = int(bad.position.rpartition(" ")[2])
-    return bad._replace(position=f"row {numbers[number - 1]}")
