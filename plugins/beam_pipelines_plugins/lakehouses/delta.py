@@ -181,30 +181,33 @@ def _files(folder: str) -> Iterator[str]:
         yield from (os.path.join(parent, name) for name in (*folders, *names))
 
 
-def _places(path: str) -> Iterator[str]:
-    """Yields parts of checkpoints and folders of vectors that a file names."""
-    for action in _actions(path):
-        yield str((action.get("sidecar") or {}).get("path") or "")
-        for kind in ("add", "remove"):
-            vector = (action.get(kind) or {}).get("deletionVector") or {}
-            place, type_ = str(vector.get("pathOrInlineDv") or ""), vector.get("storageType")
-            if type_ in ("u", "p"):
-                yield place[:-_UNIQUE_LENGTH] if type_ == "u" else place
+def _places(path: str) -> list[str]:
+    """Returns parts of checkpoints and folders of vectors that a file names.
 
-
-def _actions(path: str) -> Iterator[dict[str, Any]]:
-    """Yields the actions of a commit or a checkpoint.
-
-    Damaged ones have none.
+    Damaged lines have none.
     """
+    found = []
+
+    def note(value: dict[str, Any]) -> dict[str, Any]:
+        type_, place = value.get("storageType"), str(value.get("pathOrInlineDv") or "")
+        if type_ in ("u", "p"):
+            found.append(place[:-_UNIQUE_LENGTH] if type_ == "u" else place)
+        if isinstance(part := value.get("sidecar"), dict):
+            found.append(str(part.get("path") or ""))
+        return value
+
+    for line in _lines(path):
+        with contextlib.suppress(ValueError, RecursionError):
+            json.loads(line, object_hook=note)
+    return found
+
+
+def _lines(path: str) -> Iterator[str | bytes]:
+    """Yields the actions of a commit or a checkpoint, as JSON."""
     if path.endswith(".json"):
-        for line in files.read_bytes(path).splitlines():
-            with contextlib.suppress(ValueError):
-                action = json.loads(line)
-                if isinstance(action, dict):
-                    yield {key: value for key, value in action.items() if isinstance(value, dict)}
+        yield from files.read_bytes(path).splitlines()
     elif path.endswith(".parquet"):
         wanted = ["add.deletionVector", "remove.deletionVector", "sidecar"]
         with files.open_read(path) as file, files.reading(path):
             for batch in pq.ParquetFile(file).iter_batches(columns=wanted):
-                yield from batch.to_pylist()
+                yield from map(json.dumps, batch.to_pylist())

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from beam_pipelines.core.errors import DataError
@@ -339,6 +340,11 @@ def test_delta_logs_lead_nowhere_else(tmp_path: Path, vector: str, place: str) -
         else:
             action = {"add": {"path": "a.parquet", "deletionVector": described}}
         delta.commit(root, [action])
+        with pytest.raises(DataError, match=r"expected a (path|plain name) below .*--input_root"):
+            plan_of(root, "delta")
+        (root / "_delta_log" / f"{1:020d}.json").unlink()
+        checkpoint = root / "_delta_log" / f"{1:020d}.checkpoint.parquet"
+        pq.write_table(pa.Table.from_pylist([action]), checkpoint)
         with pytest.raises(DataError, match=r"expected a (path|plain name) below .*--input_root"):
             plan_of(root, "delta")
 
