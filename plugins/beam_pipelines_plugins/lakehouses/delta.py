@@ -120,7 +120,9 @@ def _snapshot(table: DeltaTable, path: str) -> TableSnapshot:
     schema = pa.schema(table.schema().to_arrow())
     key = _KEYS[mode].encode()
 
-    def key_of(field: pa.Field, _: str) -> str:
+    def key_of(field: pa.Field, path: str) -> str:
+        if path in metadata.partition_columns:  # the log has the values, even if files do, too
+            return ""
         known = bytes((field.metadata or {}).get(key, b"")).decode()
         return (id_of(field) or known) if mode == "id" else known or own_name(field)
 

@@ -235,7 +235,7 @@ class LakeTable(Format):
             return field.name if self.ids is None else id_of(field) or ids.get(path, f"?{path}")
 
         fields = zip(schema.names, plain(schema, own_name), plain(schema, key_of), strict=True)
-        return {key.name: (name, own.type, key.type) for name, own, key in fields}
+        return {key.name: (name, own.type, key.type) for name, own, key in fields if key.name}
 
     def _fitted(
         self,

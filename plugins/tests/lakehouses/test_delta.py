@@ -238,6 +238,16 @@ def test_keys_of_columns_without_a_mapping(tmp_path: Path, mode: str) -> None:
             read_rows(path)
 
 
+def test_partitions_that_files_have(tmp_path: Path) -> None:
+    """A partition's values are those of the log, even if files have some."""
+    path, rows = tmp_path / "t", pa.table({"n": [1], "day": ["z"]})
+    fields = [delta.field("n", "long"), delta.field("day", "string")]
+    added = [delta.add(path, f"{day}.parquet", rows, {"day": day}) for day in ("a", None)]
+    delta.commit(path, [delta.protocol(), delta.metadata(fields, ["day"]), *added])
+    assert read_rows(path) == [{"n": 1, "day": None}, {"n": 1, "day": "a"}]
+    assert by(delta.scanned(path), "day") == read_rows(path)
+
+
 def test_widened_types(tmp_path: Path) -> None:
     """Narrow values of old files stay in a wider type."""
     path, rows = tmp_path / "t", pa.table({"n": pa.array([1], pa.int32())})
