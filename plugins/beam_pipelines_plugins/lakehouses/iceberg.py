@@ -50,15 +50,11 @@ def snapshot_of(source: Source) -> TableSnapshot:
       DataError: the table cannot be read, or needs what is not supported.
     """
     options = source.options_of(IcebergOptions)
-    if options.catalog is None:
-        title = f"Iceberg table {mask(source.path[0])}"
-    else:
-        title = f"Iceberg table {options.table} of catalog {options.catalog.shown}"
+    catalog = options.catalog
+    named = f"{options.table} of catalog {catalog.shown}" if catalog else mask(source.path[0])
+    title = f"Iceberg table {named}"
     try:
-        if options.catalog is None:
-            table = table_at(source.path[0])
-        else:
-            table = table_of(options.catalog, source)
+        table = table_of(catalog, source) if catalog else table_at(source.path[0])
         place = local_path(table.metadata_location)
         with input_roots.within_store(place):
             return _snapshot(source, title, table, place)

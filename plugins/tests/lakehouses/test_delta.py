@@ -239,7 +239,7 @@ def test_keys_of_columns_without_a_mapping(tmp_path: Path, mode: str) -> None:
 
 
 def test_partitions_that_files_have(tmp_path: Path) -> None:
-    """A partition's values are those of the log, even if files have some."""
+    """The log has a partition's values, whatever files have."""
     path, rows = tmp_path / "t", pa.table({"n": [1], "day": ["z"]})
     fields = [delta.field("n", "long"), delta.field("day", "string")]
     added = [delta.add(path, f"{day}.parquet", rows, {"day": day}) for day in ("a", None)]
