@@ -15,10 +15,9 @@ from beam_pipelines.core.limits import FREE_BYTES, Limits, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.faults.bad_rows import as_bytes
 from beam_pipelines.sources.parquet.format import top_columns
-from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines_plugins.formats.avro_blocks import AvroFile, TooLargeError
 from beam_pipelines_plugins.formats.avro_types import plain, type_of
-from beam_pipelines_plugins.formats.part_files import OpenedPart, PartFiles
+from beam_pipelines_plugins.formats.part_files import OpenedPart, Part, PartFiles
 
 # Rows of Python objects at a time, which take some times the bytes of their columns.
 _MOST_ROWS = 16_384
@@ -33,11 +32,7 @@ class Avro(PartFiles):
 
     @contextlib.contextmanager
     def open_part(
-        self,
-        source: Source,
-        path: str,
-        file: BinaryIO,
-        part: tuple[SourcePlan, ByteRange] | None = None,
+        self, source: Source, path: str, file: BinaryIO, part: Part
     ) -> Iterator[OpenedPart]:
         """Opens a range, or a file; see ``PartFiles``."""
         from fastavro.schema import parse_schema  # takes 30 ms

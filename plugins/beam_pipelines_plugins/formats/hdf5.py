@@ -23,9 +23,9 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_text
 from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, check_columns, problem
 from beam_pipelines.sources.options import TableOptions
-from beam_pipelines.sources.plan import ByteRange, SourcePlan
+from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines_plugins.formats.numpy_files import to_arrow
-from beam_pipelines_plugins.formats.part_files import OpenedPart, PartFiles
+from beam_pipelines_plugins.formats.part_files import OpenedPart, Part, PartFiles
 
 # Filters of the library and of h5py by their registered numbers: deflate, shuffle, Fletcher's
 # checksum, szip, n-bit, scale and offset, LZF. For any other the library would load a plugin, which
@@ -56,11 +56,7 @@ class Hdf5(PartFiles):
 
     @contextlib.contextmanager
     def open_part(
-        self,
-        source: Source,
-        path: str,
-        file: BinaryIO,
-        part: tuple[SourcePlan, ByteRange] | None = None,
+        self, source: Source, path: str, file: BinaryIO, part: Part
     ) -> Iterator[OpenedPart]:
         """Opens a range, or a file; see ``PartFiles``."""
         try:

@@ -21,8 +21,7 @@ from beam_pipelines.core.limits import exceeded, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.files.archives import MOST_BYTES
 from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, check_columns
-from beam_pipelines.sources.plan import ByteRange, SourcePlan
-from beam_pipelines_plugins.formats.part_files import OpenedPart, PartFiles
+from beam_pipelines_plugins.formats.part_files import OpenedPart, Part, PartFiles
 
 # Name of the only column of a npy file.
 VALUE = "value"
@@ -53,11 +52,7 @@ class NumPy(PartFiles):
 
     @contextlib.contextmanager
     def open_part(
-        self,
-        source: Source,
-        path: str,
-        file: BinaryIO,
-        part: tuple[SourcePlan, ByteRange] | None = None,
+        self, source: Source, path: str, file: BinaryIO, part: Part
     ) -> Iterator[OpenedPart]:
         """Opens a file; see ``PartFiles``."""
         is_zip = file.read(len(_ZIP_MAGIC)) == _ZIP_MAGIC

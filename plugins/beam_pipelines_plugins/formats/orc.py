@@ -11,8 +11,7 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.plan import ByteRange, SourcePlan
-from beam_pipelines_plugins.formats.part_files import OpenedPart, PartFiles
+from beam_pipelines_plugins.formats.part_files import OpenedPart, Part, PartFiles
 
 _OFFSET_BITS = 32
 
@@ -26,11 +25,7 @@ class Orc(PartFiles):
 
     @contextlib.contextmanager
     def open_part(
-        self,
-        source: Source,
-        path: str,
-        file: BinaryIO,
-        part: tuple[SourcePlan, ByteRange] | None = None,
+        self, source: Source, path: str, file: BinaryIO, part: Part
     ) -> Iterator[OpenedPart]:
         """Opens a range, or a file; see ``PartFiles``.
 

@@ -6,7 +6,7 @@ import abc
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -19,6 +19,9 @@ from beam_pipelines.sources.files.archives import open_whole
 from beam_pipelines.sources.format import QuoteStates, Rows
 from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
+
+# A range of a plan's file; ``None``: a whole file.
+Part: TypeAlias = "tuple[SourcePlan, ByteRange] | None"
 
 
 class OpenedPart(NamedTuple):
@@ -46,13 +49,9 @@ class PartFiles(BatchFiles):
 
     @abc.abstractmethod
     def open_part(
-        self,
-        source: Source,
-        path: str,
-        file: BinaryIO,
-        part: tuple[SourcePlan, ByteRange] | None = None,
+        self, source: Source, path: str, file: BinaryIO, part: Part
     ) -> contextlib.AbstractContextManager[OpenedPart]:
-        """Opens a range of a plan's file, or a whole file.
+        """Opens a part of a file.
 
         Raises:
           DataError: it exceeds a limit. Any other error means that it is damaged.
@@ -91,7 +90,7 @@ class PartFiles(BatchFiles):
 
     @contextlib.contextmanager
     def _opened(
-        self, source: Source, path: str, part: tuple[SourcePlan, ByteRange] | None = None
+        self, source: Source, path: str, part: Part = None
     ) -> Iterator[tuple[BinaryIO, OpenedPart]]:
         with open_whole(path) as file, contextlib.ExitStack() as stack:
             with _explained(path, self.title):
