@@ -194,6 +194,21 @@ def test_bad_records_have_their_places(tmp_path: Path) -> None:
     assert [bad.position for bad in rejected] == [f"row {number}" for number in range(129, 901)]
 
 
+def test_bad_texts_of_maps_and_lists_have_their_places(tmp_path: Path) -> None:
+    """Texts inside of values are checked with their rows, too."""
+    schema = record(
+        ("m", {"type": "map", "values": "string"}), ("t", {"type": "array", "items": "string"})
+    )
+    rows = [{"m": {"k": f"value {n}"}, "t": [f"text {n}"]} for n in range(3)]
+    path = write(tmp_path / "a.avro", schema, rows, "null")
+    data = path.read_bytes()
+    for text, column in ((b"value 1", "m.value"), (b"text 2", "t")):
+        path.write_bytes(data.replace(text, text[:-1] + b"\xff"))
+        with pytest.raises(DataError, match=rf"row {chr(text[-1] + 1)}, column '{column}'"):
+            read_rows(path)
+        assert read.read_table(plan_of(path), reject=True)[1] == {"read": 2, "rejected": 1}
+
+
 def test_damage_is_an_error(tmp_path: Path) -> None:
     """Cut files, other bytes and wrong sizes say what is wrong."""
     rows = [{"n": number} for number in range(500)]
