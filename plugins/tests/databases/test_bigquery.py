@@ -188,6 +188,17 @@ def test_a_query_is_read_once_and_in_order(server: Server, tmp_path: pathlib.Pat
     assert any("not of the snapshot" in decision for decision in found.decisions)
 
 
+def test_a_partition_orders_the_rows_of_a_table(server: Server, tmp_path: pathlib.Path) -> None:
+    """A query reads them in order, at the snapshot."""
+    found = kept({"rows": planned(table="users", partition="city")}, tmp_path)["rows"]
+    assert found.snapshot is not None
+    assert found.snapshot.rows == 50_000
+    cities = rows_of(found).column("city").to_pylist()
+    assert cities == sorted(cities)
+    moment = found.snapshot.id.replace("T", " ")
+    assert f"AS q FOR SYSTEM_TIME AS OF TIMESTAMP '{moment}' ORDER BY" in server.queries[1]
+
+
 def test_views_are_queries(server: Server, tmp_path: pathlib.Path) -> None:
     """A view is read by a query."""
     server.put("shop.seen", server.rows_at("shop.users").slice(0, 7))

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import json
 import pathlib
 import random
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
-import tensorflow as tf
 
 import beam_pipelines as bp
-from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
@@ -218,26 +213,6 @@ def test_types_without_an_equal_are_problems(shop: Server, mariadb: Server) -> N
     assert rows_of(plan).column("g").to_pylist() == [None, "POINT(1 2)"]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"table": "usres"}, "there is no table 'usres' in MariaDB. Did you mean 'users'?"),
-        ({"table": "users", "columns": ("agee",)}, "Did you mean 'age'?"),
-        ({"query": "SELEC 1"}, "error in your SQL syntax"),
-        ({}, "tables: a`b 'c, drawn"),
-    ],
-)
-def test_problems_of_recipes(
-    shop: Server, mariadb: Server, options: dict[str, object], said: str
-) -> None:
-    """Unknown tables and columns are problems with the place in the recipe."""
-    with pytest.raises(RecipeProblems) as raised:
-        planned(mariadb, **options)
-    (problem, *_) = raised.value.problems
-    assert problem.path[:2] == ("sources", "rows")
-    assert said in problem.message
-
-
 def test_names_are_quoted(shop: Server, mariadb: Server, tmp_path: pathlib.Path) -> None:
     """Any name of a table and a column can be read."""
     plan = planned(mariadb, table="a`b 'c", partition="order")
@@ -248,19 +223,6 @@ def test_names_are_quoted(shop: Server, mariadb: Server, tmp_path: pathlib.Path)
         made_source("rows", url=mariadb.url("").rstrip("/"), table="shop.users"), ""
     )
     assert whole.schema.names == ["user_id", "age", "city", "score", "day"]
-
-
-@pytest.mark.parametrize("column", ["user_id", "age", "day", "city"])
-def test_a_partition_orders_the_rows(
-    shop: Server, mariadb: Server, tmp_path: pathlib.Path, column: str
-) -> None:
-    """Each row comes once, in the order of the column, nulls last."""
-    plan = planned(mariadb, table="users", partition=column)
-    found = rows_of(kept({"rows": plan}, tmp_path)["rows"])
-    keys = found.column(column).to_pylist()
-    assert len(set(found.column("user_id").to_pylist())) == found.num_rows == 100_001
-    assert keys[:-1] == sorted(keys[:-1])
-    assert keys[-1] == (1 if column == "age" else None) or column == "age"
 
 
 def test_wide_rows(mariadb: Server, tmp_path: pathlib.Path) -> None:
@@ -283,65 +245,6 @@ def test_long_lists_are_not_cut(mariadb: Server) -> None:
     mariadb.run("SET GLOBAL group_concat_max_len = 100")
     plan = planned(mariadb, query="SELECT GROUP_CONCAT(user_id) AS x FROM users")
     assert rows_of(plan).column("x")[0].as_py().count(",") == 99_999
-
-
-@contextlib.contextmanager
-def writing(server: Server) -> Iterator[None]:
-    """Moves amounts between accounts, adds some, until the body ends."""
-    stops, moves = threading.Event(), 0
-
-    def move() -> None:
-        nonlocal moves
-        with server.connected() as connection, connection.cursor() as cursor:
-            while not stops.is_set():
-                one, other = moves * 7919 % 20_000, moves * 104_729 % 20_000
-                for statement in (
-                    "BEGIN",
-                    f"UPDATE shop.accounts SET amount = amount - 5 WHERE id = {one}",
-                    f"UPDATE shop.accounts SET amount = amount + 5 WHERE id = {other}",
-                    f"INSERT INTO shop.accounts VALUES ({100_000 + moves}, 3), ({-1 - moves}, -3)",
-                    "UPDATE shop.totals SET accounts = accounts + 2",
-                    "COMMIT",
-                ):
-                    cursor.execute(statement)
-                moves += 1
-
-    thread = threading.Thread(target=move)
-    thread.start()
-    try:
-        while not moves:
-            time.sleep(0.01)
-        yield
-    finally:
-        stops.set()
-        thread.join()
-    assert moves > 20
-
-
-def test_all_reads_are_of_one_snapshot(mariadb: Server, tmp_path: pathlib.Path) -> None:
-    """All tables are of one moment, while another connection writes."""
-    mariadb.run(
-        "CREATE OR REPLACE TABLE shop.accounts (id int PRIMARY KEY, amount int) AS "
-        "SELECT seq AS id, 100 AS amount FROM seq_0_to_19999",
-        "CREATE OR REPLACE TABLE shop.totals AS SELECT 20000 AS accounts",
-    )
-    seen = set()
-    with writing(mariadb):
-        for attempt in range(3):
-            plans = {
-                "accounts": planned(mariadb, table="accounts", partition="id"),
-                "totals": planned(mariadb, table="totals"),
-            }
-            found = kept(plans, tmp_path / str(attempt))
-            rows = rows_of(found["accounts"])
-            assert sum(rows.column("amount").to_pylist()) == 2_000_000
-            assert rows.num_rows == rows_of(found["totals"]).column("accounts")[0].as_py()
-            assert found["accounts"].snapshot is not None
-            assert found["accounts"].snapshot.rows == rows.num_rows
-            assert found["accounts"].snapshot.id == found["totals"].snapshot.id
-            seen.add(found["accounts"].snapshot.id)
-    assert len(seen) == 3
-    assert all(id_.startswith("log.00000") for id_ in seen)
 
 
 @pytest.mark.parametrize("kill", ["KILL", "KILL QUERY"])
@@ -388,33 +291,6 @@ def test_an_abandoned_read_ends_on_the_server(shop: Server, mariadb: Server) -> 
     pytest.fail("the SELECT still runs")
 
 
-def test_a_count_of_other_rows_fails(
-    shop: Server, mariadb: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rows that the server counts and does not give are an error."""
-    own_read = mysql.Mysql.read
-
-    def read_fewer(*given: Any) -> Iterator[Any]:
-        for number, batch in enumerate(own_read(*given)):
-            yield [values[number == 0 :] for values in batch]
-
-    monkeypatch.setattr(mysql.Mysql, "read", read_fewer)
-    plan = planned(mariadb, table="users")
-    with pytest.raises(DataError, match=r"counts 100,001 rows, and 100,000 came"):
-        kept({"rows": plan}, tmp_path)
-
-
-def test_a_volatile_query_is_read_once(
-    shop: Server, mariadb: Server, tmp_path: pathlib.Path
-) -> None:
-    """A query with volatile functions is read once, and not counted."""
-    query = "SELECT seq AS i, RAND() AS x FROM seq_1_to_5000 WHERE RAND() < 0.5"
-    found = kept({"rows": planned(mariadb, query=query)}, tmp_path)["rows"]
-    assert rows_of(found).equals(rows_of(found))
-    assert found.snapshot is not None
-    assert found.snapshot.rows is None
-
-
 def test_no_error_names_the_user(mariadb: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's own refusals come without it."""
     for database, password, said in (
@@ -458,75 +334,6 @@ def test_a_query_cannot_write(shop: Server, mariadb: Server) -> None:
     with pytest.raises(RecipeProblems, match="READ ONLY transaction"):
         planned(mariadb, query="SELECT writes() AS x")
     assert mariadb.run("SELECT * FROM shop.written") == []
-
-
-RECIPE = """
-name: scores
-sources:
-  users: {{url: "{url}", table: users, partition: user_id, columns: [user_id, city, score]}}
-  cities: {{url: "{url}", query: "SELECT DISTINCT city, LENGTH(city) AS size FROM users
-    WHERE city IS NOT NULL ORDER BY city", key: city}}
-from: users
-join: [{{source: cities, on: city}}]
-split: {{train: 0.8, eval: 0.2}}
-output: {{num_shards: 2, shuffle: false}}
-"""
-
-
-def test_a_conversion_with_a_join(shop: Server, mariadb: Server, tmp_path: pathlib.Path) -> None:
-    """Base and joined source come from the server; TensorFlow reads the rows."""
-    out = tmp_path / "out"
-    bp.convert(write_recipe(tmp_path, RECIPE.format(url=mariadb.url())), str(out))
-    manifest = json.loads((out / "dataset.json").read_text())
-    users = manifest["sources"]["users"]
-    assert users["snapshot"] == {**users["snapshot"], "rows": 100_001}
-    assert users["snapshot"]["id"] == manifest["sources"]["cities"]["snapshot"]["id"]
-    assert users["files"][0]["path"] == f"mariadb://127.0.0.1:{mariadb.port}/shop#users"
-    shards = sorted(map(str, out.glob("examples/Split-*/*.gz")))
-    found = {}
-    for record in tf.data.TFRecordDataset(shards, "GZIP").as_numpy_iterator():
-        feature = tf.train.Example.FromString(record).features.feature
-        if feature["user_id"].int64_list.value:
-            city = feature["city"].bytes_list.value[0].decode()
-            found[feature["user_id"].int64_list.value[0]] = city
-            assert feature["size"].int64_list.value[0] == len(city)
-    assert len(found) == 100_000
-    assert all(city == f"city {user % 50}" for user, city in found.items())
-    assert not (out / "_temporary").exists()
-
-
-def test_commands_take_a_table(
-    shop: Server, mariadb: Server, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """``plan``, ``preview``, ``init``, and ``--limit`` understand ``URL#table``."""
-    table = f"{mariadb.url()}#users"
-    assert main_module.run(["plan", table]) == 0
-    assert "rows by MariaDB's estimate" in capsys.readouterr().out
-    assert main_module.run(["preview", table]) == 0
-    assert "user_id" in capsys.readouterr().out
-    recipe = str(tmp_path / "users.yaml")
-    assert main_module.run(["init", table, "--output", recipe]) == 0
-    assert "table: users" in pathlib.Path(recipe).read_text()
-    out = tmp_path / "out"
-    given = ["convert", table, "--output", str(out), "--limit", "1000", "--quiet"]
-    assert main_module.run(given) == 0
-    manifest = json.loads((out / "dataset.json").read_text())
-    assert manifest["sources"]["users"]["snapshot"]["rows"] == 1000
-
-
-def test_a_password_is_refused_and_never_shown(
-    running_mariadb: Server, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A password in a URL is refused by a message without it."""
-    secret = "open-sesame-9"
-    url = running_mariadb.url()
-    for given in (url.replace("shop@", f"shop:{secret}@"), f"{url}?passwd={secret}"):
-        command = ["convert", f"{given}#users", "--output", str(tmp_path / "out")]
-        assert main_module.run(command) == 2
-        said = capsys.readouterr()
-        assert "found a password in the URL" in said.err
-        assert "MYSQL_PWD" in said.err
-        assert secret not in said.err + said.out
 
 
 def test_passwords_come_from_files_and_environment(
@@ -609,9 +416,3 @@ def test_no_password_in_clear_text(
     url = mariadb.url().replace("shop@", "open@")
     with pytest.raises(DataError, match="asks for the password in clear text"):
         plan_source(made_source("t", url=url, table="old"), "")
-
-
-def test_no_server(tmp_path: pathlib.Path) -> None:
-    """A server that does not answer is an error with its address."""
-    with pytest.raises(DataError, match=r"mysql://127.0.0.1:9/shop#t: MySQL answered: Can't"):
-        plan_source(made_source("t", url="mysql://127.0.0.1:9/shop", table="t"), "")

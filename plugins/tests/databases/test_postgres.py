@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import pathlib
 import re
-import threading
-from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 import pytest
-import tensorflow as tf
 
 import beam_pipelines as bp
 from beam_pipelines.cli import main as main_module
@@ -247,92 +242,6 @@ def test_numbers_beyond_their_types(server: Server, number: str, said: str) -> N
         rows_of(planned(server, query=f"SELECT {number} AS x"))
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"table": "usres"}, "there is no table 'usres' in PostgreSQL. Did you mean 'users'?"),
-        ({"table": "users", "columns": ("agee",)}, "Did you mean 'age'?"),
-        ({"table": "users", "types": {"nothing": "text"}}, "there is no column 'nothing'"),
-        ({"query": "SELEC 1"}, "syntax error"),
-    ],
-)
-def test_problems_of_recipes(
-    shop: Server, server: Server, options: dict[str, object], said: str
-) -> None:
-    """Unknown tables and columns are problems with the place in the recipe."""
-    with pytest.raises(RecipeProblems) as raised:
-        planned(server, **options)
-    (problem, *_) = raised.value.problems
-    assert problem.path[:2] == ("sources", "rows")
-    assert said in problem.message
-
-
-@pytest.mark.parametrize("column", ["user_id", "age", "day"])
-def test_parts_have_each_row_once(
-    shop: Server, server: Server, tmp_path: pathlib.Path, column: str
-) -> None:
-    """Parts have each row once, in order, nulls too."""
-    plan = planned(server, table="users", partition=column, columns=("user_id", "age", "day"))
-    found = rows_of(kept({"rows": plan}, tmp_path)["rows"])
-    keys = found.column(column).drop_null()
-    assert len(set(found.column("user_id").to_pylist())) == found.num_rows == 200_001
-    assert keys.to_pylist() == sorted(keys.to_pylist())
-
-
-@contextlib.contextmanager
-def writing(server: Server) -> Iterator[None]:
-    """Moves amounts between accounts, adds and removes some, until the body ends."""
-    stops, moves = threading.Event(), 0
-
-    def move() -> None:
-        nonlocal moves
-        with server.connected() as connection, connection.cursor() as cursor:
-            while not stops.is_set():
-                one, other = moves * 7919 % 50_000, moves * 104_729 % 50_000
-                for statement in (
-                    "BEGIN",
-                    f"UPDATE accounts SET amount = amount - 5 WHERE id = {one}",
-                    f"UPDATE accounts SET amount = amount + 5 WHERE id = {other}",
-                    f"INSERT INTO accounts VALUES ({100_000 + moves}, 3), ({-1 - moves}, -3)",
-                    "UPDATE totals SET accounts = accounts + 2",
-                    "COMMIT",
-                ):
-                    cursor.execute(statement)
-                moves += 1
-
-    thread = threading.Thread(target=move)
-    thread.start()
-    try:
-        yield
-    finally:
-        stops.set()
-        thread.join()
-    assert moves > 20
-
-
-def test_all_reads_are_of_one_snapshot(server: Server, tmp_path: pathlib.Path) -> None:
-    """Parts and tables are of one moment, while another connection writes."""
-    server.run(
-        "CREATE TABLE accounts AS SELECT i::int8 AS id, 100::int8 AS amount "
-        "FROM generate_series(0, 49999) AS i",
-        "CREATE INDEX ON accounts (id)",
-        "CREATE TABLE totals AS SELECT 50000::int8 AS accounts",
-    )
-    with writing(server):
-        for attempt in range(3):
-            plans = {
-                "accounts": planned(server, table="accounts", partition="id"),
-                "totals": planned(server, table="totals"),
-            }
-            found = kept(plans, tmp_path / str(attempt))
-            rows = rows_of(found["accounts"])
-            assert sum(rows.column("amount").to_pylist()) == 5_000_000
-            assert rows.num_rows == rows_of(found["totals"]).column("accounts")[0].as_py()
-            assert found["accounts"].snapshot is not None
-            assert found["accounts"].snapshot.rows == rows.num_rows
-            assert len({plan.snapshot and plan.snapshot.id for plan in found.values()}) == 1
-
-
 def terminate(server: Server, condition: str) -> int:
     """Ends connections of other sessions; returns how many."""
     ended = server.run(
@@ -360,31 +269,6 @@ def test_a_lost_snapshot_fails(
     assert not (tmp_path / "out" / "dataset.json").exists()
 
 
-def test_a_count_of_other_rows_fails(
-    shop: Server, server: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rows that the server counts and does not give are an error."""
-    own_read = postgres.Postgres.read
-
-    def read_fewer(*given: Any) -> Iterator[Any]:
-        for batch in own_read(*given):
-            yield [values[1:] for values in batch]
-
-    monkeypatch.setattr(postgres.Postgres, "read", read_fewer)
-    plan = planned(server, table="users")
-    with pytest.raises(DataError, match=r"counts 200,001 rows, and .* came"):
-        kept({"rows": plan}, tmp_path)
-
-
-def test_a_volatile_query_is_read_once(server: Server, tmp_path: pathlib.Path) -> None:
-    """A query with volatile functions is read once."""
-    query = "SELECT i, random() AS x FROM generate_series(1, 5000) AS i WHERE random() < 0.5"
-    found = kept({"rows": planned(server, query=query)}, tmp_path)["rows"]
-    assert rows_of(found).equals(rows_of(found))
-    assert found.snapshot is not None
-    assert found.snapshot.rows is None
-
-
 def test_names_with_dots(server: Server) -> None:
     """A name with dots is in quotation marks, also in hints."""
     server.run(
@@ -399,48 +283,6 @@ def test_names_with_dots(server: Server) -> None:
         with pytest.raises(RecipeProblems) as raised:
             planned(server, table=table)
         assert f"Did you mean '{hint}'?" in raised.value.problems[0].message
-
-
-def test_no_rows(server: Server, tmp_path: pathlib.Path) -> None:
-    """A table without rows is an error."""
-    plan = planned(server, query="SELECT 1 AS x WHERE false")
-    with pytest.raises(DataError, match="found no rows, expected data"):
-        kept({"rows": plan}, tmp_path)
-
-
-RECIPE = """
-name: scores
-sources:
-  users: {{url: "{url}", table: users, partition: user_id, columns: [user_id, city, score]}}
-  cities: {{url: "{url}", query: "SELECT DISTINCT city, length(city) AS size FROM users
-    WHERE city IS NOT NULL ORDER BY city", key: city}}
-from: users
-join: [{{source: cities, on: city}}]
-split: {{train: 0.8, eval: 0.2}}
-output: {{num_shards: 2, shuffle: false}}
-"""
-
-
-def test_a_conversion_with_a_join(shop: Server, server: Server, tmp_path: pathlib.Path) -> None:
-    """Base and joined source come from the server; TensorFlow reads the rows."""
-    out = tmp_path / "out"
-    bp.convert(write_recipe(tmp_path, RECIPE.format(url=server.url())), str(out))
-    manifest = json.loads((out / "dataset.json").read_text())
-    users = manifest["sources"]["users"]
-    assert users["snapshot"] == {**users["snapshot"], "rows": 200_001}
-    assert users["snapshot"]["id"] == manifest["sources"]["cities"]["snapshot"]["id"]
-    assert users["files"][0]["path"] == f"postgresql://127.0.0.1:{server.port}/postgres#users"
-    shards = sorted(map(str, out.glob("examples/Split-*/*.gz")))
-    found = {}
-    for record in tf.data.TFRecordDataset(shards, "GZIP").as_numpy_iterator():
-        feature = tf.train.Example.FromString(record).features.feature
-        if feature["user_id"].int64_list.value:
-            city = feature["city"].bytes_list.value[0].decode()
-            found[feature["user_id"].int64_list.value[0]] = city
-            assert feature["size"].int64_list.value[0] == len(city)
-    assert len(found) == 200_000
-    assert all(city == f"city {user % 50}" for user, city in found.items())
-    assert not (out / "_temporary").exists()
 
 
 def test_bad_rows_are_named_by_key(shop: Server, server: Server, tmp_path: pathlib.Path) -> None:
@@ -459,36 +301,6 @@ sources:
     bp.convert(path, str(tmp_path / "out"))
     (rejected,) = (tmp_path / "out").glob("rejected/users.jsonl")
     assert "user_id 17, row 17" in rejected.read_text()
-
-
-def test_the_first_rows_only(shop: Server, server: Server, tmp_path: pathlib.Path) -> None:
-    """``--limit`` takes the first rows of the partition's order."""
-    path = write_recipe(tmp_path, RECIPE.format(url=server.url()))
-    out = str(tmp_path / "out")
-    status = main_module.run(["convert", path, "--output", out, "--limit", "1000", "--quiet"])
-    assert not status
-    manifest = json.loads((tmp_path / "out" / "dataset.json").read_text())
-    assert manifest["counts"]["written"] == 1000
-    assert manifest["sources"]["users"]["snapshot"]["rows"] == 1000
-
-
-def test_commands_take_a_table(
-    shop: Server, server: Server, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """``plan``, ``preview``, ``init`` and ``describe`` understand ``URL#table``."""
-    table = f"{server.url()}#users"
-    assert main_module.run(["plan", table]) == 0
-    assert "about 200,001 rows by PostgreSQL's estimate" in capsys.readouterr().out
-    assert main_module.run(["preview", table]) == 0
-    assert "user_id" in capsys.readouterr().out
-    recipe = str(tmp_path / "users.yaml")
-    assert main_module.run(["init", table, "--output", recipe]) == 0
-    text = pathlib.Path(recipe).read_text()
-    assert f"url: {server.url()}" in text.replace('"', "")
-    assert "table: users" in text
-    assert main_module.run(["describe", table, "--output", str(tmp_path / "d")]) == 0
-    described = json.loads((tmp_path / "d" / "description.json").read_text())
-    assert described["sources"]["users"]["read"] == 200_001
 
 
 def test_a_dataset_is_replaced(shop: Server, server: Server, tmp_path: pathlib.Path) -> None:
@@ -519,26 +331,6 @@ def test_new_rows_of_a_dataset(shop: Server, server: Server, tmp_path: pathlib.P
         assert manifest["splits"]["test"]["rows"] == rows
 
 
-def test_a_password_is_refused_and_never_shown(
-    running: Server, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A password in a URL is refused by a message without it."""
-    secret = "open-sesame-9"
-    for url in (
-        running.url().replace("shop@", f"shop:{secret}@"),
-        f"{running.url()}?password={secret}",
-    ):
-        path = write_recipe(
-            tmp_path, f"name: a\nsources: {{users: {{url: '{url}', table: users}}}}\n"
-        )
-        for given in (path, f"{url}#users"):
-            assert main_module.run(["convert", given, "--output", str(tmp_path / "out")]) == 2
-            said = capsys.readouterr()
-            assert "found a password in the URL" in said.err
-            assert "PGPASSWORD" in said.err
-            assert secret not in said.err + said.out
-
-
 def test_passwords_come_from_files_and_environment(
     shop: Server, running: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -563,9 +355,3 @@ def test_passwords_come_from_files_and_environment(
     written = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert written
     assert not any(PASSWORD.encode() in path.read_bytes() for path in written)
-
-
-def test_no_server(tmp_path: pathlib.Path) -> None:
-    """A server that does not answer is an error with its address."""
-    with pytest.raises(DataError, match=r"postgresql://127.0.0.1:9/shop#t: PostgreSQL answered"):
-        plan_source(made_source("t", url="postgresql://127.0.0.1:9/shop", table="t"), "")
