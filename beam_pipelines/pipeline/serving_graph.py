@@ -48,7 +48,7 @@ def job_of(
     raw, encoded = (
         without_features(drop_inferred(flattened(schema)), left_out) for schema in (raw, encoded)
     )
-    return GraphJob.of(encode, raw, encoded, label, analyzed or None)
+    return GraphJob(encode, raw, encoded, label, analyzed or None)
 
 
 def builds_graph(plan: Plan) -> bool:
@@ -77,8 +77,7 @@ def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
         if builds_graph(plan):
             build_in_subprocess(job, folder)
             return
-        raw, encoded = map(schema_pb2.Schema.FromString, (job.raw_schema, job.encoded_schema))
-        for path, content in schema_files(raw, encoded, job.plan.columns.names).items():
+        for path, content in schema_files(*job[1:3], job.plan.columns.names).items():
             files.write_bytes(files.within(folder, path), content)
         return
     for file in files.list_files(files.join(plan.transform_graph, "**")):

@@ -14,8 +14,6 @@ import sys
 import threading
 import time
 
-from tensorflow_metadata.proto.v0 import schema_pb2
-
 from beam_pipelines.serving.job import MARK, GraphJob
 from beam_pipelines.serving.write import write_transform_graph
 
@@ -35,13 +33,11 @@ def main() -> int:
     try:
         # Unpickling imports the modules of registered encodings; ``sys.path`` is the parent's.
         job: GraphJob = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the parent process
-        raw, encoded = (
-            schema_pb2.Schema.FromString(data) for data in (job.raw_schema, job.encoded_schema)
-        )
         # Table names contain paths; relative paths are the same for every dataset.
         os.makedirs(sys.argv[1], exist_ok=True)
         os.chdir(sys.argv[1])
-        write_transform_graph(job.plan, raw, encoded, os.curdir, job.label, job.preprocessing)
+        plan, raw, encoded, *others = job
+        write_transform_graph(plan, raw, encoded, os.curdir, *others)
     except Exception as error:  # noqa: BLE001 - every error is reported in one line
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         sys.stderr.write(f"\n{MARK}{reason}\n")

@@ -20,31 +20,13 @@ class GraphJob(NamedTuple):
 
     Attributes:
       plan: encodings, all fitted; pickled by reference to their modules.
-      raw_schema, encoded_schema: serialized ``schema_pb2.Schema``.
+      raw_schema, encoded_schema: of the columns, and of the features.
       label: name of the label, or ``None``.
       preprocessing: folder of the graph of a ``preprocessing_fn``, local or not, or ``None``.
     """
 
     plan: EncodePlan
-    raw_schema: bytes
-    encoded_schema: bytes
+    raw_schema: schema_pb2.Schema
+    encoded_schema: schema_pb2.Schema
     label: str | None = None
     preprocessing: str | None = None
-
-    @classmethod
-    def of(
-        cls,
-        plan: EncodePlan,
-        raw_schema: schema_pb2.Schema,
-        encoded_schema: schema_pb2.Schema,
-        label: str | None = None,
-        preprocessing: str | None = None,
-    ) -> GraphJob:
-        """Returns the job with the schemas serialized."""
-        return cls(
-            plan,
-            raw_schema.SerializeToString(),
-            encoded_schema.SerializeToString(),
-            label,
-            preprocessing,
-        )

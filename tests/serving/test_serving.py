@@ -169,7 +169,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[EncodePlan, Path]:
     plan = fitted_plan(ENCODE)
     folder = tmp_path_factory.mktemp("dataset") / "transform_graph"
     build_in_subprocess(
-        GraphJob.of(plan, raw_schema(), encoded_schema(raw_schema(), plan), "late"), str(folder)
+        GraphJob(plan, raw_schema(), encoded_schema(raw_schema(), plan), "late"), str(folder)
     )
     return plan, folder
 
@@ -329,7 +329,7 @@ def test_graph_is_the_same_wherever_and_whenever_it_is_built(built, tmp_path):
     """
     plan = fitted_plan(ENCODE)
     build_in_subprocess(
-        GraphJob.of(plan, raw_schema(), encoded_schema(raw_schema(), plan), "late"), str(tmp_path)
+        GraphJob(plan, raw_schema(), encoded_schema(raw_schema(), plan), "late"), str(tmp_path)
     )
     assert contents(tmp_path) == contents(built[1])
     assert "transform_fn/assets/tags" in contents(tmp_path)
@@ -357,9 +357,9 @@ def test_schema_of_other_features_is_refused(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("own_graph_process")
 def test_failure_is_one_line(tmp_path: Path) -> None:
     """Errors of the process are raised by its parent, without a traceback."""
-    job = GraphJob(fitted_plan("\n  delay: z_score\n"), b"no schema", b"")
+    job = GraphJob(fitted_plan("\n  delay: z_score\n"), schema_pb2.Schema(), schema_pb2.Schema())
     with pytest.raises(
-        DataError, match="the serving graph could not be built: DecodeError: "
+        DataError, match="the serving graph could not be built: ValueError: found a schema"
     ) as error:
         build_in_subprocess(job, str(tmp_path))
     assert "Traceback" not in str(error.value)

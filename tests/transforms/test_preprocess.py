@@ -178,7 +178,7 @@ def graph(done: Run) -> Path:
     schema = read_schema(str(done.analyzed / "transformed_metadata" / "schema.pbtxt"))
     folder = done.analyzed.parent.parent / "transform_graph"
     build_in_subprocess(
-        GraphJob.of(done.plan, contract(), schema, "late", str(done.analyzed)), str(folder)
+        GraphJob(done.plan, contract(), schema, "late", str(done.analyzed)), str(folder)
     )
     return folder
 

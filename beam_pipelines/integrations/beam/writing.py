@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -13,6 +13,7 @@ import pyarrow as pa
 from beam_pipelines.analysis import schema, statistics
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, add_counts
 from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.integrations.beam.batches import (
     NUM_RANGES,
@@ -42,7 +43,6 @@ from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files
 from beam_pipelines.storage.run_file import RunFile
 from beam_pipelines.transforms import spill
-from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.join.plan import JoinPlan
 from beam_pipelines.transforms.select.select import SelectPlan
 from beam_pipelines.transforms.shards import save_shard_plan
@@ -167,9 +167,7 @@ class _SummarizeChunks(beam.PTransform):
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[FirstPassResult]:
         plan, folder = self.plan, files.join(self.folder, "statistics")
         sent = chunks | "Statistics" >> AccumulateStatistics(NUM_RANGES, plan.statistics, folder)
-        counts = (
-            chunks | "CountRows" >> beam.Map(_count) | "SumRows" >> beam.CombinePerKey(_sum_rows)
-        )
+        counts = chunks | "CountRows" >> beam.Map(_count)
         samples = (
             chunks
             | "Sample" >> beam.Map(_sample)
@@ -181,13 +179,6 @@ class _SummarizeChunks(beam.PTransform):
             | "Choose"
             >> beam.combiners.Top.SmallestPerKey(_SAMPLED_CHUNKS, key=lambda kept: kept[:2])
             | "Chosen" >> beam.FlatMap(lambda chosen: chosen[1])
-        )
-        encoded = (
-            samples
-            | "LoadSamples" >> spill.LoadChunks()
-            | "EncodeSamples" >> EncodeChunks(plan.encode, fitted="")
-            | "SpillEncoded"
-            >> beam.Map(spill.spill_chunk, files.join(self.folder, "encoded_samples"))
         )
         return (
             chunks.pipeline
@@ -204,21 +195,12 @@ class _SummarizeChunks(beam.PTransform):
                 beam.pvalue.AsList(sent),
                 beam.pvalue.AsList(counts),
                 beam.pvalue.AsList(samples),
-                beam.pvalue.AsList(encoded),
             )
         )
 
 
 def _count(chunk: Chunk) -> tuple[Address, Rows]:
     return (chunk.range_number, chunk.part), {chunk.split: chunk.batch.num_rows}
-
-
-def _sum_rows(counts: Iterable[Rows]) -> Rows:
-    """Adds up rows by split; batches of equal rows share an address."""
-    total: dict[str, int] = {}
-    for rows in counts:
-        total = add_counts(total, rows)
-    return total
 
 
 def _sample(chunk: Chunk) -> tuple[str, Chunk]:
@@ -231,38 +213,37 @@ def _make_result(
     plan: Plan,
     counts: Sequence[tuple[Address, Rows]],
     samples: Sequence[spill.SpilledChunk],
-    encoded: Sequence[spill.SpilledChunk],
 ) -> FirstPassResult:
     """Computes the first pass' result as a conversion does.
 
-    Chunks are numbered in order of their addresses, each as a range of its own.
+    Chunks are numbered in order of their addresses, each as a range of its own. Those of equal rows
+    share an address.
     """
-    ordered = sorted(counts, key=lambda count: count[0])
+    rows: dict[Address, Rows] = {}
+    for address, own in counts:
+        rows[address] = add_counts(rows.get(address, {}), own)
+    ordered = sorted(rows)
     chunk_counts = [
-        ChunkCounts(number, 0, {"read": sum(rows.values())}, rows)
-        for number, (_, rows) in enumerate(ordered)
+        ChunkCounts(number, 0, {"read": sum(rows[address].values())}, rows[address])
+        for number, address in enumerate(ordered)
     ]
-    numbered = _with_ranges(plan, len(chunk_counts))
-    pictures, rows = ([spill.load_chunk(kept) for kept in some] for some in (samples, encoded))
-    result = make_result(numbered, computed, chunk_counts, pictures, rows, {}, FittedFolders())
+    ranges = tuple(ByteRange(number, 0, FileInfo("", 0), 0, 0) for number in range(len(ordered)))
+    plan = dataclasses.replace(
+        plan, sources={plan.recipe.base: dataclasses.replace(plan.base, ranges=ranges)}
+    )
+    raw = [spill.load_chunk(kept) for kept in samples]
+    encoded = [
+        chunk._replace(batch=encode_batch(plan.encode, chunk.batch, chunk.path)) for chunk in raw
+    ]
+    result = make_result(plan, computed, chunk_counts, raw, encoded, {}, FittedFolders())
     splits = {
         name: dataclasses.replace(
             split,
-            offsets={
-                address: split.offsets[number, 0] for number, (address, _) in enumerate(ordered)
-            },
+            offsets={address: split.offsets[number, 0] for number, address in enumerate(ordered)},
         )
         for name, split in result.shards.splits.items()
     }
     return dataclasses.replace(result, shards=dataclasses.replace(result.shards, splits=splits))
-
-
-def _with_ranges(plan: Plan, count: int) -> Plan:
-    nowhere = FileInfo("", 0)
-    ranges = tuple(ByteRange(number, 0, nowhere, 0, 0) for number in range(count))
-    return dataclasses.replace(
-        plan, sources={plan.recipe.base: dataclasses.replace(plan.base, ranges=ranges)}
-    )
 
 
 def _commit(
