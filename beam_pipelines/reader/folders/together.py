@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.errors import DataError, mask
-from beam_pipelines.core.layout.dataset_layout import ENCODINGS, MANIFEST
+from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.layout.schema_features import (
     feature_lists_of,
     features_of,
@@ -178,10 +177,12 @@ def check_together(opened: Sequence[Opened]) -> None:
                     "or convert both with one recipe."
                 )
         if other.fields.encodings != first.fields.encodings:
+            own, wanted = (one.fields.recipe.get("encode", {}) for one in (other, first))
+            names = [name for name in {**wanted, **own} if own.get(name) != wanted.get(name)]
+            what = f"the recipe's 'encode.{names[0]}'" if names else "other data"
             raise ValueError(
-                f"{other.shown}: found other encodings than in {first.shown}"
-                f"{_other_encoding(first, other)}, so that ids and scales mean something else. "
-                f"{_GROW.format(first.shown)}"
+                f"{other.shown}: found other encodings than in {first.shown}, of {what}, so that "
+                f"ids and scales mean something else. {_GROW.format(first.shown)}"
             )
         if first.fields.record != "raw":
             _check_features(first, other)
@@ -191,41 +192,6 @@ def _short(value: object) -> str:
     """Returns a value as text; class names may be thousands."""
     text = str(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
-def _other_encoding(first: Opened, other: Opened) -> str:
-    """Returns words that name the first encoding that differs, or none."""
-    own, wanted = (_encode_of(each) for each in (other, first))
-    for name in {**wanted, **own}:
-        if own.get(name) != wanted.get(name):
-            return f", of the recipe's 'encode.{name}'"
-    try:
-        found, expected = (dict(_fitted(one)) for one in (other, first))
-    except (DataError, OSError, ValueError, KeyError, TypeError):  # the fingerprints say enough
-        return ""
-    for key, values in expected.items():
-        if found.get(key) != values:
-            kind = key[2]
-            names = [name for name, steps in wanted.items() if kind in dict(steps)]
-            return f", the fitted {kind} of {' or '.join(names)}"
-    return ""
-
-
-def _encode_of(one: Opened) -> Mapping[str, Any]:
-    encode: Mapping[str, Any] = one.fields.recipe.get("encode", {})
-    return encode
-
-
-def _fitted(one: Opened) -> Iterator[tuple[tuple[int, int, str], Any]]:
-    """Yields chain, step and kind of encodings, with all values."""
-    content = json.loads(one.read(f"{ENCODINGS}/encodings.json"))
-    for entry in content["encodings"]:
-        arrays = [
-            one.read(f"{ENCODINGS}/{value['arrow']}")
-            for value in entry["values"].values()
-            if isinstance(value, dict)
-        ]
-        yield (entry["chain"], entry["step"], entry["kind"]), (entry["values"], arrays)
 
 
 def _check_features(first: Opened, other: Opened) -> None:
