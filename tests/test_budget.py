@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 53_032,
+    "beam_pipelines": 53_004,
     PLUGINS: 10_456,
     "tests": 55_050,
 }

@@ -62,11 +62,11 @@ def place_in_schema(path: str | None) -> Callable[[Row], str]:
         lines = feature_lines(files.read_bytes(path).decode(errors="replace"))
 
     def place(row: Row) -> str:
-        if path is None or not lines:
-            return path or ""
-        if row.feature == DATASET:
+        if row.feature == DATASET and lines:
             return f"{path}, dataset_constraints"
-        return f"{path}, line {lines[row.feature]}" if row.feature in lines else f"not in {path}"
+        if row.feature in lines:
+            return f"{path}, line {lines[row.feature]}"
+        return f"not in {path}" if lines and row.type == "SCHEMA_NEW_COLUMN" else path or ""
 
     return place
 
