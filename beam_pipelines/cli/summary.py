@@ -227,7 +227,7 @@ _WORDS_FOR_COUNT = {
     "read": "read",
     "rejected": "rejected",
     "added": "added by joins",
-    "dropped": "dropped by inner joins",
+    "dropped": "dropped by joins",
     "left_out": "left out by --limit or --sample",
     "filtered": "filtered out",
     "merged": "merged into sequences",

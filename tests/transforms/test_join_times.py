@@ -74,12 +74,14 @@ def table_of(random: np.random.Generator, rows: int, type_: pa.DataType, name: s
     )
 
 
+def plan_of(name: str, schema: pa.Schema) -> SourcePlan:
+    """Plans a source that has no files."""
+    return SourcePlan(Source(name, (name,)), "csv", (FileInfo(name, 1),), schema, schema, ())
+
+
 def step_of(left: pa.Table, right: pa.Table, join: Join) -> JoinStep:
     """Plans a join of tables, by hash, in three partitions."""
-    plans = {
-        name: SourcePlan(Source(name, (name,)), "csv", (FileInfo(name, 1),), schema, schema, ())
-        for name, schema in (("a", left.schema), ("b", right.schema))
-    }
+    plans = {"a": plan_of("a", left.schema), "b": plan_of("b", right.schema)}
     [step] = plan_join((join,), plans["a"], plans).steps
     return dataclasses.replace(step, partitions=3, strategy="hash")
 

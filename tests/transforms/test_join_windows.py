@@ -12,6 +12,7 @@ import pytest
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.joins.index import build_index, join_batch, table_batch
 from beam_pipelines.recipe.joins import Join, Window
+from beam_pipelines.transforms.join.plan import plan_join
 from tests.transforms.test_join_times import (
     HOURS,
     SEEDS,
@@ -19,6 +20,7 @@ from tests.transforms.test_join_times import (
     asked,
     hours_of,
     joined,
+    plan_of,
     rows,
     step_of,
     table_of,
@@ -208,3 +210,23 @@ def test_columns_of_features_are_checked() -> None:
         "d": "column 'tags' is list<text>, expected one value in a row.",
         "e": "found 'nam', expected a column of 'b'. Did you mean 'name'?",
     }
+
+
+def test_a_later_join_is_on_a_feature() -> None:
+    """Its type is that of the feature, and another one is an error with a remedy."""
+    schemas = {
+        "a": pa.schema({"k": pa.string(), "t": TYPES[0]}),
+        "b": pa.schema({"k": pa.string(), "t": TYPES[0], "item": pa.string()}),
+        "c": pa.schema({"item": pa.string(), "price": pa.int64()}),
+    }
+    plans = {name: plan_of(name, schema) for name, schema in schemas.items()}
+    features = {"item": "last(item)", "n": "count()"}
+    window = Join("b", (("k", "k"),), window=Window("t", "t"), features=features)
+    plan = plan_join((window, Join("c", (("item", "item"),))), plans["a"], plans)
+    assert plan.schema.names == ["k", "t", "item", "n", "price"]
+    with pytest.raises(RecipeProblems) as caught:
+        plan_join((window, Join("c", (("n", "item"),))), plans["a"], plans)
+    [problem] = caught.value.problems
+    assert problem.path == ("join", 1, "on")
+    assert "'n' is int64 and 'item' of source 'c' is text" in problem.message
+    assert "Make one that is int64 by 'derive' of source 'c'" in problem.message

@@ -189,7 +189,7 @@ def _key_pairs(
     origins: Mapping[str, tuple[str, str]],
     sources: Mapping[str, SourcePlan],
 ) -> list[Keys]:
-    """Returns the key columns that are there."""
+    """Returns the key columns that are there, but for features of windows."""
     right = sources[join.source]
     return [
         Keys(
@@ -197,10 +197,10 @@ def _key_pairs(
             SampledKey(right, other),
             name,
             join,
-            names,
+            schema.names,
         )
         for name, other in join.on
-        if name in (names := schema.names) and other in right.schema.names
+        if name in origins and other in right.schema.names
     ]
 
 
@@ -209,29 +209,35 @@ def _key_problems(
 ) -> Iterator[Problem]:
     """Yields the problems of the key columns."""
     path = ("join", number, "on")
+    sampled = {each.name: each for each in keys}
+    sides = ("so far", schema), (f"of source '{join.source}'", right.schema)
     for pair in join.on:
-        sides = ("so far", schema.names), (f"of source '{join.source}'", right.schema.names)
-        for name, (side, names) in zip(pair, sides, strict=True):
-            if name not in names:
-                hint = nearest_column(name, names)
-                yield Problem(path, f"found '{name}', expected one of the columns {side}.{hint}")
-    for each in keys:
-        yield from _type_problems(path, each)
+        types = []
+        for name, (side, columns_) in zip(pair, sides, strict=True):
+            if name in columns_.names:
+                types.append(columns_.field(name).type)
+                continue
+            hint = nearest_column(name, columns_.names)
+            yield Problem(path, f"found '{name}', expected one of the columns {side}.{hint}")
+        if len(types) == 2 and (found := _type_problem(pair, types, join, sampled.get(pair[0]))):
+            yield Problem(path, found)
 
 
-def _type_problems(path: tuple[str | int, ...], keys: Keys) -> Iterator[Problem]:
-    """Yields the problem of two key columns whose types differ."""
-    left, right = keys.left.type, keys.right.type
-    if pa.types.is_list(left) or pa.types.is_list(right):
-        name = keys.name if pa.types.is_list(left) else keys.right.column
-        yield Problem(path, f"column '{name}' is a list, expected a scalar to join on")
-    elif left != right:
-        yield Problem(
-            path,
-            f"'{keys.name}' is {columns.type_name(left)} and '{keys.right.column}' of source "
-            f"'{keys.join.source}' is {columns.type_name(right)}, expected the same type. "
-            f"{type_remedy(keys)}",
-        )
+def _type_problem(
+    pair: tuple[str, str], types: Sequence[pa.DataType], join: Join, keys: Keys | None
+) -> str:
+    """Returns what is wrong with the types of two key columns, or ""."""
+    lists = [name for name, type_ in zip(pair, types, strict=True) if pa.types.is_list(type_)]
+    if lists:
+        return f"column '{lists[0]}' is a list, expected a scalar to join on"
+    if types[0] == types[1]:
+        return ""
+    left, right = map(columns.type_name, types)
+    remedy = f"Make one that is {left} by 'derive' of source '{join.source}', and join on it."
+    return (
+        f"'{pair[0]}' is {left} and '{pair[1]}' of source '{join.source}' is {right}, expected the "
+        f"same type. {remedy if keys is None else type_remedy(keys)}"
+    )
 
 
 def _name_problems(
