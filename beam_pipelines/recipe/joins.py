@@ -266,7 +266,8 @@ class Join:
             return ""
         sign = "<=" if self.timed.exact else "<"
         reach = self.reach
-        age = "" if reach is None else f", at most {datetime.timedelta(microseconds=reach)} old"
+        span = str(datetime.timedelta(microseconds=reach or 0)).removesuffix(", 0:00:00")
+        age = "" if reach is None else f", at most {span} old"
         return f" as of {self.timed.right} {sign} {self.timed.left}{age}"
 
     @property
