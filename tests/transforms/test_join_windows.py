@@ -213,7 +213,7 @@ def test_columns_of_features_are_checked() -> None:
 
 
 def test_a_later_join_is_on_a_feature() -> None:
-    """Its type is that of the feature, and another one is an error with a remedy."""
+    """A key of another type is an error with a remedy."""
     schemas = {
         "a": pa.schema({"k": pa.string(), "t": TYPES[0]}),
         "b": pa.schema({"k": pa.string(), "t": TYPES[0], "item": pa.string()}),
