@@ -226,7 +226,7 @@ def _key_problems(
 def _type_problem(
     pair: tuple[str, str], types: Sequence[pa.DataType], join: Join, keys: Keys | None
 ) -> str:
-    """Returns what is wrong with the types of two key columns, or ""."""
+    """Returns what is wrong with two key columns, or ""."""
     lists = [name for name, type_ in zip(pair, types, strict=True) if pa.types.is_list(type_)]
     if lists:
         return f"column '{lists[0]}' is a list, expected a scalar to join on"
