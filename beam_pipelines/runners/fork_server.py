@@ -246,6 +246,7 @@ def _start_server(address: str) -> tuple[int, int]:
         return server, alive
     try:
         os.close(alive)
+        tempfile.tempdir = os.path.dirname(address)  # that of a killed worker, too
         for number in SIGNALS:  # for the workers
             signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
         _serve(listener, orphaned)
