@@ -24,6 +24,7 @@ FORMAT_VERSION = 1
 FittedSteps = Mapping[tuple[int, int], tuple[str, Fitted]]
 # Name of a file in the folder of the encodings -> its bytes.
 Read = Callable[[str], bytes]
+_DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 def decode_encodings(read: Read, path: str) -> FittedSteps:
@@ -47,7 +48,7 @@ def decode_encodings(read: Read, path: str) -> FittedSteps:
             (int(entry["chain"]), int(entry["step"])): (entry["kind"], _fitted(read, entry))
             for entry in content["encodings"]
         }
-    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+    except (*_DAMAGED, pa.ArrowException) as error:
         raise DataError(
             f"{path}: found no fitted encodings ({error!r}). Convert again with --overwrite."
         ) from error

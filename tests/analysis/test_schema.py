@@ -182,8 +182,9 @@ def test_written_schemas_read_back(tmp_path) -> None:
     ("data", "message"),
     [
         (b'feature { name: "x"\n typ: INT }\n', r"line 2.*'?typ'?"),
-        (b'feature {\n name: "x"\n', r"schema.pbtxt.*found text that is no schema"),
-        (b"\xff", "byte 0: found invalid UTF-8"),
+        (b'feature {\n name: "x"\n', r"schema.pbtxt.*found no schema in it"),
+        (b"\xff", "invalid UTF-8 at byte 0"),
+        (b"feature { struct_domain { " * 999 + b"} }" * 999, "pbtxt: .*nested too deeply"),
         (b'feature { name: "x" }\nfeature { name: "x" }\n', "feature 'x' 2 times"),
     ],
 )

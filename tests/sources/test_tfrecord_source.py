@@ -100,7 +100,7 @@ def test_damage_and_problems(tmp_path: Path, schema: str) -> None:
     with pytest.raises(DataError, match=r"a\.tfrecord"):
         read_rows(path, schema=schema)
     assert "no file" in problems_of(path, schema=f"{schema}x")["sources", "s", "schema"]
-    assert "is no TFMD schema" in problems_of(path, schema=path)["sources", "s", "schema"]
+    assert "found no schema in it" in problems_of(path, schema=path)["sources", "s", "schema"]
     empty = write(tmp_path / "a.tfrecord.gz", gzip.compress(b""))
     with pytest.raises(DataError, match="found no records"):
         plan_of(empty, schema=schema)

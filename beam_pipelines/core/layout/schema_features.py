@@ -15,6 +15,7 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import path_pb2, schema_pb2, statistics_pb2
 
 from beam_pipelines.core.arrow.columns import value_type
+from beam_pipelines.core.errors import DataError
 
 SEQUENCE = "##SEQUENCE##"
 
@@ -22,6 +23,34 @@ SEQUENCE = "##SEQUENCE##"
 Domains: TypeAlias = Mapping[str, Sequence[schema_pb2.StringDomain]]
 # The names of the structs that hold a feature, outermost first, and its own.
 Steps: TypeAlias = tuple[str, ...]
+
+
+def parse_schema(data: bytes, path: str) -> schema_pb2.Schema:
+    """Parses a schema in protobuf's text format.
+
+    Args:
+      data: of the file.
+      path: of it, for messages.
+
+    Raises:
+      DataError: it is no schema; the message names the line.
+    """
+    from google.protobuf import text_format
+
+    line = None
+    try:
+        return text_format.Parse(data.decode(), schema_pb2.Schema())
+    except UnicodeDecodeError as error:
+        found = f"invalid UTF-8 at byte {error.start}"
+    except RecursionError:
+        found = "values that are nested too deeply"
+    except text_format.ParseError as error:
+        # Without the leading ``line:column : ``.
+        line, found = error.GetLine(), str(error).split(" : ", 1)[-1]
+    raise DataError(
+        f"{path}{f', line {line}' if line else ''}: found no schema in it ({found}), expected a "
+        "tensorflow_metadata Schema in text format. Copy the dataset again, or correct your file."
+    )
 
 
 def features_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:

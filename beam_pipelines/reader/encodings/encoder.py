@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.arrow.binary_arrays import byte_lengths, is_valid
@@ -21,6 +20,7 @@ from beam_pipelines.core.arrow.columns import parse_type, type_name, with_shape
 from beam_pipelines.core.errors import DataError, RecipeProblems, nearest
 from beam_pipelines.core.layout.dataset_layout import ENCODINGS, MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.layout.manifest import Manifest
+from beam_pipelines.core.layout.schema_features import parse_schema
 from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.encodings.apply import BatchEncoder, needed
 from beam_pipelines.encodings.feature import Feature as RawFeature
@@ -240,7 +240,7 @@ def read_plan(
             f"{folder}: found a preprocessing_fn, which needs TensorFlow. Take the serving graph, "
             "transform_graph/transform_fn."
         )
-    raw_schema = text_format.Parse(read(RAW_SCHEMA).decode(), schema_pb2.Schema())
+    raw_schema = parse_schema(read(RAW_SCHEMA), f"{folder}/{RAW_SCHEMA}")
     plan = fitted_encodings(read, folder, manifest, recipe, raw_schema)
     chains, used = needed(plan, names)
     plan = dataclasses.replace(

@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
-from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.layout.dataset_layout import RAW_SCHEMA
 from beam_pipelines.core.layout.manifest import Manifest
-from beam_pipelines.core.layout.schema_features import features_of, has_one_value
+from beam_pipelines.core.layout.schema_features import features_of, has_one_value, parse_schema
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.reader import features as reader_features
@@ -143,7 +142,7 @@ def _encodings(read: _Read, folder: str, manifest: Manifest) -> EncodePlan | Non
     recipe = recipe_of(folder, manifest)
     if recipe.preprocessing_fn is not None:
         return None
-    raw_schema = text_format.Parse(read(RAW_SCHEMA).decode(), schema_pb2.Schema())
+    raw_schema = parse_schema(read(RAW_SCHEMA), f"{folder}/{RAW_SCHEMA}")
     return fitted_encodings(read, folder, manifest, recipe, raw_schema)
 
 

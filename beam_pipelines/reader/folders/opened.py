@@ -157,17 +157,9 @@ class Opened(NamedTuple):
         Raises:
           DataError: there is none, or it was changed.
         """
-        from google.protobuf import text_format
-        from tensorflow_metadata.proto.v0 import schema_pb2
+        from beam_pipelines.core.layout.schema_features import parse_schema
 
-        content = self.read(self.fields.schema)
-        try:
-            return text_format.Parse(content.decode(), schema_pb2.Schema())
-        except (text_format.ParseError, UnicodeDecodeError) as error:
-            raise DataError(
-                f"{self.files.join(self.fields.schema)}: found no schema in it ({error}). Copy the "
-                "dataset again, or convert again with --overwrite."
-            ) from error
+        return parse_schema(self.read(self.fields.schema), self.files.join(self.fields.schema))
 
     def indexes_of(self, split: str) -> list[Indexed]:
         """Returns the shards of a split with the parts of their indexes.

@@ -7,14 +7,18 @@ import re
 from collections.abc import Sequence
 
 import pyarrow as pa
-from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.arrow.columns import Shape
-from beam_pipelines.core.errors import RecipeProblems, nearest
+from beam_pipelines.core.errors import DataError, RecipeProblems, nearest
 from beam_pipelines.core.layout.dataset_layout import EXAMPLES, MANIFEST, split_folder
 from beam_pipelines.core.layout.manifest import parse_manifest
-from beam_pipelines.core.layout.schema_features import feature_lists_of, features_of, has_one_value
+from beam_pipelines.core.layout.schema_features import (
+    feature_lists_of,
+    features_of,
+    has_one_value,
+    parse_schema,
+)
 from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
@@ -77,10 +81,9 @@ def read_schema(source: Source, path: str) -> schema_pb2.Schema:
     if not input_files.exists(path):
         raise RecipeProblems([problem(source, "schema", f"no file '{path}'.")])
     try:
-        schema = text_format.Parse(files.read_document(path).decode(), schema_pb2.Schema())
-    except (text_format.ParseError, UnicodeDecodeError) as error:
-        message = f"{path} is no TFMD schema in text format: {error}."
-        raise RecipeProblems([problem(source, "schema", message)]) from error
+        schema = parse_schema(files.read_document(path), path)
+    except DataError as error:
+        raise RecipeProblems([problem(source, "schema", str(error))]) from error
     if not features_of(schema):
         raise RecipeProblems([problem(source, "schema", f"{path} has no features.")])
     return schema
