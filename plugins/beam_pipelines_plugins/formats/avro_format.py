@@ -16,7 +16,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.faults.bad_rows import as_bytes
 from beam_pipelines.sources.parquet.format import top_columns
 from beam_pipelines_plugins.formats.avro_blocks import AvroFile, TooLargeError
-from beam_pipelines_plugins.formats.avro_types import plain, type_of
+from beam_pipelines_plugins.formats.avro_types import Named, plain, refuse_empty, type_of
 from beam_pipelines_plugins.formats.part_files import OpenedPart, Part, PartFiles
 
 # Rows of Python objects at a time, which take some times the bytes of their columns.
@@ -37,7 +37,7 @@ class Avro(PartFiles):
         """Opens a range, or a file; see ``PartFiles``."""
         from fastavro.schema import parse_schema  # takes 30 ms
 
-        opened, named = AvroFile(file, path), dict[str, Any]()
+        opened, named = AvroFile(file, path), Named()
         type_ = type_of(parse_schema(opened.schema, named), named, f"{path}: ")
         if not pa.types.is_struct(type_):
             raise DataError(
@@ -45,6 +45,7 @@ class Avro(PartFiles):
                 "as the field of a record: {type: record, name: Row, fields: [{name: value, type: "
                 "…}]}."
             )
+        refuse_empty(type_, f"{path}: ")
         opened.schema = plain(opened.schema)
         schema = read = pa.schema(list(type_))
         start, end = opened.start, file.seek(0, io.SEEK_END)

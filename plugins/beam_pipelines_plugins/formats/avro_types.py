@@ -37,22 +37,38 @@ _LOGICAL: Mapping[tuple[str, str], pa.DataType] = {
     ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
 }
 _DECIMAL_128, _DECIMAL_256 = 38, 76
+# Records of records double with each level.
+_MOST_LEVELS, _MOST_TYPES = 200, 200_000
+# A ``fixed`` without bytes.
+_NO_BYTES = pa.binary(0)
 
 
-def type_of(
-    schema: Any, named: Mapping[str, Any], where: str, within: tuple[str, ...] = ()
-) -> pa.DataType:
+class Named(dict[str, Any]):
+    """Full name -> its definition; counts the types that were made."""
+
+    count = 0
+
+
+def type_of(schema: Any, named: Named, where: str, within: tuple[str, ...] = ()) -> pa.DataType:
     """Returns the type of a schema.
 
     Args:
       schema: parsed by fastavro, so that names are full ones.
-      named: full name -> its definition.
+      named: the definitions in it.
       where: ``PATH: ``, or ``PATH: FIELD.``, for messages.
       within: names of the records around it.
 
     Raises:
-      DataError: it has a union of several types, contains itself, or has too large decimals.
+      DataError: it has a union of several types, contains itself, has too large decimals or too
+        many types, or no bytes stand for any number of values.
     """
+    named.count += 1
+    if len(within) > _MOST_LEVELS or named.count > _MOST_TYPES:
+        raise _refused(
+            where,
+            f"more than {_MOST_LEVELS} levels, or {_MOST_TYPES:,} types, expected a table",
+            "Write the file with flatter records.",
+        )
     if isinstance(schema, list):
         return type_of(_only(schema, where), named, where, within)
     if not isinstance(schema, dict):
@@ -61,9 +77,34 @@ def type_of(
     if kind in ("record", "error"):
         return _record(schema, named, where, within)
     if kind in ("array", "map"):
-        inner = type_of(schema["items" if kind == "array" else "values"], named, where, within)
-        return pa.list_(inner) if kind == "array" else pa.map_(pa.string(), inner)
+        values = schema["items" if kind == "array" else "values"]
+        inner = type_of(values, named, where, (*within, ""))
+        if kind == "map":  # its keys have bytes
+            return pa.map_(pa.string(), inner)
+        refuse_empty(inner, where)
+        return pa.list_(inner)
     return _logical(schema, where) or type_of(kind, named, where, within)
+
+
+def refuse_empty(type_: pa.DataType, where: str) -> None:
+    """Refuses values of no bytes; a small file may have any number.
+
+    Raises:
+      DataError: the values of a list, or the rows, have none.
+    """
+    if _is_empty(type_):
+        raise _refused(
+            where,
+            f"values of {type_}, which take no bytes, expected others",
+            "Write the file without them.",
+        )
+
+
+def _is_empty(type_: pa.DataType) -> bool:
+    is_struct = pa.types.is_struct(type_)
+    return type_ in (pa.null(), _NO_BYTES) or (
+        is_struct and all(_is_empty(field.type) for field in type_)
+    )
 
 
 def _only(union: list[Any], where: str) -> Any:
@@ -86,7 +127,7 @@ def _refused(where: str, found: str, cure: str) -> DataError:
 
 
 def _record(
-    schema: Mapping[str, Any], named: Mapping[str, Any], where: str, within: tuple[str, ...]
+    schema: Mapping[str, Any], named: Named, where: str, within: tuple[str, ...]
 ) -> pa.DataType:
     name = schema["name"]
     if name in within:
@@ -107,6 +148,8 @@ def _record(
 def _logical(schema: Mapping[str, Any], where: str) -> pa.DataType | None:
     """Returns the type of a logical type, or ``None``."""
     kind, meaning = str(schema["type"]), str(schema.get("logicalType"))
+    if kind == "fixed" and schema.get("size") == 0:
+        return _NO_BYTES
     if meaning != "decimal" or kind not in ("bytes", "fixed"):
         return _LOGICAL.get((kind, meaning))
     precision, scale = schema.get("precision"), schema.get("scale", 0)

@@ -128,7 +128,25 @@ REFUSED = {
     "x: found a union of null, int, string": ["null", "int", "string"],
     "x: found a union of null, expected one type": ["null"],
     "next: found the record 'Row' within itself, .*Write the field as a text of JSON": None,
+    "x: found values of null, which take no bytes": {"type": "array", "items": "null"},
+    "x: found values of fixed_size_binary.0., which take no bytes": {
+        "type": "array",
+        "items": {"type": "fixed", "name": "f", "size": 0},
+    },
+    "found values of struct<x: null>, which take no bytes": "null",
 }
+
+
+def test_records_of_records_end(tmp_path: Path) -> None:
+    """Definitions that double with each level are refused."""
+    inner: Any = "int"
+    for level in range(40):
+        fields = [{"name": "a", "type": inner}, {"name": "b", "type": f"r{level - 1}"}]
+        inner = {"type": "record", "name": f"r{level}", "fields": fields[: 1 + bool(level)]}
+    path = tmp_path / "a.avro"
+    path.write_bytes(container(inner, "null", []))
+    with pytest.raises(DataError, match="found more than 200 levels, or 200,000 types"):
+        plan_of(path)
 
 
 @pytest.mark.parametrize("message", REFUSED)
@@ -136,13 +154,8 @@ def test_schemas_that_are_no_table(tmp_path: Path, message: str) -> None:
     """Unions of several types and recursive records name their field."""
     type_ = REFUSED[message]
     schema = record(("next", ["null", "Row"])) if type_ is None else record(("x", type_))
-    path = write(
-        tmp_path / "a.avro",
-        schema,
-        [{"next": None} if type_ is None else {"x": None}]
-        if type_ != ["int", "string"]
-        else [{"x": 1}],
-    )
+    path = tmp_path / "a.avro"
+    path.write_bytes(container(schema, "null", [(1, b"\0")]))
     with pytest.raises(DataError, match=rf"a\.avro: {message}"):
         plan_of(path)
 
