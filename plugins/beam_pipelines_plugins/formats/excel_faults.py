@@ -28,6 +28,10 @@ _SUSPECT = re.compile(
     rb"""\bt=["']e["']|(?:</(?:\w+:)?f>|<(?:\w+:)?f\b[^<>]*/>)\s*(?:</(?:\w+:)?c>|"""
     rb"""<(?:\w+:)?v\s*(?:/>|></))"""
 )
+# Where a text begins that cells share, each by a copy; and how many there are, which calamine makes
+# room for: more than the bytes of the file would end the process.
+_SHARED = re.compile(rb"<(?:[\w.-]+:)?si\b")
+_COUNT = re.compile(rb"""\buniqueCount\s*=\s*["']([^"']*)""")
 # XML is many times as large as its file. So it is read in pieces, which overlap by more than a
 # place or a suspect has.
 _PIECE_BYTES, _OVERLAP = MIB, 512
@@ -44,6 +48,26 @@ def check_size(path: str, archive: zipfile.ZipFile, limits: Limits) -> None:
         raise DataError(
             f"{path}: found a workbook of {total:,} bytes when it is unpacked, expected at most "
             f"{MOST_BYTES:,}, because it is held in memory. Save the sheet as CSV."
+        )
+
+
+def check_container(archive: zipfile.ZipFile) -> None:
+    """Raises ``ValueError`` for what calamine would end the process with."""
+    names = {name.lower() for name in archive.namelist()}
+    if names & {"xl/workbook.bin", "content.xml"} or "xl/workbook.xml" not in names:
+        raise ValueError("it is no Excel workbook")
+    for info in archive.infolist():
+        for text in _pieces(archive, info.filename):
+            for number in _COUNT.findall(text):
+                if not number.isdigit() or int(number) > info.file_size:
+                    raise ValueError(f"found {number.decode(errors='replace')} texts in few bytes")
+
+
+def _check_texts(path: str, name: str, size: int) -> None:
+    if size > MOST_BYTES:
+        raise DataError(
+            f"{path}, {name}: found cells with texts of {size:,} bytes together, expected at most "
+            f"{MOST_BYTES:,}, because each is copied. Save the sheet as CSV."
         )
 
 
@@ -65,12 +89,17 @@ def of_xlsx(path: str, archive: zipfile.ZipFile, data: bytes, sheet: str) -> Fau
       sheet: name of the sheet; all are checked for their size.
 
     Raises:
-      DataError: one spans too many cells.
+      DataError: one spans too many cells; or the sheet's texts are too large.
     """
-    is_suspect = False
+    is_suspect, tags, longest = False, 0, 0
     for name in archive.namelist():
-        rows, columns = 0, set[bytes]()
+        rows, columns, length = 0, set[bytes](), 0
         for text in _pieces(archive, name):
+            tags += text.count(b"<")
+            first, *shared = _SHARED.split(text)
+            length += len(first)
+            if shared:
+                longest, length = max(longest, length, *map(len, shared)), len(shared[-1])
             places = set(_PLACE.findall(text))
             columns.update(letters for letters, _ in places)
             rows = max(rows, *(int(row) for _, row in places), 0)
@@ -78,6 +107,8 @@ def of_xlsx(path: str, archive: zipfile.ZipFile, data: bytes, sheet: str) -> Fau
         _check_cells(path, name, rows * max(map(_number, columns), default=0))
     with warnings.catch_warnings():  # of what it would not write again
         warnings.simplefilter("ignore")
+        if tags * longest > MOST_BYTES:
+            _check_texts(path, sheet, _bytes_of_texts(data, sheet))
         return _by_openpyxl(data, sheet) if is_suspect else {}
 
 
@@ -93,6 +124,15 @@ def _pieces(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
         while piece := file.read(_PIECE_BYTES):
             yield before + piece
             before = (before + piece)[-_OVERLAP:]
+
+
+def _bytes_of_texts(data: bytes, name: str) -> int:
+    import openpyxl
+
+    sheet = openpyxl.load_workbook(io.BytesIO(data), read_only=True)[name]
+    sheet.reset_dimensions()
+    rows = sheet.iter_rows(values_only=True)
+    return sum(len(value) for row in rows for value in row if isinstance(value, str))
 
 
 def _by_openpyxl(data: bytes, name: str) -> Faults:

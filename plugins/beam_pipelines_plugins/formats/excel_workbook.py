@@ -94,9 +94,9 @@ def read_table(source: Source, path: str) -> SheetTable:
       RecipeProblems: the recipe has to name a sheet.
     """
     try:
-        import openpyxl  # noqa: F401 - these two find errors
+        import openpyxl  # noqa: F401 - it finds errors
         import python_calamine
-        import xlrd  # noqa: F401
+        import xlrd
     except ImportError as error:
         raise DataError(
             f"{path}: found no package {error.name}, which reads Excel's files. Install it: pip "
@@ -113,10 +113,11 @@ def read_table(source: Source, path: str) -> SheetTable:
         if data.startswith(_ZIP):
             archive = stack.enter_context(zipfile.ZipFile(io.BytesIO(data)))
             faults.check_size(path, archive, source.limits)
-            if "xl/workbook.xml" not in archive.namelist():
-                raise ValueError("it is no Excel workbook")
+            faults.check_container(archive)
         elif not data.startswith(_OLE):
             raise ValueError("it begins like no workbook")
+        else:  # it checks counts that calamine makes room for
+            xlrd.open_workbook(file_contents=data, on_demand=True).release_resources()
         workbook = python_calamine.load_workbook(io.BytesIO(data))
         name = _chosen(source, path, workbook)
         found = faults.of_xlsx(path, archive, data, name) if archive else faults.of_xls(data, name)

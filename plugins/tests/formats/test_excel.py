@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import io
 import re
 import zipfile
 from collections.abc import Callable, Mapping
@@ -27,6 +26,8 @@ from tests.sources.support import plan_of, problems_of, read_rows, types_of
 DAY = datetime.date(2026, 1, 31)
 MOMENT = datetime.datetime(2026, 1, 31, 5, 15)  # noqa: DTZ001 - a sheet knows no zone
 Row = list[Any]
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+SHARED = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
 
 
 def xlsx(path: Path, rows: list[Row], **others: list[Row]) -> Path:
@@ -269,18 +270,41 @@ def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read_rows(path)
 
 
+def changed(path: Path, name: str, change: Callable[[bytes], bytes]) -> Path:
+    """Changes a file of a workbook."""
+    with zipfile.ZipFile(path) as archive:
+        files = {info.filename: archive.read(info) for info in archive.infolist()}
+    files[name] = change(files.get(name, b""))
+    with zipfile.ZipFile(path, "w") as archive:
+        for one, data in files.items():
+            archive.writestr(one, data)
+    return path
+
+
+def test_texts_that_cells_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies of a long text, and their count, are checked."""
+    path, shared = xlsx(tmp_path / "a.xlsx", [["n"], *[["x"]] * 41]), "xl/sharedStrings.xml"
+    own = b't="inlineStr"><is><t>x</t></is>'
+    changed(path, "xl/worksheets/sheet1.xml", lambda data: data.replace(own, b't="s"><v>0</v>'))
+    part = f'<Override PartName="/{shared}" ContentType="{SHARED}"/></Types>'.encode()
+    changed(path, "[Content_Types].xml", lambda data: data.replace(b"</Types>", part))
+    texts = f"<sst xmlns='{MAIN}' uniqueCount='1'><si><t>{'x' * 500}</t></si></sst>".encode()
+    changed(path, shared, lambda _: texts)
+    assert [row["n"] for row in read_rows(path)] == ["x" * 500] * 41
+    with monkeypatch.context() as patch, zipfile.ZipFile(path) as archive:
+        patch.setattr(faults, "MOST_BYTES", 20_000)
+        with pytest.raises(DataError, match="Sheet1: found cells with texts of 20,501 bytes"):
+            faults.of_xlsx("a.xlsx", archive, path.read_bytes(), "Sheet1")
+    changed(path, shared, lambda _: texts.replace(b"'1'", b"'4000000000'"))
+    with pytest.raises(DataError, match="texts in few bytes"):
+        read_rows(path)
+
+
 def test_document_types_are_refused(tmp_path: Path) -> None:
     """XML with entities, which could grow without bounds, is damage."""
     path = xlsx(tmp_path / "a.xlsx", [["n"], ["#N/A"]])
-    with zipfile.ZipFile(path) as archive:
-        files = {info.filename: archive.read(info) for info in archive.infolist()}
-    name = "xl/workbook.xml"
-    files[name] = b'<!DOCTYPE x [<!ENTITY a "b">]>' + files[name].partition(b"?>")[2]
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        for one, data in files.items():
-            archive.writestr(one, data)
-    path.write_bytes(stream.getvalue())
+    entity = b'<!DOCTYPE x [<!ENTITY a "b">]>'
+    changed(path, "xl/workbook.xml", lambda data: entity + data.partition(b"?>")[2])
     with pytest.raises(DataError, match="found a damaged workbook"):
         read_rows(path)
 
