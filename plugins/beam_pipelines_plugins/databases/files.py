@@ -53,6 +53,8 @@ class SqliteFile(Database):
             self._connection = sqlite3.connect(
                 address, uri=True, isolation_level=None, check_same_thread=False
             )
+        # Python sees signals between its own steps only, and a view may never end.
+        self._connection.set_progress_handler(lambda: None, 1_000_000)
         self.rows("SELECT count(*) FROM sqlite_master")
 
     def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:

@@ -7,6 +7,7 @@ import decimal
 import json
 import pathlib
 import re
+import signal
 import sqlite3
 from typing import Any
 
@@ -218,6 +219,19 @@ def test_duckdb_reaches_no_other_file(tmp_path: pathlib.Path) -> None:
     (tmp_path / "other.csv").write_text("a\n1\n")
     with pytest.raises(RecipeProblems, match="DuckDB answered"):
         planned(duckdb_file(tmp_path), query=f"SELECT * FROM read_csv('{tmp_path}/other.csv')")
+
+
+def test_a_view_without_an_end_is_interrupted(tmp_path: pathlib.Path) -> None:
+    """A signal ends the read of a view that never ends."""
+    endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n FROM r"
+    path = sqlite_file(tmp_path, f"CREATE VIEW users AS {endless};")
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(DataError, match="interrupted"):
+            planned(path, table="users")
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.end_to_end
