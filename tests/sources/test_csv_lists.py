@@ -25,7 +25,8 @@ def put(folder: Path, cells: list[str]) -> str:
         (["['x', 'y z']", '["q"]'], "lists of texts", "a::VARCHAR[]", ["x", "y z"]),
         (["[1.  2.5]", "[3.]"], "lists of NumPy", "regexp_extract_all(a, '[-+.0-9e]+')::DOUBLE[]", [1, 2.5]),
         (["1 2 3 4", "5 6 7 8"], "numbers between blanks", "string_split(a, ' ')::BIGINT[]", [1, 2, 3, 4]),
-        (["x|y", "x"], "texts between bars", "string_split(a, '|')", ["x", "y"]),
+        (["x;y", "x"], "texts between bars or semicolons", "string_split(a, ';')", ["x", "y"]),
+        (["x|y", "x"], "texts between bars or semicolons", "string_split(a, '|')", ["x", "y"]),
         (['{"b": 1}', '{"b": 2}'], "objects of JSON", "json_extract_string(a, '$.b')::INT", 1),
     ],
 )  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 from beam_pipelines.core.errors import DataError
 from tests.sources.support import plan_of, read_rows, types_of, write
@@ -49,6 +50,23 @@ def test_tables_between_blanks(tmp_path, monkeypatch, lines, row):
     cure = str(caught.value).partition("for example: ")[2].partition(", or set")[0]
     exec(cure, {"pandas": pd})  # noqa: S102 - the remedy
     assert read_rows("new.csv")[3] == row
+
+
+@pytest.mark.parametrize(
+    "names", ["#Fields: id name v", "# id name v", "#written by hand here and now"]
+)
+def test_logs_of_web_servers(tmp_path: Path, names: str) -> None:
+    """Lines of # are above a table; the error's keys read it."""
+    rows = [f"{n} n{n} {n * 2}" for n in range(5)]
+    path = write(tmp_path / "a.csv", "\n".join(["#Version: 1", names, *rows]))
+    with pytest.raises(DataError, match="between blanks") as caught:
+        read_rows(path)
+    lines = re.findall("'((?:delimiter|header|skip_lines|columns): .*?)'", str(caught.value))[:4]
+    keys = {key: value for line in lines for key, value in yaml.safe_load(line).items()}
+    found = read_rows(path, **keys | {"columns": tuple(keys["columns"])})
+    assert [*found[3].values()] == [*ROW.values()]
+    assert len(found) == 5
+    assert (found[3] == ROW) == ("name" in names)
 
 
 @pytest.mark.parametrize(

@@ -239,8 +239,24 @@ UNITS = [
     ("t,v,m", "[s],[m/s],", "1.5,2.5,a"),
     ("day,name,m", "(yyyy-mm-dd),,kg", "2024-01-02,a,3"),
     ("day,name,m", "Tag,Name,Masse", "2024-01-02,a,3"),
+    ("name,amount,city", "Name,Betrag,Stadt", "Al,2,B"),
+    ("id,name", "---,----", "1,a"),
+    ("index,v,v2", "x,mean,std\ng,,", "g1,2,3"),
     ("day,q,m", 'Start,"How old\nare you?",Rate\n"{""a"": ""b""}",x,y', "2024-01-02,a,3"),
 ]
+
+
+@pytest.mark.parametrize("first", ["Art,Stadt,Leute", "k0,Stadt,Name", "Art,,1", "Art,c1,n3"])
+def test_names_in_another_language_are_said(tmp_path: Path, first: str) -> None:
+    """Texts that are alone above others that repeat have a finding."""
+    rows = [f"k{number % 2},c{number % 3},n{number}" for number in range(30)]
+    path = write(tmp_path / "a.csv", "\n".join(["kind,city,person", first, *rows]))
+    found = [line for line in plan_of(path).decisions if "perhaps names" in line]
+    assert len(found) == (first == "Art,Stadt,Leute")
+    for line in found:
+        lines = re.findall("'((?:header|skip_lines|columns): .*?)'", line)
+        options = {key: value for one in lines for key, value in yaml.safe_load(one).items()}
+        assert len(read_rows(path, **options | {"columns": tuple(options["columns"])})) == 30
 
 
 @pytest.mark.parametrize(("header", "below", "row"), UNITS)

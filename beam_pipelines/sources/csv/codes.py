@@ -56,14 +56,14 @@ LEADING_ZERO = re.compile(r"[ \t\n\f\r]*[+-]?0[0-9xX]")
 # backslash is read otherwise than it was written.
 _VALUE = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _QUOTED = r"""(?:'[^'\\]*'|"[^"\\]*")"""
-_BARS = "texts between bars"
+_BARS = "texts between bars or semicolons"
 # RE2 syntax: Python's takes time by the square of a long text.
 _LISTS = {
     "lists of numbers": (rf"\[\s*(?:{_VALUE}(?:,\s*{_VALUE})*)?\s*\]", "a CAST to DOUBLE[]"),
     "lists of texts": (rf"\[\s*(?:{_QUOTED}(?:,\s*{_QUOTED})*)?\s*\]", "a CAST to VARCHAR[]"),
     "lists of NumPy": (rf"\[\s*{_VALUE}(?:\s+{_VALUE})*\s*\]", "regexp_extract_all"),
     "numbers between blanks": (f"{_VALUE}(?: {_VALUE}){{3,}}", "string_split"),
-    _BARS: (r"[^|]+(?:\|[^|]+)+", "string_split"),
+    _BARS: (r"[^|]+(?:\|[^|]+)+|[^;]{1,30}(?:;[^;]{1,30})+", "string_split"),
     "objects of JSON": (r"\s*\{\s*\".*\}\s*", "json_extract_string"),
 }
 # The share of cells with bars; the others have one text.

@@ -26,7 +26,6 @@ from beam_pipelines.sources.csv.evidence import (
     evidence_of,
     null_texts_like,
 )
-from beam_pipelines.sources.csv.formats import plain_integers
 from beam_pipelines.sources.csv.header import (
     INDEX,
     check_one_header,
@@ -50,8 +49,10 @@ from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, toggli
 from beam_pipelines.sql.database import identifier, literal
 
 _Parse = Callable[..., pa.Table]
+# Bytes that are no row of 8 MiB, compressed or not.
+_SHORT = 8_000
 _WITH_PLUS = r"^\s*\+[0-9]"
-_DECIMAL = r"^\s*[+-]?[0-9]+\s*$"
+_DECIMAL = r"^\s*[+-]?0*[0-9]{1,18}\s*$"
 
 
 @dataclasses.dataclass
@@ -91,7 +92,7 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         header = head[slice(*first_record(head, dialect))].rstrip(b"\r\n")
     wanted = inference.selected(source, names)
     if header and source.infer != "lenient":
-        check_one_header(head, names, dialect, files[0].path, source)
+        decisions += tuple(check_one_header(head, names, dialect, files[0].path, source))
     found = _Found(
         pa.schema([(name, pa.null()) for name in wanted]), {name: Evidence() for name in wanted}
     )
@@ -106,9 +107,10 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         if found.rows:
             break
     if not found.rows:
+        long = " If a row may have more than 8 MiB, set 'infer: full'."
         raise DataError(
             f"{files[0].path}: found a header and no rows, expected data. Check 'path' of the "
-            "source. If a row may have more than 8 MiB, set 'infer: full'."
+            f"source.{long * any(file.size_bytes > _SHORT for file in files)}"
         )
     if found.counts_rows and not source.columns and source.options_of(CsvOptions).header is None:
         source = dataclasses.replace(source, columns=names[1:])
@@ -296,20 +298,12 @@ def _checked_number(
 
 
 def _are_integers(texts: pa.ChunkedArray) -> bool:
-    """Whether texts are integers of 64 bits, some with a plus sign.
+    """Whether texts are integers of 18 digits, some with a plus.
 
     Nulls are fine. Arrow calls such a column float64.
     """
-    if not pc.any(pc.match_substring_regex(texts, _WITH_PLUS)).as_py():
-        return False
-    if not pc.all(pc.match_substring_regex(texts, _DECIMAL)).as_py():
-        return False
-    try:
-        for chunk in texts.chunks:
-            plain_integers(pc.ascii_trim(chunk, characters=" \t")).cast(pa.int64())
-    except pa.ArrowInvalid:
-        return False
-    return True
+    has_plus = pc.any(pc.match_substring_regex(texts, _WITH_PLUS)).as_py()
+    return bool(has_plus and pc.all(pc.match_substring_regex(texts, _DECIMAL)).as_py())
 
 
 def _without_ragged(

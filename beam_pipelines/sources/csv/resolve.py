@@ -227,10 +227,14 @@ def _check_spaces(lines: list[str], path: str, encoding: str | None) -> None:
       DataError: it has.
     """
     given, keys = "", ""
-    if lines[0].startswith("# "):  # as NumPy writes it
-        lines = [lines[0].lstrip("# "), *lines[1:]]
-        names = lines[0].split()
-        given, keys = f", skiprows=1, names={names}", f", {named(names)}"
+    above = [*itertools.takewhile(lambda line: line.startswith("#"), lines[:-1])]
+    if above:  # as NumPy and web servers write them
+        names, cells = above[-1].lstrip("# ").removeprefix("Fields:").split(), lines[-1].split()
+        if len(names) != len(cells):
+            names = [f"column{number}" for number, _ in enumerate(cells, start=1)]
+        lines = [" ".join(names), *lines[len(above) :]]
+        given = f", skiprows={len(above)}, names={names}"
+        keys = f", {named(names, len(above) - 1)}"
     is_single = not any("  " in line or "\t" in line or line != line.strip() for line in lines)
     rows = split_text("\n".join(lines), " ", '"') if is_single else list(map(_CELLS.findall, lines))
     is_header = given or _has_names(rows[0])
