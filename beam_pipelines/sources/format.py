@@ -28,7 +28,7 @@ CHUNK_BYTES = 16 * MIB
 # Behind what differs between files of a source, in messages.
 MUST_AGREE = (
     "Files of one source must agree: mend one, or make them two sources and a 'union' of both with "
-    "'missing: fill'. 'init' of their folder proposes the sources."
+    "'missing: fill'. 'init' of their folder, an archive unpacked, proposes the sources."
 )
 
 # Path of a file -> state of the quote automaton (text/quotes.py) at the start of each range.

@@ -6,6 +6,7 @@ Makes columns flat, checks every file and row, and converts values.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -225,10 +226,13 @@ def _check_names(first: str, names: Sequence[str], path: str, others: Sequence[s
 def _type_differs(
     path: str, name: str, found: pa.DataType, known: pa.DataType, first: str
 ) -> DataError:
+    item = " ".join(str(shapes.leaf(type_)) for type_ in (found, known))
+    wide = "text" if re.search("string|binary|bool|date|time|duration", item) else "float64"
+    wide = f"list<{wide}>" if is_list(found) and is_list(known) else wide
     return DataError(
         f"{path}, column '{name}': found type {found}, expected {known} as in {first}. Files of "
         "one source must agree: mend one, or declare the type with 'types: "
-        f"{{{yaml_text(name)}: …}}'."
+        f"{{{yaml_text(name)}: {wide}}}'."
     )
 
 

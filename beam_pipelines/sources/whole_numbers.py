@@ -82,7 +82,8 @@ def cure(name: str, declared: str | None, rank: int) -> str:
     if rank > 1:
         return f"{round_it}, or write every value of the column as a string."
     text = "list<text>" if rank else "text"
-    return f"{round_it}, or 'types: {{{key}: {text}}}' to keep its digits."
+    keep = f"Declare 'types: {{{key}: {text}}}' to keep its digits"
+    return f"{keep}, or{round_it.removeprefix('Declare')}."
 
 
 def why_text_refused(text: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import decimal
 import io
+import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -248,3 +251,17 @@ def test_the_index_of_pandas_is_a_finding(tmp_path: Path, columns: tuple[str, ..
     assert plan.schema.names == list(columns or ("x", "__index_level_0__"))
     told = ["'drop: [__index_level_0__]'" in decision for decision in plan.decisions]
     assert told == ([] if columns else [True])
+
+
+@pytest.mark.parametrize(
+    "values",
+    itertools.combinations([1, 1.5, "x", True, datetime.date(2024, 1, 2), [1], [1.5], ["x"]], 2),
+)
+def test_types_of_files_that_differ_have_a_remedy(tmp_path: Path, values: tuple[Any, Any]) -> None:
+    """The error's type reads both files, but for lists next to values."""
+    paths = [write_table(tmp_path / f"{n}.parquet", {"v": [one]}) for n, one in enumerate(values)]
+    with pytest.raises(DataError, match="as in") as caught:
+        read_rows(*paths)
+    types = yaml.safe_load(re.findall("'types: (.*?)'", str(caught.value))[0])
+    if [isinstance(one, list) for one in values] in ([True, True], [False, False]):
+        assert len(read_rows(*paths, types=types)) == 2

@@ -73,7 +73,7 @@ class TFRecord(Format):
     """
 
     # The last one is TFX's: data_tfrecord-00000-of-00001.gz.
-    suffixes = (".tfrecord", ".tfrecords", ".tfrecord.zlib", "data_tfrecord")
+    suffixes = (".tfrecord", ".tfrecords", ".tfrec", ".record", ".tfrecord.zlib", "data_tfrecord")
     has_arrays = True
     is_compressed = True
     tfx_rows = "records"
