@@ -13,7 +13,7 @@ from beam_pipelines.recipe.reader import bare_name
 from beam_pipelines.recipe.text.yaml import Tree, tree_of
 from beam_pipelines.sources import format_of_path
 from beam_pipelines.sources.files.listing import datasets_in
-from beam_pipelines.sources.images.folder import ENCODED, FILENAME, LABEL, SUFFIXES
+from beam_pipelines.sources.images.folder import ENCODED, FILENAME, LABEL, PARTS, SUFFIXES
 from beam_pipelines.storage import files, input_files, path_patterns
 
 _TABLES = ("csv", "tsv", "json_lines", "parquet", "arrow")
@@ -83,6 +83,11 @@ def alone(path: str, images: Sequence[str]) -> str:
 
 def _of_classes(path: str, images: Sequence[str]) -> dict[str, Any]:
     name, root = bare_name(path), path.rstrip("/")
+    # One folder of all pictures is no class, such as one next to labels.
+    while len(tops := _below(root, images)) == 1 and (
+        tops[0].lower() in _SPLITS or PARTS.fullmatch(tops[0])
+    ):
+        path = root = f"{root}/{tops[0]}"
     # Deeper folders are an error, unless the user says that folders are no classes.
     depths = {files.relative(file, root).count("/") for file in images}
     splits = _splits(root, images)
@@ -109,7 +114,12 @@ def _splits(root: str, images: Sequence[str]) -> dict[str, str]:
     """Returns split -> folder, if the folders are those of splits."""
     if path_patterns.has_wildcard(root):  # which a pattern would not take as it is
         return {}
-    folders = sorted({files.relative(file, root).partition("/")[0] for file in images})
+    folders = _below(root, images)
     splits = {_SPLITS.get(folder.lower(), folder): folder for folder in folders}
     is_train = "train" in splits and len(splits) > 1
     return splits if is_train and set(splits) <= {*_SPLITS.values()} else {}
+
+
+def _below(root: str, images: Sequence[str]) -> list[str]:
+    """Returns the names of folders, or of images, in a folder."""
+    return sorted({files.relative(file, root).partition("/")[0] for file in images})

@@ -72,7 +72,7 @@ SUFFIXES = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp")
 # Suffixes of other pictures: left out, and not in silence.
 _UNREAD = (".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".jxl")
 # Folders of what belongs together, rather than of a class.
-_PARTS = re.compile("(?i:(?:jpeg|png)?(?:image|img|photo)s?|masks?|labels?|annotations?)")
+PARTS = re.compile("(?i:(?:jpeg|png)?(?:image|img|photo)s?|masks?|labels?|annotations?)")
 _WILDCARD = re.compile(r"[*?[]")
 # Images that planning looks at, spread over the list.
 _LOOKED_AT = 32
@@ -183,7 +183,7 @@ class Images(Format):
 
 def _no_classes(classes: Sequence[str]) -> Iterator[str]:
     """Yields the finding of folders that may be parts of a row."""
-    if odd := [name for name in classes if _PARTS.fullmatch(name)]:
+    if odd := [name for name in classes if PARTS.fullmatch(name)]:
         reads = "'columns: [image/encoded, image/filename]' reads pictures alone"
         yield f"classes: {yaml_list(classes)}  # are {' and '.join(odd)} classes? If not, {reads}"
 

@@ -122,7 +122,8 @@ def with_base_first(plans: Sequence[SourcePlan]) -> FoundTables:
     """Returns the sources with the base first."""
 
     def joins_of(sides: Sequence[Side]) -> int:
-        return sum(join.found is not None for _, join in _drafted_joins(sides))
+        drafted = _drafted_joins(sides)
+        return sum(bool(join.found or near_join(sides[0], side)) for side, join in drafted)
 
     def has_label(side: Side) -> bool:
         return any(found.is_certain for found in label_candidates(side.columns.values()))

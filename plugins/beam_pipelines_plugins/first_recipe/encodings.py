@@ -141,7 +141,7 @@ def _of_label(column: ColumnProfile) -> Proposal:
         vocabulary = f"{{vocabulary: {{reserved: {yaml_list(ranks)}}}}}"
         return Proposal(column.name, vocabulary, f"{classes}; the ids are ranks")
     if column.is_text:
-        return Proposal(column.name, "vocabulary", classes)
+        return Proposal(column.name, "vocabulary", classes, _as_one(column, set()))
     is_class = column.role in (Role.FLAG, Role.CATEGORY)
     return Proposal(column.name, "", classes if is_class else f"the label: {_range(column)}")
 

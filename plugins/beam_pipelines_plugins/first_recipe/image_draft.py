@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.sources.images.folder import CLASS, LABEL, SUFFIXES
+from beam_pipelines.sources.images.folder import CLASS, LABEL
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files, input_files
 from beam_pipelines_plugins.first_recipe import (
@@ -26,17 +26,17 @@ from beam_pipelines_plugins.first_recipe import (
     propose_splits,
 )
 from beam_pipelines_plugins.first_recipe.draft import FEW_ROWS, Draft, DraftedJoin, sample_source
+from beam_pipelines_plugins.first_recipe.draft_sources import LeftOut
 
 _SIZE = ("image/height", "image/width")
 
 
-def draft_of_images(recipe: Recipe, plans: Sequence[SourcePlan], folder: str) -> Draft:
+def draft_of_images(recipe: Recipe, plans: Sequence[SourcePlan]) -> Draft:
     """Reads a sample of images and their table, and drafts their recipe.
 
     Args:
       recipe: for the folder, as ``image_folder`` makes it.
       plans: of its sources; the first one is of the images.
-      folder: where images are looked for.
 
     Raises:
       DataError: a file cannot be read.
@@ -70,7 +70,7 @@ def draft_of_images(recipe: Recipe, plans: Sequence[SourcePlan], folder: str) ->
         tuple(encodings),
         tuple(column.name for column in own if column.name == certain and column.nulls),
         tuple(side.unread for side in (images, *tables) if side.unread[0]),
-        choices=(*_unnamed(plans[0], folder), *_sizes(images.rows)),
+        choices=tuple(_sizes(images.rows)),
     )
 
 
@@ -118,14 +118,16 @@ def _of_classes(names: ColumnProfile) -> Proposal:
     return Proposal(LABEL, "", proposal.reason)
 
 
-def _unnamed(plan: SourcePlan, folder: str) -> Iterator[str]:
-    """Yields the decision on images that are not read."""
-    known = {os.path.normpath(file.path) for file in plan.files}
-    listed = input_files.list_files(files.join(folder, "**"), suffixes=SUFFIXES)
-    others = [file.path for file in listed if os.path.normpath(file.path) not in known]
-    if others:
-        number = "1 image is" if len(others) == 1 else f"{len(others):,} images are"
-        yield f"{number} not read, as the table names none of them, such as {others[0]}"
+def others_in(folder: str, plans: Sequence[SourcePlan]) -> Iterator[LeftOut]:
+    """Yields files that nothing reads, those of a suffix together."""
+    known = {os.path.normpath(file.path) for plan in plans for file in plan.files}
+    others: dict[str, list[str]] = {}
+    for file in input_files.list_files(files.join(folder, "**")):
+        if os.path.normpath(file.path) not in known:
+            others.setdefault(os.path.splitext(file.path)[1], []).append(file.path)
+    for suffix, paths in others.items():
+        more = f", nor {len(paths) - 1:,} more files of {suffix}" if len(paths) > 1 else ""
+        yield LeftOut(paths[0], f"no table names it{more}")
 
 
 def _sizes(images: pa.Table) -> Iterator[str]:

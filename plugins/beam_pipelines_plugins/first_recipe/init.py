@@ -47,7 +47,7 @@ from beam_pipelines_plugins.first_recipe.draft_sources import (
     series_of,
     united,
 )
-from beam_pipelines_plugins.first_recipe.image_draft import draft_of_images
+from beam_pipelines_plugins.first_recipe.image_draft import draft_of_images, others_in
 from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text, with_encodings
 
 # Names the sources of paths.
@@ -99,10 +99,11 @@ def write_recipe(
             file.write(text.encode())
         return []
     questions: dict[str, list[str]] = {}
-    known, reason = _image_recipe(data)
+    known, reason = _image_recipe(data, settings)
     if known:
         plans = [_plan(source, questions) for source in known.sources.values()]
-        tables, draft = FoundTables(tuple(plans)), draft_of_images(known, plans, _folders(data)[0])
+        unread = tuple(others_in(_folders(data)[0], plans))
+        tables, draft = FoundTables(tuple(plans), left_out=unread), draft_of_images(known, plans)
     else:
         name = functools.partial(name_sources, settings=settings)
         tables = _tables(data, questions, reason, name)
@@ -137,7 +138,7 @@ def _encoded(path: str, folder: str) -> str:
     return with_encodings(files.read_document(path).decode("utf-8-sig"), path, proposals)
 
 
-def _image_recipe(data: Sequence[str]) -> tuple[Recipe | None, str]:
+def _image_recipe(data: Sequence[str], settings: Sequence[Setting]) -> tuple[Recipe | None, str]:
     """Returns the recipe of a folder of images, perhaps with a table.
 
     It is ``None`` for other data, with the reason if there are images.
@@ -154,7 +155,7 @@ def _image_recipe(data: Sequence[str]) -> tuple[Recipe | None, str]:
         return None, str(error)
     if found is None:
         return None, ""
-    return reader.bare_recipe(folders[0], FORMATS, found=found), ""
+    return reader.bare_recipe(folders[0], FORMATS, {}, settings, found), ""
 
 
 def _folders(data: Sequence[str]) -> list[str]:
@@ -190,7 +191,10 @@ def _tables(
                 raise RecipeError(images) from None
             raise
         sources += tables
-        left_out += others
+        left_out += [
+            one._replace(reason=images) if images and "an image;" in one.reason else one
+            for one in others
+        ]
     named = _named(sources, name)
     plans, unlike = united([_plan(source, questions) for source in named])
     found = with_base_first(_with_matching_types(plans))

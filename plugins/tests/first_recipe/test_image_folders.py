@@ -129,6 +129,9 @@ LAYOUTS: dict[str, tuple[list[str], str, dict[str, str], tuple[str, ...]]] = {
                           {"train": "train", "val": "val", "test": "test"}, ("lab", "pug")),
     "other names": ([f"{split}/{name}/1.png" for split in ("Training", "validation") for name in BREEDS], "",
                     {"train": "Training", "val": "validation"}, ("lab", "pug")),
+    "splits of all": (["images/train/a.png", "images/val/b.png"], "", {"train": "images/train", "val": "images/val"}, ()),
+    "a folder of all": (["images/a.png", "images/b.png"], "", {}, ()),
+    "one split of classes": (["train/lab/a.png", "train/pug/b.png"], "", {}, ("lab", "pug")),
     "splits alone": (["train/a.png", "test/b.png"], "", {"train": "train", "test": "test"}, ()),
     "a class called test": (["test/a.png", "pug/b.png"], "", {}, ("pug", "test")),
     "a table of one folder": (["train/a.png", "train/b.png", "test/c.png"], "file,breed\na.png,pug\nb.png,lab\n", {}, ()),
@@ -158,7 +161,7 @@ def test_layouts_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lay
             }
         else:
             assert sum(found.values()) == (2 if table else len(images))
-    unread = "choose: 1 image is not read, as the table names none of them, such as pics/test/c.png"
+    unread = "# left out: ../pics/test/c.png: no table names it"
     assert (unread in Path("recipes/r.yaml").read_text()) == bool(table)
 
 
@@ -211,6 +214,8 @@ def test_what_init_says_of_images(tmp_path: Path) -> None:
     frames[0].save(pics / "lab" / "moves.webp", save_all=True, append_images=frames[1:])
     Image.new("1", (6, 6)).save(pics / "pug" / "black.bmp")
     Image.new("RGB", (9, 7)).save(pics / "pug" / "large.png")
+    for name in ("000", "001", "002"):
+        (pics / "lab" / f"{name}.txt").write_text("0 0.5 0.5 0.2 0.2\n")
     write_recipe([str(pics)], str(tmp_path / "r.yaml"))
     text = (tmp_path / "r.yaml").read_text()
     assert "# choose: images have 4 x 5 to 7 x 9 pixels. A batch needs one size: 'image: {" in text
@@ -218,6 +223,8 @@ def test_what_init_says_of_images(tmp_path: Path) -> None:
     for kind in ("does not decode", "an empty file"):
         assert kind in text
     assert "2 classes: lab 94%, pug 6%" in text
+    assert "pics/lab/000.txt: no table names it" in text
+    assert "nor 2 more files of .txt" in text
     edited = text.replace(
         "format: images", "format: images\n    image: {resize: [8, 8], format: png}"
     )
