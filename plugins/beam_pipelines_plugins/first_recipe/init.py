@@ -9,6 +9,8 @@ import dataclasses
 import functools
 import itertools
 import os
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +33,8 @@ from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import files, path_patterns
 from beam_pipelines.storage.spool import STDIN
 from beam_pipelines.transforms.join.remedies import SampledKey, try_types
+from beam_pipelines.transforms.read import read_range
+from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines_plugins.first_recipe.draft import (
     joined_encodings,
     joins_by,
@@ -52,6 +56,8 @@ from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text, with_en
 
 # Names the sources of paths.
 Names = Callable[[Sequence[str]], list[Source]]
+# The first type that the error of a row proposes.
+_TYPE = re.compile(r"'types: \{.*?: ([a-z0-9<>]+)\}'")
 _TABLES = ("csv", "tsv", "json_lines", "json", "parquet", "arrow", "avro", "orc")
 
 
@@ -196,7 +202,7 @@ def _tables(
             for one in others
         ]
     named = _named(sources, name)
-    plans, unlike = united([_plan(source, questions) for source in named])
+    plans, unlike = united([_readable(_plan(source, questions)) for source in named])
     found = with_base_first(_with_matching_types(plans))
     base = found.plans[0]
     if not base.source.planning.keeps_steps:
@@ -228,6 +234,26 @@ def _with_matching_types(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
                     found[changed] = dataclasses.replace(plan, decisions=decisions)
                     break
     return found
+
+
+def _readable(plan: SourcePlan) -> SourcePlan:
+    """Declares types that 1 % of the rows need, as mixed JSON does."""
+    notes: tuple[str, ...] = ()
+    while True:
+        states = RowPositions(plan).quote_states(plan.ranges[0])
+        first = next(iter(read_range(plan, plan.ranges[0], states, reject=True)))
+        rows = first.batch.num_rows + len(first.rejected)
+        matches = [(row, _TYPE.search(row.reason)) for row in first.rejected]
+        needed = {(row.column, match[1]): row.reason for row, match in matches if match}
+        counts = Counter((row.column, match[1]) for row, match in matches if match)
+        [((column, type_), number)] = counts.most_common(1) or [(("", ""), 0)]
+        if 100 * number <= rows or column in plan.source.types:
+            return plan
+        reason = needed[column, type_].partition(", expected")[0]
+        notes += (f"{column} is declared {type_}, as {number:,} of {rows:,} rows need: {reason}",)
+        source = plan.source
+        tried = _plan(dataclasses.replace(source, types={**source.types, column: type_}), {})
+        plan = dataclasses.replace(tried, decisions=(*tried.decisions, *notes))
 
 
 def _series(paths: Sequence[str], name: Names) -> list[str | tuple[str, ...]]:

@@ -5,6 +5,7 @@ Its suggestions are recipes, too.
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
-from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe import reader
@@ -23,6 +24,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml import Scalar, parse_yaml
 from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
+from beam_pipelines.transforms import read
 from beam_pipelines_plugins.first_recipe import Side, profile_columns
 from beam_pipelines_plugins.first_recipe.draft import draft_of
 from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables
@@ -262,6 +264,26 @@ def test_rows_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
     (tmp_path / "good.jsonl").write_text(text.replace(", null", ""))
     write_recipe([str(tmp_path / "good.jsonl")], str(tmp_path / "good.yaml"))
     assert "cannot be read, the first" not in (tmp_path / "good.yaml").read_text()
+
+
+@pytest.mark.parametrize("share", [1, 30, 60])
+@pytest.mark.parametrize("other", ["x", True, {"a": 1}, [1], 2**63])
+def test_types_that_rows_need(tmp_path: pathlib.Path, share: int, other: object) -> None:
+    """The recipe reads mixed fields as texts, and asks about one row."""
+    rows = [{"id": n, "v": other if n < share else n} for n in range(120)]
+    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows[::-1]))
+    if other == 2**63:  # which planning asks about
+        with pytest.raises(DataError, match=r"types: \{v: text\}"):
+            write_recipe([str(tmp_path / "a.jsonl")], str(tmp_path / "r.yaml"))
+        return
+    write_recipe([str(tmp_path / "a.jsonl")], str(tmp_path / "r.yaml"))
+    plan = make_plan(recipes.load(str(tmp_path / "r.yaml")))
+    is_asked = "# choose: 1 row of those" in (tmp_path / "r.yaml").read_text()
+    assert is_asked == (share == 1)
+    if not is_asked:
+        found = read.read_table(plan.base, reject=False)[0].column("v").to_pylist()
+        texts = [row["v"] if isinstance(row["v"], str) else json.dumps(row["v"]) for row in rows]
+        assert found == texts[::-1]
 
 
 def test_a_column_that_needs_a_decision(tmp_path: pathlib.Path) -> None:
