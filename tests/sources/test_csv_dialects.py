@@ -63,7 +63,7 @@ FOUND = [
     ("Date:,2024-01-02,,\na,b,c,d\n1,2,3,4\n", [{"a": 1, "b": 2, "c": 3, "d": 4}], ["skip_lines: 1"]),
     ("Title\nx;y;z\n1,5;a;b\n2,5;a;c\n",
      [{"x": 1.5, "y": "a", "z": "b"}, {"x": 2.5, "y": "a", "z": "c"}], ["skip_lines: 1", "delimiter", "formats"]),
-    ("a,b\n1,x;y\n2,z;w\n3,u;v\n", [{"a": n, "b": b} for n, b in ((1, "x;y"), (2, "z;w"), (3, "u;v"))], []),
+    ("a,b\n1,x;y\n2,z;w\n3,u;v\n", [{"a": n, "b": b} for n, b in ((1, "x;y"), (2, "z;w"), (3, "u;v"))], ["types: {b: text}"]),
     ("a,b\n1.250,2024-01-02\n", [{"a": 1.25, "b": DAY(2024, 1, 2)}], []),
     ("zip,n\n00501,5kg\n12345,6kg\n", [{"zip": "00501", "n": "5kg"}, {"zip": "12345", "n": "6kg"}], []),
     ("a\nyes\nyes\n", [{"a": "yes"}, {"a": "yes"}], []),

@@ -356,3 +356,21 @@ def test_blanks_without_a_header_are_read_so(tmp_path: Path, monkeypatch, rows: 
     monkeypatch.chdir(tmp_path)
     eval(re.search(r"pandas\.\S.*?index=False\)", str(caught.value))[0], {"pandas": pandas})  # noqa: S307
     assert len(read_rows(tmp_path / "new.csv")) == 4
+
+
+@pytest.mark.parametrize(
+    ("first", "row", "is_header"),
+    [
+        ("name,code,2019,2020,2021,", "a,b,1,2,,", True),
+        ("label,0,1,2,3", "7,0,255,0,9", True),
+        (",0,1,2", "0,5.1,3.5,1.4", True),
+        ("0,1,2,class", "5.1,3.5,1.4,setosa", True),
+        ("0,1,2,setosa", "5.1,3.5,1.4,setosa", False),
+        ("0,1,2,3", "5,3,1,4", False),
+        ("x,0,2,3", "y,3,1,4", False),
+    ],
+)
+def test_numbers_may_be_names(tmp_path: Path, first: str, row: str, is_header: bool) -> None:
+    """Years, and columns that pandas has counted, are names."""
+    path = write(tmp_path / "a.csv", "\n".join([first, *[row] * 9]))
+    assert len(read_rows(path)) == 9 + (not is_header)

@@ -63,7 +63,7 @@ _LISTS = {
     "lists of texts": (rf"\[\s*(?:{_QUOTED}(?:,\s*{_QUOTED})*)?\s*\]", "a CAST to VARCHAR[]"),
     "lists of NumPy": (rf"\[\s*{_VALUE}(?:\s+{_VALUE})*\s*\]", "regexp_extract_all"),
     "numbers between blanks": (f"{_VALUE}(?: {_VALUE}){{3,}}", "string_split"),
-    _BARS: (r"[^|]+(?:\|[^|]+)+|[^;]{1,30}(?:;[^;]{1,30})+", "string_split"),
+    _BARS: (r"[^|]+(?:\|[^|]+)+|[^;]{1,30}(?:;[^; ][^;]{0,29})+", "string_split"),
     "objects of JSON": (r"\s*\{\s*\".*\}\s*", "json_extract_string"),
 }
 # The share of cells with bars; the others have one text.

@@ -353,7 +353,10 @@ def _has_header(rows: list[list[str]], columns: Sequence[str], path: str) -> tup
     ]
     again = [cell for cell, below in texts if cell in below]
     alike = [cell for cell, below in texts if cell in below or _is_alike(cell, below)]
-    if len(unnamed) > 2 and are_years(unnamed):  # years as names of columns
+    numbers = [cell.strip() for cell, one in zip(first, own, strict=True) if one == "number"]
+    # pandas counts columns without a name.
+    is_counted = numbers == [str(n) for n in range(len(numbers))] and len(numbers) < len(first)
+    if len(numbers) > 2 and (are_years(numbers) or (is_counted and not again)):
         named, unnamed = named + len(unnamed), []
     if named and unnamed and max(named, len(unnamed)) < 4 * min(named, len(unnamed)):
         raise _question(path, first)
