@@ -103,6 +103,8 @@ def connection(optimizes: bool = True) -> duckdb.DuckDBPyConnection:
             "python_enable_replacements = false",
             "preserve_insertion_order = true",
             "TimeZone = 'UTC'",
+            # Where Python has no program's file, a query of 2 s would write to standard output.
+            "enable_progress_bar = false",
         ):
             new.execute(f"SET {setting}")
             plain.execute(f"SET {setting}")

@@ -218,6 +218,17 @@ def test_values_are_the_same_for_another_user_zone_and_moment() -> None:
     assert {sql: value for sql, value in found[0].items() if found[1][sql] != value} == {}
 
 
+def test_no_progress_bar_is_written_to_standard_output() -> None:
+    """Python without a program's file counts as interactive for DuckDB."""
+    program = (
+        "from beam_pipelines.sql.database import connection\n"
+        "sql = \"SELECT current_setting('enable_progress_bar')\"\n"
+        "print([connection(way).execute(sql).fetchall() for way in (True, False)])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert found.stdout == b"[[(False,)], [(False,)]]\n"
+
+
 def test_functions_that_duckdb_marks_are_refused() -> None:
     """No volatile function is allowed, but for a zone's sake."""
     rows = connection().execute(
