@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.columns import is_list
 from beam_pipelines.core.arrow.python_values import python_values
+from beam_pipelines.core.formatting import shorten
+from beam_pipelines.recipe.text.yaml_text import yaml_text
+from beam_pipelines.sql.database import identifier, literal
 
 # Fewer rows than this say nothing about uniqueness.
 _FEW_ROWS = 20
@@ -304,3 +307,16 @@ def id_like(columns: Iterable[ColumnProfile]) -> list[ColumnProfile]:
         and column.distinct >= 2
         and column.distinct <= 0.9 * column.present
     ]
+
+
+def note_below(rows: pa.Table) -> Iterator[str]:
+    """Yields the decision on a last row that has nothing but a first text."""
+    if rows.num_rows < _FEW_ROWS or rows.num_columns < 3:
+        return
+    text, *others = (column[-1].as_py() for column in rows.columns)
+    filled = sum(column.null_count == 1 for column in rows.columns[1:])
+    if isinstance(text, str) and filled > 1 and all(value is None for value in others):
+        name = rows.column_names[0]
+        sql = f"{identifier(name)} IS DISTINCT FROM {literal(text)}"
+        note = f"the last row has {name} alone, {shorten(text, 40)!r}"
+        yield f"{note}; if it is a note below the table, filter: {yaml_text(sql)}"

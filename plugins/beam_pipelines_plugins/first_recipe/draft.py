@@ -38,6 +38,7 @@ from beam_pipelines_plugins.first_recipe import (
     propose_join,
     propose_splits,
 )
+from beam_pipelines_plugins.first_recipe.column_profile import note_below
 from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables, choose_base
 
 # A sample: all ranges of a small source; else the beginnings of some files, spread over all.
@@ -306,6 +307,7 @@ def draft_of(
         ),
         tuple(side.unread for side in sides if side.unread[0]),
         tuple(times.values()),
+        tuple(choice for side in sides for choice in note_below(side.rows)),
     )
 
 

@@ -11,6 +11,7 @@ import re
 
 import pyarrow as pa
 import pytest
+import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -264,6 +265,25 @@ def test_rows_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
     (tmp_path / "good.jsonl").write_text(text.replace(", null", ""))
     write_recipe([str(tmp_path / "good.jsonl")], str(tmp_path / "good.yaml"))
     assert "cannot be read, the first" not in (tmp_path / "good.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("last", "is_asked"),
+    [("Source: an office,,", True), ("x,1,", False), ("a,,\nb,,", False), ("Don't,,", True)],
+)
+def test_a_note_below_the_table_is_asked_about(
+    tmp_path: pathlib.Path, last: str, is_asked: bool
+) -> None:
+    """The filter in the question leaves its row out."""
+    rows = [f"r{n},{n},{n / 2}" for n in range(60)]
+    (tmp_path / "a.csv").write_text("\n".join(["region,n,share", *rows, last]))
+    write_recipe([str(tmp_path / "a.csv")], str(tmp_path / "r.yaml"))
+    found = re.findall("# choose: the last row .* filter: (.*)", (tmp_path / "r.yaml").read_text())
+    assert bool(found) == is_asked
+    for text in found:
+        recipe = {"name": "a", "sources": {"a": str(tmp_path / "a.csv")}}
+        written = bp.convert(recipe | {"filter": yaml.safe_load(text)}, tmp_path / "out").splits
+        assert sum(written.values()) == 60
 
 
 @pytest.mark.parametrize("share", [1, 30, 60])
