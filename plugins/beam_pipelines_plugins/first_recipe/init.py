@@ -237,7 +237,7 @@ def _with_matching_types(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
 
 
 def _readable(plan: SourcePlan) -> SourcePlan:
-    """Declares types that 1 % of the rows need, as mixed JSON does."""
+    """Declares types that 1 % of rows need, as mixed JSON does."""
     notes: tuple[str, ...] = ()
     while True:
         states = RowPositions(plan).quote_states(plan.ranges[0])
