@@ -310,7 +310,7 @@ def id_like(columns: Iterable[ColumnProfile]) -> list[ColumnProfile]:
 
 
 def note_below(rows: pa.Table) -> Iterator[str]:
-    """Yields the decision on a last row that has nothing but a first text."""
+    """Yields the decision on a last row with nothing but a text."""
     if rows.num_rows < _FEW_ROWS or rows.num_columns < 3:
         return
     text, *others = (column[-1].as_py() for column in rows.columns)
