@@ -120,7 +120,7 @@ def _lines(
     plan: Plan, preview: Preview, scale: Scale, requests: float, assumed: int | None
 ) -> Iterator[str]:
     """Yields the figures: at most nine lines, more with an assumed size."""
-    from beam_pipelines.core.formatting import show_bytes, show_count
+    from beam_pipelines.core.formatting import show_bytes, show_count, show_secs
 
     there = (
         f" (assumed; {show_bytes(plan.base.size_bytes)} are there)" if assumed is not None else ""
@@ -145,8 +145,8 @@ def _lines(
         f"about {show_bytes(scale.worker_bytes)} a worker process, with "
         f"{show_bytes(scale.broadcast_bytes)} of joined tables",
     )
-    steps = ", ".join(f"{name} {show_hours(secs)}" for name, secs in scale.cpu_secs.items())
-    yield _line("CPU", f"about {show_hours(sum(scale.cpu_secs.values()))}: {steps}")
+    steps = ", ".join(f"{name} {show_secs(secs)}" for name, secs in scale.cpu_secs.items())
+    yield _line("CPU", f"about {show_secs(sum(scale.cpu_secs.values()))}: {steps}")
     if preview.omissions:
         yield _line("guessed", "; ".join(preview.omissions))
     if assumed is None:
@@ -189,13 +189,6 @@ def _count(number: float) -> str:
         if number >= size:
             return f"{number / size:,.3g}{word}"
     return f"{number:,.0f}"
-
-
-def show_hours(secs: float) -> str:
-    """Returns a duration in hours, minutes or seconds of one core."""
-    if secs >= 3600:
-        return f"{secs / 3600:,.0f} h" if secs >= 36_000 else f"{secs / 3600:.1f} h"
-    return f"{secs / 60:.0f} min" if secs >= 60 else f"{secs:.1f} s"
 
 
 @click.command(cls=StorageCommand, epilog="preview recipe.yaml -n 20")

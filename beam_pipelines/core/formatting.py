@@ -93,17 +93,17 @@ def show_value(value: float | None, kind: pa.DataType) -> str:
         return "true" if value else "false"
     if not pa.types.is_temporal(kind) or not math.isfinite(value):
         return show_number(value)
-    from beam_pipelines.core.arrow.python_values import python_values
+    from beam_pipelines.core.arrow.python_values import texts_of
 
     try:
         stored = pa.array([round(value)], pa.int32() if pa.types.is_date32(kind) else pa.int64())
-        (found,) = python_values(stored.cast(kind))
+        (text,) = texts_of(stored.cast(kind)).to_pylist()
     except (pa.ArrowInvalid, OverflowError):  # a bound that no time has
         return show_number(value)
-    if not isinstance(found, str):
-        return str(found)[:16]
-    whole = found.partition(".")[0]
-    return whole[:-3] if pa.types.is_timestamp(kind) else whole
+    whole, _, part = text.partition(".")
+    if pa.types.is_timestamp(kind):
+        return str(whole[:-3])
+    return text if part.strip("0") else str(whole)
 
 
 def show_spread(value: float, kind: pa.DataType) -> str:
@@ -124,7 +124,7 @@ def show_secs(secs: float) -> str:
     units = {"d": 86_400, "h": 3_600, "min": 60}
     unit = next((unit for unit, own in units.items() if secs >= own), "s")
     value = secs / units.get(unit, 1)
-    return f"{value:,.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}"
+    return f"{value:,.0f} {unit}" if value >= 10 else f"{round(value, 1):g} {unit}"
 
 
 def show_share(part: float, whole: float) -> str:

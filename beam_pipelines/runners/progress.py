@@ -20,6 +20,8 @@ import time
 from collections.abc import Iterator
 from typing import IO, Literal, NamedTuple
 
+from beam_pipelines.core.formatting import show_secs
+
 # Rows as they are read, those that are left for the splits, as they are encoded, as they are
 # serialized, compressed and written, and of whole shards.
 Kind = Literal["read", "written", "kept", "encoded", "packed"]
@@ -239,7 +241,7 @@ class Phases:
         if secs > 0 and name in ("reading", "encoding", "writing"):
             parts.append(f"{(rows - rows_then) / secs:,.0f} rows/s")
             if share_then < share < 1:
-                parts.append(f"{show_seconds((1 - share) * secs / (share - share_then))} left")
+                parts.append(f"{show_secs((1 - share) * secs / (share - share_then))} left")
         if name == "reading" and totals.bytes_read > self._total_bytes > 0:
             parts.append("some of it again, as engines repeat the tasks of a machine that is lost")
         if name in ("writing", "finishing") and totals.shards:
@@ -274,13 +276,3 @@ def _done(name: str, totals: Totals, total_bytes: int, share: float) -> str:
         return f"fitting: {totals.rows_read:,} rows read, {totals.rows_kept:,} kept"
     rows = totals.rows_encoded if name == "encoding" else totals.rows_packed
     return f"{name}: {rows:,} of {totals.rows_kept:,} rows ({share:.0%})"
-
-
-def show_seconds(seconds: float) -> str:
-    """Returns ``12 s``, ``3 min 20 s`` or ``2 h 5 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

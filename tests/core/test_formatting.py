@@ -7,7 +7,13 @@ import math
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.core.formatting import show_number, show_share, show_spread, show_value
+from beam_pipelines.core.formatting import (
+    show_number,
+    show_secs,
+    show_share,
+    show_spread,
+    show_value,
+)
 
 
 @pytest.mark.parametrize(
@@ -28,8 +34,8 @@ def test_numbers(value: float, shown: str) -> None:
     [
         (None, pa.date32(), "–"),
         (0, pa.timestamp("us"), "1970-01-01 00:00"),
-        (2**62, pa.timestamp("us"), "148108-07-06 14:00"),
-        (2**63, pa.timestamp("us"), "9.2234e+18"),  # that no timestamp has
+        (2**62, pa.timestamp("us"), "4.6117e+18"),  # that no text has
+        (2**63, pa.timestamp("us"), "9.2234e+18"),  # nor a timestamp
         (-2_440_550, pa.date32(), "-4712-01-01"),
         (86_400_000_000, pa.time64("us"), "24:00:00"),
         (15_000, pa.date32(), "2011-01-26"),
@@ -69,3 +75,9 @@ def test_spreads(value: float, kind: pa.DataType, shown: str) -> None:
 def test_shares(part: int, whole: int, shown: str) -> None:
     """Nothing and everything are told from almost nothing and almost everything."""
     assert show_share(part, whole) == shown
+
+
+def test_show_secs() -> None:
+    """Durations are in the largest unit, and never a power of ten."""
+    secs = (0.00002, 0.25, 9.96, 90, 7200, 5e6)
+    assert [*map(show_secs, secs)] == ["0 s", "0.2 s", "10 s", "1.5 min", "2 h", "58 d"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
-import math
 import pathlib
 
 import pyarrow as pa
@@ -224,16 +223,3 @@ def test_a_filter_that_leaves_nothing_cannot_be_planned_by(folder, tmp_path, cap
     (tmp_path / "recipe.yaml").write_text(text)
     assert run(["plan", str(tmp_path / "recipe.yaml")]) == 1
     assert "found no rows left of its beginning after 'filter'" in capsys.readouterr().err
-
-
-def test_hours_are_written_as_people_read_them():
-    """Durations are in seconds, minutes or hours, whichever is short."""
-    from beam_pipelines.cli.plan import show_hours
-
-    assert [show_hours(secs) for secs in (0.25, 90, 5400, 3.6e6)] == [
-        "0.2 s",
-        "2 min",
-        "1.5 h",
-        "1,000 h",
-    ]
-    assert math.isfinite(float(show_hours(1).split()[0]))
