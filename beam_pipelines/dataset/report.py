@@ -19,7 +19,7 @@ def make_report(folder: str) -> str:
       folder: of the dataset, or of a description.
 
     Raises:
-      DataError: a file is missing: there is no dataset, or an earlier version made it.
+      DataError: a file is damaged or missing: there is no dataset, or an earlier version made it.
     """
     manifest, path = find_manifest(folder), files.join(folder, REPORT_DATA)
     if manifest is None:
@@ -33,4 +33,10 @@ def make_report(folder: str) -> str:
         )
     found = read_accumulators(folder).splits
     splits = {name: found[name] for name in manifest.splits}
-    return render_report(Report(manifest, splits, json.loads(files.read_bytes(path))))
+    try:
+        return render_report(Report(manifest, splits, json.loads(files.read_bytes(path))))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(
+            f"{path}: found {error!r}, expected what the report shows. Convert again with "
+            "--overwrite."
+        ) from error

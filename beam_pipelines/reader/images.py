@@ -37,7 +37,8 @@ _RATIO = 3 / 4, 4 / 3
 _TRIES = 10
 # The end of a file tells pictures apart, and is hashed sooner than all of it.
 _HASHED_BYTES = 4096
-_ANY_PIXELS = 1 << 62
+# Pillow's limit, for a process whose conversion has taken it away.
+_USUAL_PIXELS = 89_478_485
 
 
 class Image(NamedTuple):
@@ -205,10 +206,13 @@ def _threads() -> int:
 
 def _arguments(image: Image, seed: int, epochs: npt.NDArray[np.int64]) -> tuple[Any, ...]:
     """Returns what the kernels take, but for the contents."""
+    return (*image.size, image.channels), image.crop, seed, epochs, _most_pixels(), _threads()
+
+
+def _most_pixels() -> int:
     import PIL.Image
 
-    most = 2 * PIL.Image.MAX_IMAGE_PIXELS if PIL.Image.MAX_IMAGE_PIXELS else _ANY_PIXELS
-    return (*image.size, image.channels), image.crop, seed, epochs, most, _threads()
+    return 2 * (PIL.Image.MAX_IMAGE_PIXELS or _USUAL_PIXELS)
 
 
 def _decode_rows(
@@ -253,6 +257,7 @@ def _decode(
     import PIL.Image
 
     with PIL.Image.open(io.BytesIO(content), formats=IMAGE_FORMATS) as opened:
+        _check_pixels(opened.width * opened.height)
         if opened.mode.startswith("I"):  # 16 bits: the higher 8
             whole = PIL.Image.fromarray((np.asarray(opened) >> 8).astype(np.uint8))
         else:
@@ -301,11 +306,8 @@ def _resize(pixels: Pixels, box: Box, result: Pixels) -> None:
 
 
 def _check_pixels(pixels: int) -> None:
-    import PIL.Image
-
-    most = 2 * (PIL.Image.MAX_IMAGE_PIXELS or pixels)
-    if pixels > most:
-        raise PIL.Image.DecompressionBombError(f"{pixels:,} pixels, at most {most:,} are decoded")
+    if pixels > (most := _most_pixels()):
+        raise ValueError(f"{pixels:,} pixels, at most {most:,} are decoded")
 
 
 def _box(content: bytes, height: int, width: int, image: Image, key: tuple[int, int]) -> Box:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,13 @@ def test_without_a_dataset_or_its_data(folder: Path, tmp_path: Path) -> None:
     (copy / "dataset.json").write_bytes((folder / "out" / "dataset.json").read_bytes())
     with pytest.raises(DataError, match=rf"found no {REPORT_DATA}.*before 0\.2"):
         make_report(str(copy))
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", "[" * 100_000, "null"])
+def test_damaged_data_of_a_report(folder: Path, tmp_path: Path, content: str) -> None:
+    """The error names the file."""
+    shutil.copytree(folder / "out", tmp_path / "out")
+    path = next((tmp_path / "out").rglob("report.json"))
+    path.write_text(content)
+    with pytest.raises(DataError, match=r"report\.json: found .*, expected what the report shows"):
+        make_report(str(tmp_path / "out"))

@@ -183,9 +183,14 @@ def test_too_many_pixels(tmp_path, monkeypatch):
     folder = write(tmp_path, [encoded(picture(0), "JPEG")])
     with pytest.raises(DataError, match=r"cannot be decoded .*2[,]?400 pixels"):
         list(read(folder, bp.Image((8, 8))))
-    # A conversion in this process takes Pillow's limit away: it has one of its own.
+    # A conversion in this process takes Pillow's limit away: it has one of its own, as readers.
     monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", None)
     assert len(list(read(folder, bp.Image((8, 8))))) == 1
+    monkeypatch.setattr(images, "_USUAL_PIXELS", 1000)
+    for format_ in ("JPEG", "PNG"):
+        folder = write(tmp_path / format_, [encoded(picture(0), format_)])
+        with pytest.raises(DataError, match=r"cannot be decoded \(2,400 pixels, at most 2,000"):
+            list(read(folder, bp.Image((8, 8))))
 
 
 @pytest.mark.parametrize(

@@ -112,11 +112,14 @@ def from_bytes(data: bytes, path: str) -> tuple[TableStatistics, StatisticsPlan]
         return _table(json.loads(metadata[_TABLES]), rows.to_pylist(), path), plan
 
 
+_DAMAGED = (ValueError, KeyError, IndexError, TypeError, StopIteration, RecursionError)
+
+
 @contextlib.contextmanager
 def _explained(path: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, ValueError, KeyError, IndexError, TypeError, StopIteration) as error:
+    except (*_DAMAGED, pa.ArrowException) as error:
         _fail(
             path,
             f"accumulators that cannot be read ({error}), expected those of a split. Compute the "
