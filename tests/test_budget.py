@@ -14,20 +14,20 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 53_004,
-    PLUGINS: 10_456,
-    "tests": 55_050,
+    "beam_pipelines": 53_045,
+    PLUGINS: 9_485,
+    "tests": 55_351,
 }
 MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 20, 400, 8, 12
 # These are above a bound today. A number may only fall; at the bound, its line goes.
 LONG_MODULES = {
     "beam_pipelines/core/layout/manifest.py": 421,
     "beam_pipelines/encodings/plan.py": 472,
-    "beam_pipelines/runners/beam_patches.py": 426,
+    "beam_pipelines/runners/beam_patches.py": 409,
     "beam_pipelines/sources/images/idx.py": 435,
     "beam_pipelines/sql/aggregates.py": 413,
     "beam_pipelines/sql/expressions.py": 408,
-    "beam_pipelines/storage/files.py": 463,
+    "beam_pipelines/storage/files.py": 459,
     "beam_pipelines/transforms/fit.py": 419,
     "plugins/beam_pipelines_plugins/first_recipe/encodings.py": 408,
 }

@@ -29,6 +29,7 @@ from beam_pipelines.cli.options import (
 from beam_pipelines.cli.output import answer, is_quiet, output_options, say
 from beam_pipelines.cli.plan import plan, plan_document, preview
 from beam_pipelines.cli.recipe_options import (
+    chosen,
     chosen_plan,
     encode_option,
     has_chosen,
@@ -41,6 +42,7 @@ from beam_pipelines.cli.recipe_options import (
     running,
     set_option,
     take_options,
+    trust_option,
 )
 from beam_pipelines.cli.schema import schema, validate
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
@@ -303,11 +305,7 @@ def describe(
     is_flag=True,
     help="Split as the dataset's recipe does, and measure drift from the dataset.",
 )
-@click.option(
-    "--trust_graph",
-    is_flag=True,
-    help="Run the graph of the dataset's preprocessing_fn, which is code of who made it.",
-)
+@trust_option
 @set_option
 @input_options
 @run_options
@@ -322,7 +320,6 @@ def transform(
     sources: tuple[str, ...],
     split: str,
     grow: bool,
-    trust_graph: bool,
     form: str,
 ) -> None:
     """Convert new data by the fitted encodings of a DATASET.
@@ -350,7 +347,7 @@ def transform(
         output,
         sources=dict(source.split("=", 1) for source in sources),
         split=None if grow else split,
-        trust_graph=trust_graph,
+        trust_graph=chosen(context, "trust_graph"),
         **planning(context),
         **running(context),
     )
