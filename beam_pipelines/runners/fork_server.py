@@ -92,14 +92,13 @@ def running() -> Iterator[None]:
         address = os.path.join(folder, "workers")
         server, alive = _start_server(address)
         _state.address = address
-        end = _state.end = weakref.finalize(_state, os.close, alive)  # runs once
+        end = _state.end = weakref.finalize(_state, _end, server, alive)  # runs once
         try:
             with _ending_on_signal(end), _temporary_files_in(folder):
                 yield
         finally:
             _state.address, _state.end = "", None
             end()
-            os.waitpid(server, 0)
 
 
 def socket_folder() -> str:
@@ -176,9 +175,16 @@ def was_interrupted() -> bool:
 
 
 def end_workers() -> None:
-    """Kills all workers that are forks, and ends their server."""
+    """Kills all workers that are forks, ends their server, and waits for both."""
     if _state.end is not None:
         _state.end()
+
+
+def _end(server: int, alive: int) -> None:
+    """Ends the server; a worker that outlives it would write what the command removes."""
+    os.close(alive)
+    with contextlib.suppress(ChildProcessError):  # a fork of the command has no such child
+        os.waitpid(server, 0)
 
 
 def is_running() -> bool:
