@@ -88,7 +88,6 @@ def check_datasets(encoded: bp.Dataset, raw: bp.Dataset) -> None:
     """Checks the datasets before the training takes time.
 
     Raises:
-      DataError: a dataset has no rows in ``eval``.
       ValueError: the first has no label or no encodings; or one has no ``eval``, or lacks a column
         that identifies a flight.
     """
@@ -99,6 +98,10 @@ def check_datasets(encoded: bp.Dataset, raw: bp.Dataset) -> None:
             "examples/flights/encoded.yaml."
         )
     for dataset in (encoded, raw):
+        if not dataset.splits.get("eval"):
+            raise ValueError(
+                f"{dataset.folder}: found no split 'eval' with rows, expected rows to compare."
+            )
         missing = [name for name in FLIGHT if name not in dataset.feature_spec()]
         if missing:
             raise ValueError(

@@ -26,8 +26,14 @@ def find_label(dataset: bp.Dataset, default: str | None = None) -> str:
       default: the label of a dataset whose recipe names no label.
 
     Raises:
-      ValueError: the dataset has no such feature, its values are texts, or a row may lack one.
+      ValueError: the first split has no rows, the dataset no such feature, its values are texts,
+        or a row may lack one.
     """
+    if not next(iter(dataset.splits.values())):
+        raise ValueError(
+            f"{dataset.folder}: found no rows in the first split, expected rows to train on. "
+            "Change 'split' or 'filter' in the recipe, and convert again."
+        )
     name = dataset.label or default
     spec = {} if dataset.record == "raw" else dataset.feature_spec()
     if name not in spec:

@@ -154,7 +154,7 @@ def test_nothing_held_back_is_no_error(folder, trainer, capsys, name, kind):
 
 @pytest.mark.parametrize(
     ("dataset", "found"),
-    [("table-rows", "rows"), ("table-label", "label"), ("table-eval", "split 'eval'")],
+    [("table-rows", "rows"), ("table-label", "label"), ("table-eval", "split 'eval' with rows")],
 )
 def test_the_flights_trainer_checks_first(folder: Path, trainer, dataset: str, found: str) -> None:
     """The trainer of flights checks both datasets first.
