@@ -313,10 +313,11 @@ def note_below(rows: pa.Table) -> Iterator[str]:
     """Yields the decision on a last row with nothing but a text."""
     if rows.num_rows < _FEW_ROWS or rows.num_columns < 3:
         return
-    text, *others = (column[-1].as_py() for column in rows.columns)
+    first, *others = (column[-1] for column in rows.columns)
     filled = sum(column.null_count == 1 for column in rows.columns[1:])
-    if isinstance(text, str) and filled > 1 and all(value is None for value in others):
-        name = rows.column_names[0]
+    is_text = first.is_valid and first.type in (pa.string(), pa.large_string())
+    if is_text and filled > 1 and not any(value.is_valid for value in others):
+        name, text = rows.column_names[0], first.as_py()
         sql = f"{identifier(name)} IS DISTINCT FROM {literal(text)}"
         note = f"the last row has {name} alone, {shorten(text, 40)!r}"
         yield f"{note}; if it is a note below the table, filter: {yaml_text(sql)}"
