@@ -45,10 +45,10 @@ PROGRAMS = {
         {f"beam_pipelines.{name}" for name in ("pipeline.convert", "pipeline.commit", "dataset", "reader", "runners.run")},
     ),
     "every module": (
-        # TFX and Keras load TensorFlow, and an adapter its package; neither runs in a worker.
+        # TFX and Keras load TensorFlow, an adapter its package, and pictures on a device PyTorch.
         ("import importlib, pkgutil, beam_pipelines\n"
         "for one in pkgutil.walk_packages(beam_pipelines.__path__, 'beam_pipelines.'):\n"
-        "    if not any(part in one.name for part in ('__main__', 'tfx', '.adapters.')):\n"
+        "    if not any(part in one.name for part in ('__main__', 'tfx', '.adapters.', 'device_images')):\n"
         "        importlib.import_module(one.name)"),
         {*TENSORFLOW - {"tfx_bsl"}, "tfx_bsl.public.tfxio"},
     ),

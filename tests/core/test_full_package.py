@@ -24,7 +24,7 @@ def _reader_alone(monkeypatch):
 
 
 @pytest.mark.usefixtures("_reader_alone")
-@pytest.mark.parametrize("name", ["convert", "info", "load", "register_format"])
+@pytest.mark.parametrize("name", ["convert", "inspect", "load", "register_format"])
 def test_names_of_the_full_package(name):
     """A name of the full package is an error that names it."""
     with pytest.raises(ImportError, match=rf"^bp\.{name}: found .*Install beam-pipelines 0"):
