@@ -175,13 +175,16 @@ def was_interrupted() -> bool:
 
 
 def end_workers() -> None:
-    """Kills all workers that are forks, ends their server, and waits for both."""
+    """Kills all workers that are forks and their server, and waits."""
     if _state.end is not None:
         _state.end()
 
 
 def _end(server: int, alive: int) -> None:
-    """Ends the server; a worker that outlives it would write what the command removes."""
+    """Ends the server and its workers, and waits for them.
+
+    A worker that outlived this would write what the command removes.
+    """
     os.close(alive)
     with contextlib.suppress(ChildProcessError):  # a fork of the command has no such child
         os.waitpid(server, 0)
