@@ -57,7 +57,8 @@ NUMPY = Library(
     place=lambda constants, x: np.searchsorted(constants, x, side="right"),
     take=np.take,
     remainder=np.fmod,
-    narrow=lambda x: np.float64(np.float32(x)),
+    # numpy 1 makes a number of an array with one element.
+    narrow=lambda x: np.asarray(x).astype(np.float32).astype(np.float64)[()],
     log=np.log,
     log1p=np.log1p,
     sqrt=np.sqrt,
