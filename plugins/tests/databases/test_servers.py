@@ -1,4 +1,4 @@
-"""What sources in PostgreSQL and MariaDB have in common, on real servers."""
+"""Tests that PostgreSQL and MariaDB share, on real servers."""
 
 from __future__ import annotations
 

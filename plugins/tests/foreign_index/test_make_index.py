@@ -113,7 +113,7 @@ def test_what_has_no_index(
     path: str,
     message: str,
 ) -> None:
-    """What cannot be indexed is an error with its path."""
+    """The error of a folder that cannot be indexed names it."""
     monkeypatch.chdir(tmp_path)
     assert run(["index", path]) != 0
     assert message in capsys.readouterr().err
