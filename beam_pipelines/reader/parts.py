@@ -316,8 +316,8 @@ def _inflate(found: Indexed, part: int, data: bytes) -> bytes:
     except ValueError as error:
         raise DataError(
             f"{_where(found, part)}: {error}, as {found.parts.path} says. The shard is damaged or "
-            "changed, or the index is of another one. Copy the dataset again, or make the index "
-            "again with 'beam-pipelines index'."
+            "changed, or the index is of another one. Copy the dataset again, or convert again "
+            "with --overwrite."
         ) from error
 
 
@@ -330,8 +330,8 @@ def _frames(found: Indexed, part: int, data: bytes) -> pa.LargeBinaryArray:
     if len(starts) - 1 != columns.rows[part] or starts[-1] != len(data):
         raise DataError(
             f"{_where(found, part)}: found {len(starts) - 1:,} records in {starts[-1]:,} bytes, "
-            f"expected {columns.rows[part]:,} in {len(data):,} as {index.path} says. Make the "
-            "index again with 'beam-pipelines index'."
+            f"expected {columns.rows[part]:,} in {len(data):,} as {index.path} says. Copy the "
+            "dataset again, or convert again with --overwrite."
         )
     buffers = [None, pa.py_buffer(starts), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.large_binary(), len(starts) - 1, buffers)

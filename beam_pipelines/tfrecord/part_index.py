@@ -55,7 +55,7 @@ _NOT_AN_INDEX = (
     OverflowError,
     RecursionError,
 )
-_CURE = "Make it again with 'beam-pipelines index'"
+_CURE = "Copy the dataset again, or convert again with --overwrite"
 
 Int64s = npt.NDArray[np.int64]
 

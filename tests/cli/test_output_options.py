@@ -116,7 +116,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ("inspect out -n 2", None),
         ("verify out", {"path", "shards", "rows", "bytes", "files"}),
         ("feed out --batch 20 --step 1ms --seconds 0.1", {"rows_per_second", "bound", "advice", "waits"}),
-        ("index out", None),
         ("plan t.csv", {"plan", "preview", "scale"}),
         ("preview t.csv -n 2", {"rows", "inputs", "notes"}),
         ("convert t.csv --dry_run", {"name", "sources", "splits", "features"}),

@@ -27,7 +27,6 @@ from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines_plugins.foreign_index.make_index import make_indexes
 from tests.sources.test_tfrecord_sequences import sequence, write_records
 from tests.support.runs import plan_in
 
@@ -267,7 +266,7 @@ def test_shuffled_ranks_and_states(datasets: dict[tuple[str, str], Path]) -> Non
 
 
 def test_other_commands_read_parquet(datasets: dict[tuple[str, str], Path]) -> None:
-    """Verify, inspect, head and index do what they do for TFRecords."""
+    """Verify, inspect and head do what they do for TFRecords."""
     both, alone = (datasets["rows", name] for name in ("both", "parquet"))
     assert verify_dataset(str(both)).rows == verify_dataset(str(alone)).rows == ROWS
     assert bp.open(alone).head(20) == bp.open(both).head(20)
@@ -276,9 +275,6 @@ def test_other_commands_read_parquet(datasets: dict[tuple[str, str], Path]) -> N
         for folder in (both, alone)
     ]
     assert shown[0].splitlines()[1:4] == shown[1].splitlines()[1:4]
-    before = {path: path.read_bytes() for path in alone.glob("index/*.arrow")}
-    assert len(list(make_indexes(str(alone)))) == 2
-    assert before == {path: path.read_bytes() for path in alone.glob("index/*.arrow")}
     tensors = next(iter(bp.open(alone).batches("eval", 8, as_="tf", shuffle=False)))
     wanted = next(iter(bp.open(both).batches("eval", 8, as_="tf", shuffle=False)))
     assert tensors["id"].numpy().tolist() == wanted["id"].numpy().tolist()

@@ -126,8 +126,8 @@ ADVICE = {
         ),
         (
             "found no index of the shards' parts",
-            "The dataset is of an earlier version.",
-            "`beam-pipelines index FOLDER`",
+            "The copy of the dataset is not complete, or it is of an early version.",
+            "Copy it again, or convert again with `--overwrite`",
         ),
         (
             "found a state of other data",

@@ -7,14 +7,14 @@ from collections.abc import Callable
 import google_crc32c
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.dataset_layout import INDEX, MANIFEST, RAW_SCHEMA
+from beam_pipelines.core.layout.dataset_layout import MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.layout.manifest import CheckedFile, InnerPath, Manifest, parse_manifest
 
 
 def read_checked(read: Callable[[str], bytes], folder: str, manifest: Manifest, path: str) -> bytes:
     """Reads a file of a dataset and checks it against the manifest.
 
-    A file without an entry in the manifest is not checked. Commands such as ``index`` replace
+    A file without an entry in the manifest is not checked. Commands such as ``graph`` replace
     files, so the manifest is read again if they differ.
 
     Args:
@@ -48,8 +48,6 @@ def changed_file(path: str, found: CheckedFile | None, expected: CheckedFile) ->
     """
     what = f"found {found.bytes:,} bytes with CRC-32C {found.crc32c}" if found else "found no file"
     cure = "Copy the dataset again, or convert again with --overwrite."
-    if f"/{INDEX}/" in path:
-        cure = "Make the index again with 'beam-pipelines index'."
     if path.endswith(f"/{RAW_SCHEMA}"):
         cure += (
             " A schema that you correct belongs into a file of yours, which the recipe's 'schema' "

@@ -43,7 +43,6 @@ SPLIT_PREFIX = "Split-"
 FEATURE_STATS = "FeatureStats.pb"
 ACCUMULATORS_SUFFIX = ".arrow"
 INDEX_SUFFIX = ".arrow"
-DALI, DALI_SUFFIX = "dali", ".idx"
 
 
 def split_folder(part: str, split: str) -> str:
@@ -82,11 +81,6 @@ def index_path(split: str, generation: int = 1) -> str:
     The split ``*`` gives a pattern that matches all splits.
     """
     return f"{split_folder(_generation_folder(INDEX, generation), split)}{INDEX_SUFFIX}"
-
-
-def dali_path(shard: str) -> str:
-    """Returns the path of DALI's index of a dataset's shard."""
-    return f"{INDEX}/{DALI}/{shard.partition('/')[2]}{DALI_SUFFIX}"
 
 
 def inputs_path(source: str) -> str:

@@ -76,7 +76,7 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
     },
     CHECKS: {"pii": Known()},
     PASSPORTS: dict.fromkeys(("croissant", "huggingface", "tfds"), Known()),
-    COMMANDS: dict.fromkeys(("export", "index", "init", "passport"), Known()),
+    COMMANDS: dict.fromkeys(("export", "init", "passport"), Known()),
     FUNCTIONS: dict.fromkeys(("encode", "giveaways", "image_table", "near", "to_onnx"), Known()),
 }
 # Group -> name -> where the main package has it.

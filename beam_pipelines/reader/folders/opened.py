@@ -206,8 +206,8 @@ class Opened(NamedTuple):
             content = self.files.find(path)
             if content is None:
                 raise DataError(
-                    f"{full}: found no index of the shards' parts, which batches() reads by. Make "
-                    f"it once: beam-pipelines index {self.files.path}"
+                    f"{full}: found no index of the shards' parts, which batches() reads by. "
+                    "Copy the dataset again, or convert again with --overwrite."
                 )
             return content
 

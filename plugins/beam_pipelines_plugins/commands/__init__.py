@@ -1,1 +1,1 @@
-"""The commands ``init`` and ``index``."""
+"""The command ``init``."""

@@ -1,1 +1,0 @@
-"""Indexes of the files of other writers."""
