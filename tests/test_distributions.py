@@ -36,9 +36,9 @@ MODULE_OF = {
     "tensorflow-metadata": "tensorflow_metadata",
 }
 # A function, or a module that only a function imports, may import these, which its caller has: an
-# array's own package, those that decode images, ONNX, or TensorFlow for a serving graph.
+# array's own package, those that decode images, or TensorFlow for a serving graph.
 IN_FUNCTIONS = {
-    *("PIL", "duckdb", "jax", "onnx", "pandas", "simplejpeg", "tensorflow"),
+    *("PIL", "duckdb", "jax", "pandas", "simplejpeg", "tensorflow"),
     *("device_images.py", "torch", "torchvision", "triton"),
 }
 

@@ -24,7 +24,6 @@ EXTRAS = {
     "lakehouse": ("deltalake", "pyiceberg", "sqlalchemy"),
     "excel": ("openpyxl", "python-calamine", "xlrd"),
     "hdf5": ("h5py",),
-    "onnx": ("onnx",),
 }
 
 

@@ -30,7 +30,6 @@ from beam_pipelines.reader.sequence import Stream
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-    from onnx import ModelProto
     from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
     from typing_extensions import Unpack
 
@@ -339,27 +338,7 @@ class Dataset:
         """
         from beam_pipelines.reader.encodings.encoder import Encoder, read_plan
 
-        return Encoder(*read_plan(self._first, self.schema, columns, "encoder()", derives=True))
-
-    def to_onnx(self, columns: Iterable[str] | None = None) -> ModelProto:
-        """Returns the dataset's encodings as an ONNX model.
-
-        docs/serving.md has the inputs and outputs.
-
-        Args:
-          columns: names of the features to make; default: all but the label.
-
-        Raises:
-          DataError: as ``encoder``; ``onnx`` is not installed; or ONNX cannot express a feature.
-          ValueError: there is no such feature.
-        """
-        from beam_pipelines.core.process import plugins
-        from beam_pipelines.reader.encodings.encoder import read_plan
-
-        make_model = plugins.load(plugins.FUNCTIONS, "to_onnx")
-        found = read_plan(self._first, self.schema, columns, "to_onnx()", derives=False)
-        model: ModelProto = make_model(*found, self.folder, self._first.fields.name)
-        return model
+        return Encoder(*read_plan(self._first, self.schema, columns))
 
     def _split_name(self, split: str | None) -> str:
         split = next(iter(self.splits)) if split is None else split

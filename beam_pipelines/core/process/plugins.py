@@ -76,8 +76,8 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
     },
     CHECKS: {"pii": Known()},
     PASSPORTS: dict.fromkeys(("croissant", "huggingface", "tfds"), Known()),
-    COMMANDS: dict.fromkeys(("export", "init", "passport"), Known()),
-    FUNCTIONS: dict.fromkeys(("encode", "giveaways", "image_table", "near", "to_onnx"), Known()),
+    COMMANDS: dict.fromkeys(("init", "passport"), Known()),
+    FUNCTIONS: dict.fromkeys(("encode", "giveaways", "image_table", "near"), Known()),
 }
 # Group -> name -> where the main package has it.
 OWN: Mapping[str, Mapping[str, str]] = {

@@ -206,8 +206,6 @@ def read_plan(
     one: Opened,
     schema: schema_pb2.Schema,
     columns: Iterable[str] | None,
-    caller: str,
-    derives: bool,
 ) -> tuple[FittedPlan, list[ReadFeature]]:
     """Reads the encodings of some features of a dataset.
 
@@ -215,8 +213,6 @@ def read_plan(
       one: the dataset.
       schema: of its records.
       columns: names of the features; ``None``: all but the label.
-      caller: the method that takes them, for messages.
-      derives: whether the request has the columns before ``derive``.
 
     Raises:
       DataError: the records are no tf.Examples; the dataset has a ``preprocessing_fn``, or its
@@ -227,8 +223,8 @@ def read_plan(
     if manifest.record != "example":
         kind = "raw records" if manifest.record == "raw" else "tf.SequenceExamples"
         raise DataError(
-            f"{folder}: found {kind}, expected tf.Examples, which is all that {caller} takes. Take "
-            "the serving graph, transform_graph/transform_fn."
+            f"{folder}: found {kind}, expected tf.Examples, which is all that encoder() takes. "
+            "Take the serving graph, transform_graph/transform_fn."
         )
     if columns is None:
         columns = [feature.name for feature in schema.feature if feature.name != manifest.label]
@@ -253,7 +249,7 @@ def read_plan(
         manifest.columns, {name: source.columns for name, source in manifest.sources.items()}
     )
     requests = Requests(recipe, types, plan.columns, folder)
-    asked = requests.plan().columns if derives else plan.columns
+    asked = requests.plan().columns
     origins = _origins(types, recipe, asked.names)
     fitted = FittedPlan(plan, raw_features(raw_schema, plan.columns), origins, requests)
     return fitted, features

@@ -1,1 +1,0 @@
-"""Encodings as an ONNX model."""
