@@ -96,7 +96,7 @@ test-tfx-all: .venv-tfx/installed ## Run all other tests with the older librarie
 
 .PHONY: test-adapters
 test-adapters: .venv-adapters/installed ## Run the tests with PyTorch, JAX, Lightning, Grain, Hugging Face, Keras and Ray, in an environment of its own (5 GB)
-	KERAS_BACKEND=torch .venv-adapters/bin/python -m pytest tests/adapters plugins/tests/passports -m "adapters or not adapters" $(PYTEST_OPTIONS)
+	KERAS_BACKEND=torch .venv-adapters/bin/python -m pytest tests/adapters -m "adapters or not adapters" $(PYTEST_OPTIONS)
 
 .PHONY: prism
 prism: .engines/prism ## Build Prism, Beam's own small engine, of the Beam that is pinned (needs Go)

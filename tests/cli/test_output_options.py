@@ -125,7 +125,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ("describe t.csv", {"splits", "counts", "anomalies"}),
         ("compare out out", {"splits", "findings"}),
         ("transform out t.csv -o NEW-transformed", {"dataset", "splits"}),
-        ("passport out --overwrite", {"paths", "lacking"}),
         ("doctor", None),
         ("schema infer out -o NEW.pbtxt", {"path", "features"}),
         ("schema update t.pbtxt out", None),

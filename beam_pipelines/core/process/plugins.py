@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from beam_pipelines.core.errors import DataError
 
 # Formats by name; planners of sources which are no lists of files, by the format or ``database``;
-# encodings by kind; checks by their key in a recipe; descriptions of datasets; commands; functions
+# encodings by kind; checks by their key in a recipe; commands; functions
 # behind other names; functions that describe each column of sampled rows.
 FORMATS, PLANNERS, ENCODINGS, CHECKS = "formats", "planners", "encodings", "checks"
-PASSPORTS, COMMANDS, FUNCTIONS = "passports", "commands", "functions"
+COMMANDS, FUNCTIONS = "commands", "functions"
 DESCRIPTIONS = "descriptions"
 # The remedy where beam-pipelines-plugins is missing.
 INSTALL = "Install it, in a clone: pip install ./plugins"
@@ -75,8 +75,7 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
         ),
     },
     CHECKS: {"pii": Known()},
-    PASSPORTS: dict.fromkeys(("croissant", "huggingface", "tfds"), Known()),
-    COMMANDS: dict.fromkeys(("init", "passport"), Known()),
+    COMMANDS: {"init": Known()},
     FUNCTIONS: dict.fromkeys(("encode", "giveaways", "image_table", "near"), Known()),
 }
 # Group -> name -> where the main package has it.

@@ -1,1 +1,0 @@
-"""Descriptions of a dataset for other programs, from manifest, schema and statistics."""
