@@ -149,10 +149,9 @@ def test_the_doctor_lists_all_extras() -> None:
     }
     others = {"dry-run", "demo", "yaml", "tfx", "test", "fuzz", "dev"}
     assert set(doctor.EXTRAS) == set(extras) - others
-    optional = {"sqlalchemy"}  # of pyiceberg's own extra for catalogs
     for extra, names in doctor.EXTRAS.items():
         needed = {re.split(r"[\[<>= ]", one)[0] for one in extras[extra]}
-        assert set(names) - optional == needed
+        assert set(names) == needed
 
 
 def required(name: str, found: set[str]) -> set[str]:

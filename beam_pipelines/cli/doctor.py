@@ -21,7 +21,7 @@ EXTRAS = {
     "s3": ("boto3",),
     "databases": ("adbc-driver-manager", "adbc-driver-postgresql", "PyMySQL"),
     "bigquery": ("google-cloud-bigquery", "google-cloud-bigquery-storage"),
-    "lakehouse": ("deltalake", "pyiceberg", "sqlalchemy"),
+    "lakehouse": ("deltalake", "pyiceberg"),
     "excel": ("openpyxl", "python-calamine", "xlrd"),
     "hdf5": ("h5py",),
 }

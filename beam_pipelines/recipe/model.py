@@ -79,7 +79,7 @@ class Source:
     path: tuple[str, ...] = keys.recipe_key(
         read_texts,
         (),
-        "needed without `url` and `catalog`",
+        "needed without `url`",
         "File patterns of Beam's filesystems; {date} is the recipe's date (recipe/path_dates.py).",
     )
     format: str | None = keys.recipe_key(

@@ -70,9 +70,7 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
             part="table",
         ),
         "delta": Known(options=("list_nulls", "as_of", "version")),
-        "iceberg": Known(
-            options=("list_nulls", "as_of", "table", "snapshot_id", "catalog"), place="catalog"
-        ),
+        "iceberg": Known(options=("list_nulls", "as_of", "snapshot_id")),
     },
     CHECKS: {"pii": Known()},
     COMMANDS: {"init": Known()},

@@ -26,7 +26,7 @@ _TABLES = {
     "_delta_log/*": ("Delta Lake", "Set 'format: delta'."),
     "metadata/*.metadata.json": (
         "Iceberg",
-        "Set 'format: iceberg', with 'catalog' and 'table', or a metadata.json as 'path'.",
+        "Set 'format: iceberg', and as 'path' the metadata.json that a catalog has of it.",
     ),
     ".hoodie/*": ("Hudi", "Export its rows, for example to Parquet, and read these."),
 }

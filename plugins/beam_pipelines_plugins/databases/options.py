@@ -83,7 +83,7 @@ class DatabaseOptions(ListOptions):
         read_text,
         None,
         "none",
-        "Table of a database, with `url`, or of an Iceberg catalog, with `catalog`.",
+        "Table of a database, with `url`.",
     )
     query: str | None = recipe_key(read_text, None, "none", "SELECT of a database, with `url`.")
     partition: str | None = recipe_key(read_text, None, "none", "Column that orders the rows.")

@@ -26,7 +26,7 @@ from beam_pipelines.core.errors import DataError, RecipeProblems, mask
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import problem
 from beam_pipelines.storage import files, input_roots
-from beam_pipelines_plugins.lakehouses.iceberg_catalogs import table_at, table_of
+from beam_pipelines_plugins.lakehouses.iceberg_files import table_at
 from beam_pipelines_plugins.lakehouses.options import IcebergOptions, local_path
 from beam_pipelines_plugins.lakehouses.snapshots import (
     NOTHING,
@@ -46,25 +46,23 @@ def snapshot_of(source: Source) -> TableSnapshot:
     """Returns a table at its source's snapshot, or the current one.
 
     Raises:
-      RecipeProblems: there is no such catalog, table or snapshot.
+      RecipeProblems: there is no such snapshot.
       DataError: the table cannot be read, or needs what is not supported.
     """
-    options = source.options_of(IcebergOptions)
-    catalog = options.catalog
-    named = f"{options.table} of catalog {catalog.shown}" if catalog else mask(source.path[0])
-    title = f"Iceberg table {named}"
+    (path,) = source.path
+    title = f"Iceberg table {mask(path)}"
     try:
-        table = table_of(catalog, source) if catalog else table_at(source.path[0])
+        table = table_at(path)
         place = local_path(table.metadata_location)
         with input_roots.within_store(place):
             return _snapshot(source, title, table, place)
     except (DataError, RecipeProblems):
         raise
-    # The package has no base class of its errors, and passes on those of databases and storages.
+    # The package has no base class of its errors, and passes on those of storages.
     except Exception as error:
         raise DataError(
-            f"{title}: cannot be read: {mask(str(error)) or type(error).__name__}. Check 'catalog' "
-            "and 'table', or 'path', and that its metadata are whole."
+            f"{title}: cannot be read: {mask(str(error)) or type(error).__name__}. Check 'path', "
+            "and that its metadata are whole."
         ) from error
 
 
@@ -83,7 +81,7 @@ def _chosen(source: Source, table: Table) -> Snapshot:
     else:
         found = table.current_snapshot()
     if found is None:
-        keys = ("snapshot_id", "as_of", "table", "path")
+        keys = ("snapshot_id", "as_of", "path")
         key = next(key for key in keys if key in source.options or key == "path")
         latest = ", ".join(
             f"{known.snapshot_id} ({utc(known.timestamp_ms)})" for known in table.snapshots()[-5:]

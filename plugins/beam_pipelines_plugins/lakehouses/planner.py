@@ -21,8 +21,8 @@ from beam_pipelines_plugins.lakehouses.options import (
     ICEBERG,
     DeltaOptions,
     IcebergOptions,
+    local_path,
     problems,
-    sqlite_path,
 )
 from beam_pipelines_plugins.lakehouses.snapshots import TableSnapshot
 from beam_pipelines_plugins.lakehouses.table import LakeTable, keep_deletes
@@ -96,16 +96,10 @@ class Iceberg(_Lake):
 
 def _placed(source: Source, directory: str) -> Source:
     """Returns the source with absolute places."""
-    path = tuple(files.resolve(each, directory) for each in source.path)
+    path = tuple(files.resolve(local_path(each), directory) for each in source.path)
     for each in path:
         input_roots.check(each)
-    placed = dataclasses.replace(source, path=path)
-    catalog = source.options_of(IcebergOptions).catalog
-    if catalog is None or not (database := sqlite_path(catalog.uri or "")):
-        return placed
-    place = f":///{files.resolve(database, directory)}"
-    uri = (catalog.uri or "").replace(f":///{database}", place, 1)
-    return placed.with_options(catalog=dataclasses.replace(catalog, uri=uri))
+    return dataclasses.replace(source, path=path)
 
 
 def _listed(found: TableSnapshot) -> tuple[FileInfo, ...]:

@@ -39,7 +39,6 @@ from beam_pipelines.sources.parquet.footers import pieces_of
 from beam_pipelines.sources.parquet.format import Parquet, batches_of, opened, top_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files
-from beam_pipelines_plugins.lakehouses.options import IcebergOptions
 from beam_pipelines_plugins.lakehouses.snapshots import (
     NOTHING,
     Positions,
@@ -109,7 +108,7 @@ class LakeTable(Format):
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Returns the columns; a sample shows the shapes of arrays."""
-        named = FileInfo(source.options_of(IcebergOptions).table or source.path[0], 0)
+        named = FileInfo(source.path[0], 0)
         tables.check_schema(source, named.path, self.columns)
         seen: dict[str, Shape | None] = {}
         if wanted := shapes.open_columns(source, self.columns):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,9 +42,7 @@ rename: {json.number: number, json.score: score, json.text: text}
 split: {train: 0.75, eval: 0.25, by: [number]}
 output: {num_shards: 2}
 """
-OF_ICEBERG = RECIPE.replace(
-    'path: "PATH"', "format: iceberg, catalog: 'sqlite:///catalog.db', table: db.trips"
-)
+OF_ICEBERG = RECIPE.replace('path: "PATH"', 'format: iceberg, path: "PATH"')
 ROWS = 10_000
 
 
@@ -120,9 +119,11 @@ WRITERS: dict[str, Callable[[pa.Table, Path], object]] = {
     "xlsx": write_xlsx,
     "h5": write_hdf5,
     "delta": lambda rows, path: delta_tables.write(path, rows),
-    "iceberg": lambda rows, path: iceberg_tables.create(path.parent, rows),
+    "metadata.json": lambda rows, path: shutil.copy(
+        iceberg_tables.create(path.parent, rows).metadata_location.removeprefix("file://"), path
+    ),
 }
-RECIPES = {"tar": OF_TAR, "iceberg": OF_ICEBERG}
+RECIPES = {"tar": OF_TAR, "metadata.json": OF_ICEBERG}
 
 
 def test_formats_give_the_same_shards(tmp_path: Path) -> None:

@@ -1,14 +1,9 @@
-"""Logs and catalogs of lakehouses start nothing and lead nowhere else."""
+"""Logs of lakehouses start nothing and lead nowhere else."""
 
 from __future__ import annotations
 
-import contextlib
 import gzip
-import http.server
 import json
-import sqlite3
-import threading
-import urllib.parse
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,12 +21,10 @@ from beam_pipelines.storage import input_roots
 from beam_pipelines.storage.input_roots import OutsideRootError
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.formats.avro_blocks import AvroFile
-from beam_pipelines_plugins.lakehouses import iceberg_catalogs
-from beam_pipelines_plugins.lakehouses.options import Catalog
+from beam_pipelines_plugins.lakehouses import iceberg_files
 from plugins.tests.support import delta_tables as delta
 from plugins.tests.support import iceberg_tables as iceberg
 from plugins.tests.support.avro_files import container
-from tests.support.made_source import made_source
 
 CODE = "import pathlib\npathlib.Path('RAN').touch()\nclass Impl:\n    pass\n"
 
@@ -146,171 +139,11 @@ def test_tables_ask_no_other_server(tmp_path: Path, place: str) -> None:
     path.write_text(json.dumps(metadata))
     with pytest.raises(OutsideRootError, match=place):
         plan_of(path)
-    with sqlite3.connect(tmp_path / "catalog.db") as database:
-        database.execute("UPDATE iceberg_tables SET metadata_location = 'http://127.0.0.1:9/a'")
-    with pytest.raises(DataError, match="found a server that the catalog names"):
-        plan_from(f"sqlite:///{tmp_path}/catalog.db")
     delta.write(tmp_path / "delta", {"n": [1]})
     added = {"path": f"{place}.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1}
     delta.commit(tmp_path / "delta", [{"add": added | {"dataChange": True}}])
     with pytest.raises(OutsideRootError, match=place):
         plan_of(tmp_path / "delta", "delta")
-
-
-@contextlib.contextmanager
-def server(
-    table: Path, config: dict[str, Any], own: dict[str, str]
-) -> Iterator[tuple[str, list[str]]]:
-    """A REST catalog of one table.
-
-    Yields its address and what it was asked.
-    """
-    asked: list[str] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            place = urllib.parse.urlsplit(self.path).path
-            asked.append(place)
-            if place == config.get("endless", ("",))[0]:
-                self.send_without_end(*config["endless"][1:])
-                return
-            location = config.get("redirect")
-            if location is not None:
-                self.send_response(302)
-                self.send_header("Location", location)
-                self.end_headers()
-                return
-            answer = config
-            if place != "/v1/config":
-                metadata = json.loads(table.read_text())
-                answer = {"metadata-location": str(table), "metadata": metadata, "config": own}
-            body = json.dumps(answer).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def send_without_end(self, header: str, value: str) -> None:
-            self.send_response(302 if header == "Location" else 200)
-            self.send_header(header, value)
-            self.end_headers()
-            piece = b"x" * 65_536
-            if value == "chunked":
-                piece = b"10000\r\n%b\r\n" % piece
-            with contextlib.suppress(OSError):
-                for _ in range(1 if value == "900000" else 10_000):
-                    self.wfile.write(piece)
-
-        def log_message(self, *_: Any) -> None:
-            """Says nothing."""
-
-    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=running.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{running.server_port}", asked
-    finally:
-        running.shutdown()
-        thread.join()
-        running.server_close()
-
-
-def plan_from(uri: str) -> SourcePlan:
-    """Plans the table of a catalog."""
-    return plan_source(
-        made_source("s", (), format="iceberg", catalog=Catalog(uri=uri), table="db.trips"), ""
-    )
-
-
-IMPL = "evil_module.Impl"
-
-
-@pytest.mark.parametrize(
-    ("config", "own", "words"),
-    [
-        ({"overrides": {"py-io-impl": IMPL}}, {}, "found 'py-io-impl' in the configuration"),
-        ({"defaults": {"py-catalog-impl": IMPL}}, {}, "found 'py-catalog-impl' in the config"),
-        ({"overrides": {"uri": "http://192.0.2.1/"}}, {}, "names another one, http://192.0.2.1"),
-        ({}, {"py-io-impl": IMPL}, "found 'py-io-impl' in the answer"),
-        ({"defaults": {"s3.retry-strategy-impl": IMPL, "token": "x"}}, {"s3.endpoint": "x"}, ""),
-        ({"overrides": {"rest.sigv4-enabled": "true", "prefix": "a"}}, {}, ""),
-        ({"overrides": {"scan-planning-mode": "server", "warehouse": "http://x"}}, {}, ""),
-    ],
-)
-def test_answers_of_a_server_start_nothing(
-    tmp_path: Path, config: dict[str, Any], own: dict[str, str], words: str
-) -> None:
-    """A catalog's server loads no class, and sends to no other server."""
-    path = table_of(tmp_path)
-    answer = {"defaults": {}, "overrides": {}} | config
-    with server(path, answer, own) as (uri, asked):
-        if words:
-            with pytest.raises(DataError, match=words):
-                plan_from(uri)
-        else:
-            assert rows_of(plan_from(uri)) == 2
-            prefix = "/v1/a" if "prefix" in answer["overrides"] else "/v1"
-            assert asked == ["/v1/config", f"{prefix}/namespaces/db/tables/trips"]
-
-
-@pytest.mark.parametrize(
-    ("start", "words"),
-    [
-        ("Transfer-Encoding: chunked", "more than 1,000,000 bytes"),
-        ("Content-Length: 99999999", "more than 1,000,000 bytes"),
-        ("Content-Type: a", "more than 1,000,000 bytes"),
-        ("Content-Length: 900000", "834464 more expected"),
-        ("Content-Encoding: gzip", "compressed answer"),
-        ("Location: /elsewhere", "more than 1,000,000 bytes"),
-    ],
-)
-@pytest.mark.parametrize("place", ["/v1/config", "/v1/namespaces/db/tables/trips"])
-def test_endless_answers_of_a_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str, words: str, place: str
-) -> None:
-    """An answer without an end, or without its end, is an error."""
-    monkeypatch.setattr(iceberg_catalogs, "_MOST_METADATA_BYTES", 1_000_000)
-    path = table_of(tmp_path)
-    answer = {"defaults": {}, "overrides": {}, "endless": (place, *start.split(": "))}
-    with server(path, answer, {}) as (uri, _), pytest.raises(DataError, match=words):
-        plan_from(uri)
-
-
-def test_a_local_root_allows_no_server(tmp_path: Path) -> None:
-    """A catalog's server is asked only if a root allows its address."""
-    path = table_of(tmp_path)
-    with server(path, {"defaults": {}, "overrides": {}}, {}) as (uri, asked):
-        with input_roots.only_below([str(tmp_path)]), pytest.raises(OutsideRootError):
-            plan_from(uri)
-        assert asked == []
-        with input_roots.only_below([str(tmp_path), uri]):
-            assert rows_of(plan_from(uri)) == 2
-        asked.clear()
-        with (
-            server(path, {"redirect": uri}, {}) as (other, _),
-            input_roots.only_below([str(tmp_path), other]),
-            pytest.raises(OutsideRootError),
-        ):
-            plan_from(other)
-        assert asked == []
-    for catalog in ("postgresql://h/c", "thrift://h:1,thrift://i:1", "sqlite:///%2e/../../c.db"):
-        with input_roots.only_below([str(tmp_path)]), pytest.raises(OutsideRootError):
-            plan_from(catalog)
-
-
-def test_configuration_of_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A configuration that may have come with the data is refused."""
-    table_of(tmp_path)
-    (tmp_path / ".pyiceberg.yaml").write_text("catalog: {default: {py-io-impl: evil_module.Impl}}")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("PYICEBERG_HOME", raising=False)
-    uri = f"sqlite:///{tmp_path}/catalog.db"
-    with pytest.raises(DataError, match=r"found \.pyiceberg\.yaml in the current folder"):
-        plan_from(uri)
-    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
-    assert rows_of(plan_from(uri)) == 2
 
 
 @pytest.mark.parametrize(
@@ -391,14 +224,13 @@ def test_manifests_that_outgrow_the_memory(
         plan_of(tmp_path / "own.metadata.json")
 
 
-@pytest.mark.parametrize("by_catalog", [False, True])
 @pytest.mark.parametrize("packing", ["none", "gzip", "gzip in two parts"])
 def test_metadata_that_outgrow_the_memory(
-    tmp_path: Path, packing: str, by_catalog: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, packing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Large metadata of a path or a catalog are refused before parsing."""
+    """Large metadata are refused before parsing."""
     table_of(tmp_path)
-    monkeypatch.setattr(iceberg_catalogs, "_MOST_METADATA_BYTES", 1 << 20)
+    monkeypatch.setattr(iceberg_files, "_MOST_METADATA_BYTES", 1 << 20)
     suffix = ".metadata.json" if packing == "none" else ".gz.metadata.json"
     path = tmp_path / f"large{suffix}"
     content = (tmp_path / "own.metadata.json").read_bytes()
@@ -410,13 +242,5 @@ def test_metadata_that_outgrow_the_memory(
     }
     path.write_bytes(parts[packing])
     assert (len(parts[packing]) < 1 << 20) == (packing != "none")
-    if by_catalog:
-        with sqlite3.connect(tmp_path / "catalog.db") as database:
-            database.execute("UPDATE iceberg_tables SET metadata_location = ?", (str(path),))
-        database.close()
-    given: dict[str, Any] = {"path": (str(path),), "format": "iceberg"}
-    if by_catalog:
-        given = iceberg.source_of(tmp_path)
-        given["catalog"] = Catalog(uri=given["catalog"])
     with pytest.raises(DataError, match=rf"{path.name}: found more than 1,048,576 bytes of meta"):
-        plan_source(made_source("s", **given), "")
+        plan_of(path)

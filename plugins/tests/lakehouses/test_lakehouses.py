@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,7 @@ from plugins.tests.support import delta_tables as delta
 from plugins.tests.support import iceberg_tables as iceberg
 
 pytestmark = pytest.mark.end_to_end
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def recipe_of(source: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -77,7 +83,7 @@ def test_a_joined_table_and_new_data(tmp_path: Path) -> None:
     bp.convert(recipe, tmp_path / "out")
     sources = read_manifest(str(tmp_path / "out")).sources
     assert [sources[name].snapshot.rows for name in ("trips", "zones")] == [3, 2]
-    assert "catalog.db" in json.dumps(read_manifest(str(tmp_path / "out")).recipe["sources"])
+    assert "metadata.json" in json.dumps(read_manifest(str(tmp_path / "out")).recipe["sources"])
     (tmp_path / "new.csv").write_text("n,zone\n7,b\n8,a\n")
     delta.write(tmp_path / "new", {"n": [9], "zone": ["b"]})
     for name, expected in (("new.csv", [7, 8]), ("new", [9])):
@@ -89,6 +95,26 @@ def test_a_joined_table_and_new_data(tmp_path: Path) -> None:
             for batch in bp.open(str(output)).batches(split, batch_size=10, as_="numpy")
             for value in batch["n"].ravel().tolist()
         ) == expected  # fmt: skip
+
+
+def test_a_catalog_prints_the_path_of_its_metadata(tmp_path: Path) -> None:
+    """The command of the page names a table of a catalog."""
+    iceberg.create(tmp_path, pa.table({"n": [1, 2], "zone": ["a", "b"]}))
+    with sqlite3.connect(tmp_path / "catalog.db") as database:
+        database.execute("UPDATE iceberg_tables SET catalog_name = 'prod'")
+    (tmp_path / "trips.yaml").write_text(
+        "name: zones\nsources: {zones: {format: iceberg, path: ''}}\n"
+    )
+    page = (ROOT / "docs" / "lakehouses.md").read_text()
+    (command,) = re.findall(r"```sh\n(beam-pipelines convert .*?)```", page, re.DOTALL)
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {
+        "PATH": programs,
+        "PYICEBERG_CATALOG__PROD__URI": f"sqlite:///{tmp_path}/catalog.db",
+    }
+    command = command.replace("db.zones", iceberg.NAME)
+    subprocess.run(["sh", "-c", command], cwd=tmp_path, env=environment, check=True)
+    assert numbers(tmp_path / "out") == [1, 2]
 
 
 def test_limits_and_rejected_rows(tmp_path: Path) -> None:

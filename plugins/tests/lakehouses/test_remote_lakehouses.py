@@ -34,7 +34,7 @@ def test_tables_in_a_store(tmp_path, monkeypatch):
         table.delete("id < 100")
         for name, source in (
             ("delta", f"path: {store.url}/trips, format: delta"),
-            ("iceberg", "format: iceberg, catalog: 'sqlite:///catalog.db', table: db.trips"),
+            ("iceberg", f"format: iceberg, path: '{table.metadata_location}'"),
         ):
             recipe = tmp_path / f"{name}.yaml"
             recipe.write_text(f"name: trips\nsources: {{trips: {{{source}}}}}\n")

@@ -51,8 +51,8 @@ def create(folder: Path, rows: pa.Table, **properties: str) -> Table:
 
 def source_of(folder: Path, **options: Any) -> dict[str, Any]:
     """Returns the source of ``NAME`` in a recipe."""
-    uri = f"sqlite:///{folder}/catalog.db"
-    return {"format": "iceberg", "catalog": uri, "table": NAME, **options}
+    path = catalog_of(folder).load_table(NAME).metadata_location
+    return {"format": "iceberg", "path": path, **options}
 
 
 class _DeleteManifest(ManifestWriterV2):
