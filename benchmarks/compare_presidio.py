@@ -18,10 +18,7 @@ _RECOGNISERS = {
     "iban": [known.IbanRecognizer()],
     "card": [known.CreditCardRecognizer()],
     "ip_address": [known.IpRecognizer()],
-    "mac_address": [known.MacAddressRecognizer()],
     "us_ssn": [known.UsSsnRecognizer()],
-    "german_tax_id": [known.DeTaxIdRecognizer()],
-    "uk_nino": [known.UkNinoRecognizer()],
 }
 _LEAST_SCORE = 0.4
 

@@ -1,1 +1,1 @@
-"""Finds twelve kinds of personal data in columns."""
+"""Finds seven kinds of personal data in columns."""

@@ -23,12 +23,7 @@ _SHOWN_KIND = {
     "iban": "IBANs",
     "card": "card numbers",
     "ip_address": "IP addresses",
-    "mac_address": "MAC addresses",
     "us_ssn": "US social security numbers",
-    "german_tax_id": "German tax numbers",
-    "uk_nino": "UK national insurance numbers",
-    "passport": "passport numbers",
-    "coordinates": "coordinates",
     "person_name": "names of persons",
 }
 

@@ -1,4 +1,4 @@
-"""Check digits of card numbers, IBANs and tax numbers, in arrays."""
+"""Check digits of card numbers and IBANs, in arrays."""
 
 from __future__ import annotations
 
@@ -71,28 +71,4 @@ def mod_97(texts: pa.Array) -> Mask:
         following = (rest * np.where(is_letter, 100, 10) + number) % 97
         rest = np.where(is_used[:, place], following, rest)
     valid: Mask = rest == 1
-    return valid
-
-
-def mod_11_10(texts: pa.Array) -> Mask:
-    """Returns whether German tax numbers are valid, by ISO 7064, MOD 11,10.
-
-    Of the first ten digits one occurs twice or three times, and the others at most once.
-
-    Args:
-      texts: n texts of 11 digits.
-    """
-    found, lengths = characters(texts, 11)
-    digits = found.astype(np.int64) - _ZERO
-    product = np.full(len(digits), 10, np.int64)
-    for place in range(10):
-        total = (digits[:, place] + product) % 10
-        product = np.where(total == 0, 10, total) * 2 % 11
-    check = (11 - product) % 10
-    counts = np.zeros((len(digits), 10), np.int64)
-    for digit in range(10):
-        counts[:, digit] = (digits[:, :10] == digit).sum(axis=1)
-    has_one_repeat = (counts > 1).sum(axis=1) == 1
-    is_small = counts.max(axis=1, initial=0) <= 3
-    valid: Mask = (lengths == 11) & (check == digits[:, 10]) & has_one_repeat & is_small
     return valid

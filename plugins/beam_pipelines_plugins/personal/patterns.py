@@ -168,32 +168,10 @@ def _ip6(pattern: Pattern, texts: pa.Array) -> tuple[Mask, Mask]:
     return right, right
 
 
-_MACS: dict[str, dict[str, int]] = {
-    "[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}": {"colons": 5},
-    "[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}": {"dashes": 5},
-    r"[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}": {"dots": 2, "digits": 2},
-}
-
-
-def _macs(pattern: Pattern, texts: pa.Array) -> tuple[Mask, Mask]:
-    return np.ones(len(texts), bool), matches(pattern.values_of(texts), "[A-Fa-f]")
-
-
 _SSN = (
     r"(?:00[1-9]|0[1-9][0-9]|[1-578][0-9]{2}|6[0-57-9][0-9]|66[0-57-9])[ -]?"
     r"(?:0[1-9]|[1-9][0-9])[ -]?(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
 )
-
-
-def _coordinates(pattern: Pattern, texts: pa.Array) -> tuple[Mask, Mask]:
-    values = pattern.values_of(texts)
-    pairs = pc.extract_regex(values, r"^(?P<one>-?[0-9.]+)°?[,; ]+(?P<other>-?[0-9.]+)$")
-    one, other = (
-        np.abs(pc.struct_field(pairs, name).cast(pa.float64()).to_numpy(zero_copy_only=False))
-        for name in ("one", "other")
-    )
-    smaller, larger = np.minimum(one, other), np.maximum(one, other)
-    return np.ones(len(texts), bool), (smaller <= 90) & (larger <= 180) & (larger > 1)
 
 
 _FILE = (
@@ -210,7 +188,6 @@ _PHONE = words_in(
     "phone telephone telefon tel mobile mobil handy cell cellphone fax telefonnummer "
     "phonenumber handynummer rufnummer msisdn whatsapp"
 )
-_PASSPORT = words_in("passport passportnumber passno reisepass passnummer ausweis passeport")
 _VERSION = words_in("version versions ver build release firmware revision")
 _SOCIAL = words_in("ssn socialsecurity social socialsecuritynumber")
 
@@ -302,18 +279,6 @@ PATTERNS: tuple[Pattern, ...] = (
         before="(?:^|[^0-9A-Za-z:.])",
         after="(?:$|[^0-9A-Za-z:])",
     ),
-    *(
-        Pattern(
-            "mac_address",
-            value,
-            needs,
-            _macs,
-            before="(?:^|[^0-9A-Za-z:.-])",
-            after=r"(?:$|[^0-9A-Za-z:.-]|\.(?:$|[^0-9A-Za-z]))",
-            least=0.8,
-        )
-        for value, needs in _MACS.items()
-    ),
     Pattern(
         "us_ssn",
         r"[0-9]{3} ?[0-9]{2} ?[0-9]{4}",
@@ -333,48 +298,5 @@ PATTERNS: tuple[Pattern, ...] = (
         before="(?:^|[^0-9A-Za-z-])",
         after="(?:$|[^0-9A-Za-z-])",
         least=0.97,
-    ),
-    Pattern(
-        "german_tax_id",
-        "[1-9][0-9] ?[0-9]{3} ?[0-9]{3} ?[0-9]{3}",
-        {"digits": 11},
-        _if_sum("^[0-9]{11}$", checksums.mod_11_10, " "),
-        after=_AFTER_NUMBER,
-        may_be_number=True,
-    ),
-    Pattern(
-        "uk_nino",
-        "(?i:[A-Z]{2} ?[0-9]{2} ?[0-9]{2} ?[0-9]{2} ?[A-Z])",
-        {"digits": 6},
-        _if(
-            "(?i:[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?[0-9]{2} ?[0-9]{2} ?[0-9]{2} ?[A-D])",
-            "(?i)(?:^|[^0-9A-Z])(?:BG|GB|KN|NK|NT|TN|ZZ) ?[0-9]",
-        ),
-        least=0.9,
-    ),
-    Pattern(
-        "passport",
-        "(?i:[A-Z0-9]{6,10})",
-        {"digits": 4},
-        _all,
-        hints=_PASSPORT,
-        may_be_number=True,
-        before="^",
-        after="$",
-    ),
-    Pattern(
-        "coordinates",
-        r"-?[0-9]{1,3}\.[0-9]{4,}°?(?:[,;] ?| )-?[0-9]{1,3}\.[0-9]{4,}",
-        {"digits": 10, "dots": 2},
-        _coordinates,
-        before="(?:^|[(A-Za-z:=@] ?)",
-        after=r"(?:$|[°)\pL]|[ ,;.]+(?:$|[^0-9 .-]))",
-        least=0.9,
-    ),
-    Pattern(
-        "coordinates",
-        r"[0-9]{1,3}° ?[0-9]{1,2}(?:\.[0-9]+)?['′’] ?(?:[0-9]{1,2}(?:\.[0-9]+)?[\"″”] ?)?[NSEWO]",
-        {"digits": 2},
-        _all,
     ),
 )

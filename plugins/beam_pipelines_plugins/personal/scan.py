@@ -21,16 +21,10 @@ from beam_pipelines_plugins.personal.names import (
 from beam_pipelines_plugins.personal.patterns import PATTERNS, Mask, Pattern, matches
 from beam_pipelines_plugins.personal.prefilter import Characters
 
-PERSON_NAME, COORDINATES = "person_name", "coordinates"
-# Numbers of the tests that no pattern has: persons by column name, persons by vocabulary, and
-# coordinates by column name.
-BY_NAME, BY_VOCABULARY, BY_AXIS = (len(PATTERNS) + number for number in range(3))
+PERSON_NAME = "person_name"
+# Numbers of the tests that no pattern has: persons by column name, persons by vocabulary.
+BY_NAME, BY_VOCABULARY = len(PATTERNS), len(PATTERNS) + 1
 _SMALL_NUMBER = 100_000_000
-_AXES = (
-    frozenset(["latitude", "breitengrad", "breite"]),
-    frozenset(["longitude", "laengengrad", "laenge"]),
-)
-_SHORT_AXES = (frozenset(("lat",)), frozenset(("lon", "lng", "long")))
 _WORDS = r"^\pL[\pL'’.-]*(?:,? \pL[\pL'’.-]*){0,5}$"
 _TWO_WORDS = r"^\p{Lu}[\pL'’.-]*(?:,? \p{Lu}[\pL'’.-]*){1,3}$"
 _MOST_NAME_BYTES = 60
@@ -59,22 +53,18 @@ class Seen(NamedTuple):
 
 def kind_of(test: int) -> str:
     """Returns the kind of personal data that a test finds."""
-    if test < len(PATTERNS):
-        return PATTERNS[test].kind
-    return COORDINATES if test == BY_AXIS else PERSON_NAME
+    return PATTERNS[test].kind if test < len(PATTERNS) else PERSON_NAME
 
 
 def least_of(test: int) -> float:
     """Returns the least share of right values among those of the shape."""
-    if test < len(PATTERNS):
-        return PATTERNS[test].least
-    return {BY_NAME: 0.5, BY_VOCABULARY: 0.5, BY_AXIS: 0.98}[test]
+    return PATTERNS[test].least if test < len(PATTERNS) else 0.5
 
 
 def scan_batch(batch: pa.RecordBatch) -> tuple[Seen, ...]:
     """Looks for personal data in all columns of a chunk.
 
-    It looks at texts, whole numbers and floats, and lists of them. A row counts for the first test
+    It looks at texts and whole numbers, and lists of them. A row counts for the first test
     of each kind that finds it.
 
     Args:
@@ -84,13 +74,12 @@ def scan_batch(batch: pa.RecordBatch) -> tuple[Seen, ...]:
       What was seen, without tests that saw no value of their shape.
     """
     seen: list[Seen] = []
-    axes = _axes(batch.schema.names)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if name.startswith("\0") or not batch.num_rows:
             continue
         values, rows = _flattened(column)
         taken: dict[str, Mask] = {}
-        for test, shaped, right in _tests(name, values, name in axes):
+        for test, shaped, right in _tests(name, values):
             kind = kind_of(test)
             is_shaped, is_right = (_by_row(mask, rows, len(column)) for mask in (shaped, right))
             if kind in taken:
@@ -124,7 +113,7 @@ def _flattened(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64] | None
     return column, rows
 
 
-def _tests(name: str, values: pa.Array, is_axis: bool) -> Iterator[tuple[int, Mask, Mask]]:
+def _tests(name: str, values: pa.Array) -> Iterator[tuple[int, Mask, Mask]]:
     """Yields tests, values of their shape, and right ones."""
     words = words_of(name)
     own = {
@@ -146,8 +135,6 @@ def _tests(name: str, values: pa.Array, is_axis: bool) -> Iterator[tuple[int, Ma
             if pattern.may_be_number:
                 filled = is_valid(values) if pattern.hints else None
                 yield from _test(number, values, candidates, partial(_match, pattern), filled)
-    elif pa.types.is_floating(values.type) and is_axis:
-        yield (BY_AXIS, *_on_axis(values, words))
 
 
 def _test(
@@ -250,22 +237,3 @@ def _given(shape: str, texts: pa.Array) -> tuple[Mask, Mask]:
         counts = np.concatenate([[0], np.cumsum(is_given)])[offsets - offsets[0]]
         right[shaped] = np.diff(counts) > 0
     return shaped, right
-
-
-def _axes(names: list[str]) -> frozenset[str]:
-    """Returns the columns whose names say that they are latitudes or longitudes.
-
-    Short names do so in pairs only: ``lat`` alone may be a latency.
-    """
-    found = {name: words_of(name) for name in names}
-    pairs = [{name for name, words in found.items() if words & short} for short in _SHORT_AXES]
-    long = {name for name, words in found.items() for axis in _AXES if words & axis}
-    return frozenset(long | (set.union(*pairs) if all(pairs) else set()))
-
-
-def _on_axis(values: pa.Array, words: frozenset[str]) -> tuple[Mask, Mask]:
-    numbers = pc.fill_null(values.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False)
-    bound = 90 if words & (_AXES[0] | _SHORT_AXES[0]) else 180
-    is_valid = ~np.isnan(numbers)
-    with np.errstate(invalid="ignore"):
-        return is_valid, is_valid & (np.abs(numbers) <= bound) & (numbers != np.round(numbers))

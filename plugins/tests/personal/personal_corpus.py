@@ -73,25 +73,6 @@ def iban_of(country: str, account: str) -> str:
     return f"{country}{98 - int(moved) % 97:02d}{account}"
 
 
-def tax_digit(digits: str) -> str:
-    """Returns the check digit of ISO 7064, MOD 11,10."""
-    product = 10
-    for digit in map(int, digits):
-        total = (digit + product) % 10 or 10
-        product = total * 2 % 11
-    return str((11 - product) % 10)
-
-
-def tax_number(number: int) -> str:
-    """Returns a German tax number, in which one digit occurs twice."""
-    order = sorted(range(10), key=lambda digit: _random(number, 1 << 40, f"tax{digit}"))
-    order[9] = order[_random(number, 9, "repeated")]
-    first = next(place for place, digit in enumerate(order) if digit)
-    order[0], order[first] = order[first], order[0]
-    digits = "".join(map(str, order))
-    return digits + tax_digit(digits)
-
-
 def _card(number: int) -> str:
     prefix, length = (("4", 16), ("51", 16), ("37", 15), ("6011", 16), ("2221", 16))[number % 5]
     body = prefix + f"{_random(number, 10**12, 'card'):012d}"[: length - 1 - len(prefix)]
@@ -120,21 +101,8 @@ def _ssn(number: int) -> str:
     return f"{area:03d}-{group:02d}-{1 + _random(number, 9999, 'serial'):04d}"
 
 
-def _nino(number: int) -> str:
-    first = "ABCEGHJKLMNOPRSTWXYZ".replace("O", "")[_random(number, 19, "first")]
-    second = "ACEHJLMPRSWXY"[_random(number, 13, "second")]
-    if first + second in ("KN", "TN", "NT", "ZZ", "BG", "GB", "NK"):
-        second = "A"
-    return f"{first}{second}{_random(number, 10**6, 'nino'):06d}{'ABCD'[number % 4]}"
-
-
 def _octets(number: int) -> list[int]:
     return [1 + _random(number, 223, "a")] + [_random(number, 256, salt) for salt in "bcd"]
-
-
-def _mac(number: int) -> list[str]:
-    text = f"{_random(number, 1 << 48, 'mac'):012x}"
-    return [text[start : start + 2] for start in range(0, 12, 2)]
 
 
 def _hex_groups(number: int) -> list[str]:
@@ -158,10 +126,6 @@ def _american(number: int) -> tuple[int, int, int]:
     return 200 + _random(number, 711, "x"), 200 + _random(number, 711, "y"), _random(number, 10**4)
 
 
-def _point(number: int) -> tuple[float, float]:
-    return _random(number, 1700000, "lat") / 1e4 - 85, _random(number, 3400000, "lon") / 1e4 - 170
-
-
 # Kind -> ways to write it.
 _VALUES: dict[str, list[Callable[[int], str]]] = {
     "email": [_email, lambda n: _email(n).lower(), lambda n: f"<{_email(n)}>"],
@@ -180,21 +144,7 @@ _VALUES: dict[str, list[Callable[[int], str]]] = {
         lambda n: ":".join(_hex_groups(n)),
         lambda n: f"2001:db8:{_hex_groups(n)[0]}::{_hex_groups(n)[1]}",
     ],
-    "mac_address": [
-        lambda n: ":".join(_mac(n)),
-        lambda n: "-".join(_mac(n)).upper(),
-        lambda n: _grouped("".join(_mac(n)), by="."),
-    ],
     "us_ssn": [_ssn],
-    "german_tax_id": [
-        tax_number,
-        lambda n: f"{tax_number(n)[:2]} {_grouped(tax_number(n)[2:], 3)}",
-    ],
-    "uk_nino": [_nino, lambda n: f"{_nino(n)[:2]} {_grouped(_nino(n)[2:8], 2)} {_nino(n)[8]}"],
-    "coordinates": [
-        lambda n: "{:.5f}, {:.5f}".format(*_point(n)),
-        lambda n: f"{n % 90}°{n % 60:02d}'{n % 59:02d}\"N {n % 180}°{n % 60:02d}'{n % 58:02d}\"E",
-    ],
 }
 
 
@@ -229,13 +179,9 @@ def planted_columns() -> Iterator[Planted]:
 def _by_name() -> Iterator[Planted]:
     rows = range(ROWS)
     yield Planted("card_as_number", [int(_card(row)) for row in rows], "card")
-    yield Planted("steuer", [int(tax_number(row)) for row in rows], "german_tax_id")
     yield Planted("ssn", [int(_ssn(row).replace("-", "")) for row in rows], "us_ssn")
     yield Planted("mobilePhone", [int(f"49170{_local(row, 7)}") for row in rows], "phone")
     yield Planted("fax", [f"0{_local(row, 3)}-{_local(row, 6)}" for row in rows], "phone")
-    for name in ("passport_no", "PassportNumber", "reisepass"):
-        values = [f"C{_random(row, 10**8, name):08d}"[:9] for row in rows]
-        yield Planted(name, values, "passport")
     for name in ("first_name", "vorname", "surname", "customerName", "patient_name"):
         yield Planted(name, [_person(row)[name == "surname"] for row in rows], "person_name")
     yield Planted("who", [" ".join(_person(row)) for row in rows], "person_name")
@@ -244,8 +190,6 @@ def _by_name() -> Iterator[Planted]:
     yield Planted("store_manager", [" ".join(_person(row)) for row in rows], "person_name")
     rare = [" ".join(_person(row)) if row % 100 == 7 else None for row in rows]
     yield Planted("agent", rare, "person_name")
-    yield Planted("latitude", [_point(row)[0] for row in rows], "coordinates")
-    yield Planted("longitude", [_point(row)[1] for row in rows], "coordinates")
 
 
 def false_friends() -> Iterator[Planted]:

@@ -18,8 +18,6 @@ from plugins.tests.personal.personal_corpus import (
     iban_of,
     luhn_digit,
     planted_columns,
-    tax_digit,
-    tax_number,
 )
 
 
@@ -46,7 +44,7 @@ def test_recall_and_precision_on_the_planted_corpus() -> None:
     shown = [(corpus()[number].name, kind) for number, kind in sorted(missing | wrong)]
     assert 1 - len(missing) / len(expected) >= 0.98, shown
     assert 1 - len(wrong) / len(found) >= 0.95, shown
-    assert len({column.kind for column in corpus()} - {None}) == 12
+    assert len({column.kind for column in corpus()} - {None}) == 7
 
 
 @given(st.lists(st.integers(0, 10**14), min_size=1))
@@ -62,13 +60,6 @@ def test_check_digits_are_those_of_plain_loops(numbers: list[int]) -> None:
     wrong = [f"GB{(int(iban[2:4]) + 13) % 97 + 2:02d}{iban[4:]}" for iban in ibans]
     expected = [iban == other for iban, other in zip(ibans, wrong, strict=True)]
     assert checksums.mod_97(pa.array(wrong)).tolist() == expected
-    taxes = [tax_number(number) for number in numbers]
-    assert checksums.mod_11_10(pa.array(taxes)).all()
-    moved = [f"{text[:10]}{(int(text[10]) + 1) % 10}" for text in taxes]
-    assert not checksums.mod_11_10(pa.array(moved)).any()
-    # Ten different digits, or one four times.
-    for digits in ("1234567890", "1111234567"):
-        assert not checksums.mod_11_10(pa.array([digits + tax_digit(digits)])).any()
 
 
 VALID = [
@@ -80,12 +71,7 @@ VALID = [
     ("card", "paid with 3782 822463 10005"),
     ("ip_address", "from 192.168.1.77:8080"),
     ("ip_address", "[2001:db8::8a2e:370:7334]"),
-    ("mac_address", "at 001b.4411.3ab7"),
     ("us_ssn", "SSN 536-90-4399"),
-    ("german_tax_id", "IdNr. 86 095 742 719"),
-    ("uk_nino", "ab 12 34 56 c"),
-    ("coordinates", "geo:48.13715,11.57612"),
-    ("coordinates", "48°08'14\"N"),
     ("person_name", "Braund, Mr. Thomas Harris"),
 ]
 WRONG = [
@@ -149,6 +135,8 @@ def test_chunks_are_judged_together() -> None:
 
 def test_a_rare_kind_is_found_among_many_candidates() -> None:
     """One in a hundred is in the sample, and all are counted."""
-    values = [tax_number(row) if row % 100 == 7 else f"x{row:011d}" for row in range(30_000)]
+    values = [
+        iban_of("DE", f"{row:018d}") if row % 100 == 7 else f"x{row:011d}" for row in range(30_000)
+    ]
     ((_, _, shaped, right, first),) = scan_batch(pa.record_batch({"x": values}))
     assert (shaped, right, first) == (300, 300, 7)
