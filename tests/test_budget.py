@@ -15,7 +15,7 @@ PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
     "beam_pipelines": 53_043,
-    PLUGINS: 7_845,
+    PLUGINS: 7_728,
     "tests": 55_350,
 }
 MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 20, 400, 8, 12

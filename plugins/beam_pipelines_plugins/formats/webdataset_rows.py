@@ -6,15 +6,13 @@ A row is a run of files with one name: ``n01/17.jpg`` and ``n01/17.cls`` are the
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.files.archives import read_member, read_tar, tar_compression
@@ -33,8 +31,7 @@ ONLY_IMAGE = "image/"
 _LOOK = ("format", "height", "width", "channels")
 _IMAGES = tuple(suffix.removeprefix(".") for suffix in SUFFIXES)
 _NUMBERS = ("cls", "cls2", "class", "count", "index", "inx", "id")
-_TEXTS = ("txt", "text", "transcript")
-_OBJECTS = ("json", "jsn")
+_TEXTS = ("txt", "text", "transcript", "json", "jsn")
 _TABLES = ("csv", "tsv", "jsonl", "ndjson", "parquet", "pq", "arrow", "feather", "avro", "orc",
            "tfrecord", "tfrecords", "xlsx", "xls", "ods", "h5", "hdf5", "libsvm")  # fmt: skip
 
@@ -64,12 +61,11 @@ class SampleError(ValueError):
     Attributes:
       column: that is wrong, if it is one.
       reason: what was found, expected, and what to do.
-      text: of the file, where it helps.
     """
 
-    def __init__(self, column: str, reason: str, text: str = "") -> None:
+    def __init__(self, column: str, reason: str) -> None:
         super().__init__(reason)
-        self.column, self.reason, self.text = column, reason, text
+        self.column, self.reason = column, reason
 
 
 def name_parts(name: str) -> tuple[str, str] | None:
@@ -142,16 +138,11 @@ def is_image(slot: str) -> bool:
     return slot == ONLY_IMAGE or _last(slot) in _IMAGES
 
 
-def is_object(slot: str) -> bool:
-    """Whether files of an extension are JSON."""
-    return _last(slot) in _OBJECTS
-
-
 def is_of(column: str, slot: str) -> bool:
     """Whether a column has values of files of an extension."""
     if is_image(slot):
         return column in _image_columns(slot)
-    return column == slot or (is_object(slot) and column.startswith(f"{slot}."))
+    return column == slot
 
 
 def _image_columns(slot: str) -> list[str]:
@@ -161,7 +152,7 @@ def _image_columns(slot: str) -> list[str]:
 
 
 def _type_of(slot: str, source: Source) -> pa.DataType:
-    """Returns the type of files that are no images and no JSON."""
+    """Returns the type of files that are no images."""
     declared, last = source.types.get(slot), _last(slot)
     if last in _NUMBERS and declared not in ("text", "bytes"):
         return pa.int64()
@@ -180,30 +171,25 @@ class RowLayout(NamedTuple):
     slots: tuple[str, ...]
     is_closed: bool = True
 
-    def plain_fields(self, source: Source) -> pa.Schema:
-        """Returns all columns but those of JSON."""
+    def fields(self, source: Source) -> pa.Schema:
+        """Returns all columns."""
         fields: list[tuple[str, pa.DataType]] = [(KEY, pa.string())]
         types = (pa.binary(), pa.string(), *[pa.int64()] * 3)
         for slot in self.slots:
             if is_image(slot):
                 fields += zip(_image_columns(slot), types, strict=True)
-            elif not is_object(slot):
+            else:
                 fields.append((slot, _type_of(slot, source)))
         return pa.schema(fields)
 
-    def objects(self) -> tuple[str, ...]:
-        """Returns the extensions of JSON."""
-        return tuple(filter(is_object, self.slots))
-
-    def row_of(self, source: Source, sample: ArchiveSample) -> tuple[dict[str, Any], bytes]:
-        """Returns column -> value, without those of JSON, and these as ``json_line``.
+    def row_of(self, source: Source, sample: ArchiveSample) -> dict[str, Any]:
+        """Returns column -> value.
 
         Raises:
           SampleError: it lacks a file, has one too many, or one that is not whole.
         """
         row: dict[str, Any] = {KEY: sample.key}
-        members = self._members(sample)
-        for slot, data in members.items():
+        for slot, data in self._members(sample).items():
             if is_image(slot):
                 names = _image_columns(slot)
                 try:
@@ -211,9 +197,9 @@ class RowLayout(NamedTuple):
                 except PictureError as error:
                     raise SampleError(names[0], str(error)) from error
                 row.update(zip(names, (encoded, *look), strict=True))
-            elif not is_object(slot):
+            else:
                 row[slot] = data
-        return row, json_line(members)
+        return row
 
     def _members(self, sample: ArchiveSample) -> dict[str, bytes]:
         """Returns slot -> content."""
@@ -255,31 +241,3 @@ def layout_of_plan(plan: SourcePlan) -> RowLayout:
             slots.append(name)
     kept = [slot for slot in slots if any(is_of(name, slot) for name in plan.schema.names)]
     return RowLayout(tuple(kept), not plan.source.columns)
-
-
-def json_line(members: Mapping[str, bytes]) -> bytes:
-    """Returns the JSON of a row: an object whose keys are extensions.
-
-    Python's parser refuses what stands behind a value, and line ends in texts, so that those left
-    are blanks.
-
-    Raises:
-      SampleError: a file is no JSON.
-    """
-    values = []
-    for slot, data in members.items():
-        if not is_object(slot):
-            continue
-        try:
-            text = data.decode("utf-8-sig")
-            json.loads(text)
-        except (ValueError, RecursionError) as error:
-            reason = (
-                f"found no JSON ({error}), expected one value. Mend it, or name the columns of "
-                "other files in 'columns', which reads these alone."
-            )
-            shown = shorten(data[:1_000].decode("utf-8", errors="backslashreplace"))
-            raise SampleError(slot, reason, shown) from error
-        line = text.strip().replace("\r", " ").replace("\n", " ")
-        values.append(json.dumps(slot).encode() + b":" + line.encode())
-    return b"{" + b",".join(values) + b"}"

@@ -30,15 +30,15 @@ sources: {rows: {path: "PATH", types: {number: int64, score: float32, text: text
 split: {train: 0.75, eval: 0.25, by: [number]}
 output: {num_shards: 2}
 """
-# A column of a tar archive's JSON is called after the extension.
+# JSON of a tar archive is text, whose fields are derived.
 OF_TAR = """
 name: rows
-sources:
-  rows:
-    path: "PATH"
-    types: {json.number: int64, json.score: float32, json.text: text}
-    columns: [json.number, json.score, json.text]
-rename: {json.number: number, json.score: score, json.text: text}
+sources: {rows: {path: "PATH", columns: [json]}}
+derive:
+  number: "CAST(json ->> '$.number' AS BIGINT)"
+  score: "CAST(json ->> '$.score' AS FLOAT)"
+  text: "json ->> '$.text'"
+drop: json
 split: {train: 0.75, eval: 0.25, by: [number]}
 output: {num_shards: 2}
 """
