@@ -106,7 +106,7 @@ def test_counters_that_cannot_be_had(folder, tmp_path, monkeypatch, capsys, fail
 
     def sealed(*arguments: Any) -> None:
         made(*arguments)
-        monkeypatch.setattr(f"beam_pipelines.pipeline.telemetry.observed.{fails}", _refuse)
+        monkeypatch.setattr(f"beam_pipelines.pipeline.observed.{fails}", _refuse)
 
     monkeypatch.setattr("beam_pipelines.pipeline.convert.commit", sealed)
     manifest = converted(folder, tmp_path, strategy="broadcast")

@@ -74,7 +74,9 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
     },
     CHECKS: {"pii": Known()},
     COMMANDS: {"init": Known()},
-    FUNCTIONS: dict.fromkeys(("encode", "giveaways", "image_table", "near"), Known()),
+    FUNCTIONS: dict.fromkeys(
+        ("encode", "giveaways", "image_table", "lineage", "metrics", "near"), Known()
+    ),
 }
 # Group -> name -> where the main package has it.
 OWN: Mapping[str, Mapping[str, str]] = {

@@ -14,6 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.layout.manifest import Manifest, to_text
+from beam_pipelines.core.process import plugins
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.runners.options import ReportOptions
@@ -37,17 +38,17 @@ def observed(
       A function that takes Beam's result of the job once it has ended.
 
     Raises:
-      DataError: the start cannot be reported. After the commit, a report that fails is a warning.
+      DataError: the start cannot be reported, or what reports is not installed. After the commit,
+        a report that fails is a warning.
     """
     places, started = options.view_as(ReportOptions), time.time()
     results: list[Any] = []
     to_metrics, to_lineage = places.metrics, places.lineage
     places.metrics = places.lineage = None  # may contain a token, and engines show options
+    send_metrics = plugins.load(plugins.FUNCTIONS, "metrics") if to_metrics else None
     lineage = None
     if to_lineage:
-        from beam_pipelines.pipeline.telemetry.lineage import Lineage
-
-        lineage = Lineage(to_lineage, plan, output)
+        lineage = plugins.load(plugins.FUNCTIONS, "lineage")(to_lineage, plan, output)
         lineage("START")
     metrics.begin()
     try:
@@ -65,9 +66,7 @@ def observed(
         manifest = _with_totals(manifest, metrics.totals_of(results[0]))
         with files.replace(files.join(output, MANIFEST)) as file:
             file.write(to_text(manifest).encode())
-    if to_metrics:
-        from beam_pipelines.pipeline.telemetry.metrics import send_metrics
-
+    if send_metrics:
         with _warned("--metrics", "the dataset is complete"):
             send_metrics(to_metrics, manifest, started)
     if lineage:

@@ -19,6 +19,7 @@ from referencing import Registry, Resource
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.process import plugins
 
 # A line of Prometheus' text format, of what we write.
 SAMPLE = re.compile(r'(beam_pipelines_[a-z_]+)\{dataset="((?:[^"\\]|\\.)*)"\} (\S+)')
@@ -253,3 +254,14 @@ def test_metrics_without_a_server(recipe, tmp_path, capsys):
     assert len(posted) == 1
     assert re.search(r"^warning: --metrics: .*503.*dataset is complete", capsys.readouterr().err)
     assert "counted" in timings(tmp_path / "out")
+
+
+@pytest.mark.parametrize("option", ["metrics", "lineage"])
+def test_a_run_without_plugins_says_what_to_install(recipe, tmp_path, monkeypatch, option):
+    """The options are errors before the job."""
+    monkeypatch.setattr(plugins, "_points", dict)
+    plugins.load.cache_clear()
+    with pytest.raises(DataError, match=f"function '{option}': .*pip install ./plugins"):
+        bp.convert(recipe, tmp_path / "out", beam_options=[f"--{option}={tmp_path / 'file'}"])
+    plugins.load.cache_clear()
+    assert not (tmp_path / "out" / "dataset.json").exists()
