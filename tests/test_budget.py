@@ -15,7 +15,7 @@ PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
     "beam_pipelines": 52_878,
-    PLUGINS: 7_895,
+    PLUGINS: 7_854,
     "tests": 55_148,
 }
 MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 20, 400, 8, 12

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import json
-import os
 import re
 import urllib.parse
-from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
@@ -46,9 +40,6 @@ _KNOWN_FEATURES = {
 }
 # Modes of column mapping -> the key of a field's metadata that says what files call it.
 _KEYS = {"none": "", "name": "delta.columnMapping.physicalName", "id": "delta.columnMapping.id"}
-# The package takes names for URLs, with escapes and backslashes. Writers use plain ones.
-_PLAIN = re.compile(r"(?!/)(?!(.*/)?\.\.(/|$))[\w.=/-]*", re.ASCII)
-_UNIQUE_LENGTH = 20  # of a vector's name, behind the folder
 
 
 def snapshot_of(source: Source) -> TableSnapshot:
@@ -76,7 +67,12 @@ def _opened(source: Source, path: str) -> DeltaTable:
     """Opens a table at its source's version or time."""
     options = source.options_of(DeltaOptions)
     if input_roots.is_restricted():
-        _check_log(path, files.join(path, "_delta_log"))
+        # The package opens deletion vectors and parts of checkpoints wherever the log says.
+        raise DataError(
+            f"{path}: found a Delta table with --input_root, expected files alone: its log may "
+            "name files outside, which its reader opens. Have the rows written to Parquet, or "
+            "leave --input_root out if you trust the table."
+        )
     if options.as_of is None:
         return DeltaTable(path, version=options.version)
     # The package goes by the dates of the log's files, which a copy loses.
@@ -152,64 +148,3 @@ def _absolute(table: str, path: str) -> str:
     """Returns the path of a file that a log names."""
     found = path.removeprefix("file://")
     return found if "://" in found or found.startswith("/") else files.join(table, found)
-
-
-def _check_log(table: str, log: str) -> None:
-    """Checks that a table's log names nothing outside of ``--input_root``.
-
-    The package opens deletion vectors and parts of checkpoints by itself, wherever the log says
-    they are.
-
-    Raises:
-      OutsideRootError: a file of the log is outside, or one that it names.
-      DataError: a place in it has no plain name.
-    """
-    for path in list(_files(log)):
-        input_roots.check(path)
-        for place in _places(path):
-            if not _PLAIN.fullmatch(place):
-                raise DataError(
-                    f"{path}: found the place {place!r}, expected a plain name below the table "
-                    "with --input_root. Have the table rewritten by its engine."
-                )
-            input_roots.check(files.join(table, *place.split("/")) if place else table)
-
-
-def _files(folder: str) -> Iterator[str]:
-    if not files.is_local(folder):
-        yield from (listed.path for listed in files.list_files(files.join(folder, "**")))
-        return
-    for parent, folders, names in os.walk(folder):
-        yield from (os.path.join(parent, name) for name in (*folders, *names))
-
-
-def _places(path: str) -> list[str]:
-    """Returns parts of checkpoints and folders of vectors that a file names.
-
-    Damaged lines have none.
-    """
-    found = []
-
-    def note(value: dict[str, Any]) -> dict[str, Any]:
-        type_, place = value.get("storageType"), str(value.get("pathOrInlineDv") or "")
-        if type_ in ("u", "p"):
-            found.append(place[:-_UNIQUE_LENGTH] if type_ == "u" else place)
-        if isinstance(part := value.get("sidecar"), dict):
-            found.append(str(part.get("path") or ""))
-        return value
-
-    for line in _lines(path):
-        with contextlib.suppress(ValueError, RecursionError):
-            json.loads(line, object_hook=note)
-    return found
-
-
-def _lines(path: str) -> Iterator[str | bytes]:
-    """Yields the actions of a commit or a checkpoint, as JSON."""
-    if path.endswith(".json"):
-        yield from files.read_bytes(path).splitlines()
-    elif path.endswith(".parquet"):
-        wanted = ["add.deletionVector", "remove.deletionVector", "sidecar"]
-        with files.open_read(path) as file, files.reading(path):
-            for batch in pq.ParquetFile(file).iter_batches(columns=wanted):
-                yield from map(json.dumps, batch.to_pylist())

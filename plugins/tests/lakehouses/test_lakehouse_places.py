@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from beam_pipelines.core.errors import DataError
@@ -146,57 +145,16 @@ def test_tables_ask_no_other_server(tmp_path: Path, place: str) -> None:
         plan_of(tmp_path / "delta", "delta")
 
 
-@pytest.mark.parametrize(
-    ("vector", "place"),
-    [
-        ("p", "file://OUT/a.bin"),
-        ("p", "OUT/a.bin"),
-        ("p", "file:///%2e%2e/a.bin"),
-        ("u", "../../x" + "a" * 20),
-        ("u", "OUT/x" + "a" * 20),
-        ("u", "..%2f..%2f" + "a" * 20),
-        ("u", "x\\..\\.." + "a" * 20),
-        ("sidecar", "file://OUT/a.parquet"),
-        ("sidecar", "../../../a.parquet"),
-    ],
-)
-def test_delta_logs_lead_nowhere_else(tmp_path: Path, vector: str, place: str) -> None:
-    """Vectors and parts of checkpoints outside of the root are refused."""
+def test_delta_logs_are_not_opened_within_a_root(tmp_path: Path) -> None:
+    """A log may lead anywhere, so a root takes no Delta table."""
     root = tmp_path / "root"
     delta.write(root, {"n": [1, 2]})
-    place = place.replace("OUT", str(tmp_path))
-    described = {"storageType": vector, "pathOrInlineDv": place, "sizeInBytes": 1, "cardinality": 1}
-    with input_roots.only_below([str(root)]):
-        assert rows_of(plan_of(root, "delta")) == 2
-        if vector == "sidecar":
-            action: dict[str, Any] = {"sidecar": {"path": place, "sizeInBytes": 1}}
-        else:
-            action = {"add": {"path": "a.parquet", "deletionVector": described}}
-        delta.commit(root, [action])
-        with pytest.raises(DataError, match=r"expected a (path|plain name) below .*--input_root"):
-            plan_of(root, "delta")
-        (root / "_delta_log" / f"{1:020d}.json").unlink()
-        checkpoint = root / "_delta_log" / f"{1:020d}.checkpoint.parquet"
-        pq.write_table(pa.Table.from_pylist([action]), checkpoint)
-        with pytest.raises(DataError, match=r"expected a (path|plain name) below .*--input_root"):
-            plan_of(root, "delta")
-
-
-def test_links_of_a_delta_log(tmp_path: Path) -> None:
-    """A link that leads out of the root is not opened."""
-    root = tmp_path / "root"
-    delta.write(root, {"n": [1, 2]})
-    (root / "_delta_log" / f"{1:020d}.json").symlink_to(tmp_path / "evil_module.py")
-    with input_roots.only_below([str(root)]), pytest.raises(OutsideRootError, match="leads out"):
+    assert rows_of(plan_of(root, "delta")) == 2
+    with (
+        input_roots.only_below([str(root)]),
+        pytest.raises(DataError, match=r"Delta table with --input_root.*Parquet, or leave"),
+    ):
         plan_of(root, "delta")
-
-
-def test_checkpoints_are_read_within_a_root(tmp_path: Path) -> None:
-    """A checkpoint of a table without vectors names nothing, and is read."""
-    root = tmp_path / "root"
-    delta.write(root, {"n": [1, 2]}).create_checkpoint()
-    with input_roots.only_below([str(root)]):
-        assert rows_of(plan_of(root, "delta")) == 2
 
 
 @pytest.mark.parametrize(
