@@ -14,8 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 52_878,
-    PLUGINS: 7_854,
+    "beam_pipelines": 52_875,
+    PLUGINS: 7_763,
     "tests": 55_148,
 }
 MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 20, 400, 8, 12

@@ -250,12 +250,12 @@ _read_similarity = read_share(
 class NearColumn:
     """A column whose similar values are looked for."""
 
-    column: str = needed_key(read_text, "Column of texts or images.", "text")
+    column: str = needed_key(read_text, "Column of texts.", "text")
     similarity: float = recipe_key(
         _read_similarity,
         0.8,
         "0.8",
-        "Least similarity: of texts Jaccard's, of images the share of equal bits.",
+        "Least similarity, Jaccard's.",
     )
 
 

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.limits import Limits
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.expressions import Expression, evaluate
 
@@ -56,7 +55,7 @@ class Meeting(NamedTuple):
 class Way(Protocol):
     """A way to meet other than by equal hashes."""
 
-    def carried(self, rows: pa.RecordBatch, limits: Limits) -> pa.Array:
+    def carried(self, rows: pa.RecordBatch) -> pa.Array:
         """Returns the column that chunks carry until rows meet."""
 
     def transform(self, meet: Meet, meeting: Meeting) -> Any:
@@ -120,9 +119,7 @@ def hash_name(meet: str) -> str:
     return f"{HASH} {meet}"
 
 
-def meet_hashes(
-    meets: Iterable[Meet], rows: pa.RecordBatch, limits: Limits
-) -> Iterator[tuple[str, pa.Array]]:
+def meet_hashes(meets: Iterable[Meet], rows: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
     """Yields the columns that chunks carry, with their names.
 
     Raises:
@@ -130,7 +127,7 @@ def meet_hashes(
     """
     for meet in meets:
         if meet.way is not None:
-            yield hash_name(meet.name), meet.way.carried(rows, limits)
+            yield hash_name(meet.name), meet.way.carried(rows)
             continue
         arrays = [
             rows.column(value) if isinstance(value, str) else evaluate(rows, value)

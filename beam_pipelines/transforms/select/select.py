@@ -277,7 +277,7 @@ def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
     """
     with explained(chunk.path):
         rows, filtered = _derived(plan, chunk.batch)
-        checked = [_checked(check, rows, plan.limits) for check in plan.checks]
+        checked = [_checked(check, rows) for check in plan.checks]
         batch = rows.select(plan.schema.names)
         if ROW in plan.schema.names and not rows.num_rows and ROW not in rows.schema.names:
             batch = batch.append_column(ROW, pa.array([], pa.int64()))
@@ -289,7 +289,7 @@ def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
     return chunk._replace(batch=batch, counts=counts, pieces=pieces)
 
 
-def _checked(check: Check, rows: pa.RecordBatch, limits: Limits) -> tuple[Any, dict[str, pa.Array]]:
+def _checked(check: Check, rows: pa.RecordBatch) -> tuple[Any, dict[str, pa.Array]]:
     """Returns what rows add to a check, and columns for it.
 
     Raises:
@@ -297,7 +297,7 @@ def _checked(check: Check, rows: pa.RecordBatch, limits: Limits) -> tuple[Any, d
     """
     try:
         piece = check.piece(rows)
-        carried = dict(meet_hashes(check.meets, rows, limits))
+        carried = dict(meet_hashes(check.meets, rows))
     except ExpressionError as error:
         raise check.explained(rows, error) from error
     return piece, carried

@@ -36,8 +36,8 @@ from beam_pipelines_plugins.near.near_rows import (
 _REQUESTS, _FOUND = "requests", "found"
 
 
-def _tag_requests(received: Received, rule: NearRule, has_splits: bool) -> Iterator[Any]:
-    for message in find_candidates(received, has_splits, rule.most_differing):
+def _tag_requests(received: Received, has_splits: bool) -> Iterator[Any]:
+    for message in find_candidates(received, has_splits):
         is_request = message.order[0] == REQUESTS
         yield beam.pvalue.TaggedOutput(_REQUESTS, message) if is_request else message
 
@@ -143,7 +143,7 @@ class MeetNear(beam.PTransform):
         )
         met = chunks | "Find" >> MeetByKey(
             partial(_send_bands, rule=rule, split=split),
-            partial(_tag_requests, rule=rule, has_splits=split is not None),
+            partial(_tag_requests, has_splits=split is not None),
             bands,
             (_REQUESTS,),
         )

@@ -1,8 +1,7 @@
 """Finds rows with similar values, by bands that meet in partitions.
 
-A value is a text, which is compared by sets of characters (``shingles.py``), or the hash of an
-image, uint64, which is compared bit by bit (``near_hashes.py``). One row *precedes* another
-if its split is an earlier one, or, without splits, if its position is. A row is near if a row that
+Texts are compared by sets of characters (``shingles.py``). One row *precedes* another if its split
+is an earlier one, or, without splits, if its position is. A row is near if a row that
 precedes it is similar, whether or not that one is near itself.
 
 Three exchanges move no more than hashes, addresses and values:
@@ -16,7 +15,6 @@ Three exchanges move no more than hashes, addresses and values:
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -30,7 +28,7 @@ from beam_pipelines.core.arrow.columns import concat_batches, take_rows
 from beam_pipelines.core.chunks import PLACE, Chunk
 from beam_pipelines.transforms.exchange import Message, Received, load_payload
 from beam_pipelines.transforms.meet import by_number
-from beam_pipelines_plugins.near import near_hashes, shingles
+from beam_pipelines_plugins.near import shingles
 
 # Partitions for each one of hashes of whole rows: a row has a hash of each of some 20 bands.
 PARTITIONS = 32
@@ -61,23 +59,16 @@ class NearRule(NamedTuple):
       meet: its name.
       similarity: the least of similar rows.
       partitions: of the hashes.
-      is_image: whether values are hashes of images.
     """
 
     meet: str
     similarity: float
     partitions: int
-    is_image: bool = False
 
     @property
     def column(self) -> str:
         """The column of values that chunks carry."""
         return hash_name(self.meet)
-
-    @property
-    def most_differing(self) -> int | None:
-        """Of hashes of images, the most bits that may differ."""
-        return near_hashes.most_differing(self.similarity) if self.is_image else None
 
 
 def send_bands(
@@ -108,19 +99,9 @@ def _bands_of(
     values: pa.Array, similarity: float
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Returns rows with a value, hashes of bands, and of values."""
-    if pa.types.is_uint64(values.type):
-        rows = np.flatnonzero(values.is_valid())
-        hashes = values.drop_null().to_numpy()
-        return rows, near_hashes.hash_bands(hashes, similarity), hashes
     found = _native.band_hashes(values, *shingles.plan_bands(similarity))
     rows = np.flatnonzero(found[:, -1] != 0)
     return rows, found[rows, :-1], found[rows, -1]
-
-
-def _similarities(left: pa.Array, right: pa.Array) -> npt.NDArray[np.float64]:
-    if pa.types.is_uint64(left.type):
-        return 1 - near_hashes.differing(left.to_numpy(), right.to_numpy()) / near_hashes.BITS
-    return _native.similarities(left, right)
 
 
 def numbers_of(chunk: Chunk) -> npt.NDArray[np.int64]:
@@ -131,20 +112,17 @@ def numbers_of(chunk: Chunk) -> npt.NDArray[np.int64]:
     return np.arange(chunk.batch.num_rows)
 
 
-def find_candidates(
-    received: Received, has_splits: bool, most_differing: int | None = None
-) -> Iterator[Message]:
+def find_candidates(received: Received, has_splits: bool) -> Iterator[Message]:
     """Yields the requests and the candidates of one partition of hashes.
 
     Args:
       received: of ``send_bands``.
       has_splits: whether the earlier row has to be in an earlier split.
-      most_differing: of hashes of images, the most bits that may differ.
     """
     contents = [np.frombuffer(payload, _SENT) for payload in received.payloads()]
     sent = np.concatenate(contents)
     messages = np.repeat(np.arange(len(contents)), [len(content) for content in contents])
-    firsts, laters = _pairs(sent, has_splits, most_differing)
+    firsts, laters = _pairs(sent, has_splits)
     ids = messages << 32 | sent["row"].astype(np.int64)
     pairs = np.unique(np.stack([ids[laters], ids[firsts]]), axis=1, return_index=True)[1]
     firsts, laters = firsts[pairs], laters[pairs]
@@ -167,12 +145,11 @@ def find_candidates(
     yield Message((REQUESTS, received.partition, 0), {n: own.tobytes() for n, own in of})
 
 
-def _pairs(sent: Array, has_splits: bool, most_differing: int | None) -> tuple[Array, Array]:
+def _pairs(sent: Array, has_splits: bool) -> tuple[Array, Array]:
     """Returns earlier and later rows that agree in a band.
 
     Each row is compared with the first row of its value, if that one precedes it; else with the
-    first row of each of the first values of the band. Hashes of images are compared with all, up to
-    the first one that is similar.
+    first row of each of the first values of the band.
     """
     order = _several(sent["band"])
     order = order[np.lexsort((sent["split"][order], sent["band"][order]))]
@@ -194,7 +171,7 @@ def _pairs(sent: Array, has_splits: bool, most_differing: int | None) -> tuple[A
     heads = np.flatnonzero(first == places)
     begin = np.searchsorted(heads, starts)
     left = np.flatnonzero(~precedes)
-    for number in range(_MOST_FIRST) if most_differing is None else itertools.count():
+    for number in range(_MOST_FIRST):
         at = begin[left] + number
         inside = at < len(heads)
         left, at = left[inside], at[inside]
@@ -206,14 +183,8 @@ def _pairs(sent: Array, has_splits: bool, most_differing: int | None) -> tuple[A
         left, head = left[is_before], head[is_before]
         if not len(left):
             break
-        if most_differing is None:
-            firsts.append(head)
-            laters.append(left)
-            continue
-        bits = near_hashes.differing(own["value"][head], own["value"][left])
-        firsts.append(head[bits <= most_differing])
-        laters.append(left[bits <= most_differing])
-        left = left[bits > most_differing]
+        firsts.append(head)
+        laters.append(left)
     return order[np.concatenate(firsts)], order[np.concatenate(laters)]
 
 
@@ -345,7 +316,7 @@ class Candidates:
             block = slice(start, start + _BLOCK)
             left = values.take(pa.array(np.searchsorted(numbers, pairs["own_row"][block])))
             right = self._table().take(pa.array(places[block]))
-            found[block] = _similarities(left, right)
+            found[block] = _native.similarities(left, right)
         keeps = found >= rule.similarity - 1e-12
         pairs, found = pairs[keeps], found[keeps]
         order = np.lexsort([pairs[name] for name in ("row", "part", "range", "split", "own_row")])

@@ -6,9 +6,7 @@ import io
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
@@ -106,7 +104,7 @@ def test_wrong_keys(folder: Path) -> None:
     """Unknown columns, numbers, and a similarity out of range are errors."""
     with pytest.raises(RecipeProblems, match=r"found column 'txt', .*Did you mean 'text'"):
         plan_of(folder, "{near: {column: txt}}")
-    with pytest.raises(RecipeProblems, match="column 'id' is int64, expected text or images"):
+    with pytest.raises(RecipeProblems, match="column 'id' is int64, expected text"):
         plan_of(folder, "{near: {column: id}}")
     with pytest.raises(RecipeError, match=r"found '0\.3', expected a similarity from 0\.5 to 1"):
         plan_of(folder, "{near: {column: text, similarity: 0.3}}")
@@ -150,35 +148,3 @@ def test_similar_rows_of_several_splits(folder: Path) -> None:
     (leak,) = entries[0]
     assert (leak["what"], leak["found"], leak["rows"]) == ("near", 97, 100)
     assert leak["first"][0] == ["d.csv, line 5", "d.csv, line 305"]
-
-
-def test_images_that_were_made_anew(tmp_path: Path) -> None:
-    """Smaller copies and copies in another format are left out."""
-    (tmp_path / "photos").mkdir()
-    for number in range(12):
-        spots = np.random.default_rng(number % 8).integers(0, 256, (6, 6, 3), np.uint8)
-        image = Image.fromarray(spots).resize((90, 90), Image.Resampling.BICUBIC)
-        if number < 8:
-            image.save(tmp_path / "photos" / f"{number:02}.png")
-        else:
-            image.resize((70, 70)).save(tmp_path / "photos" / f"{number:02}.jpg", quality=60)
-    near = "near: {column: image/encoded, similarity: 0.9}"
-    text = (
-        f"name: p\nsources: {{p: {{path: photos, format: images}}}}\nduplicates: {{{near}, action: "
-        f"drop}}\nleaks: {{{near}}}\nsplit: {{train: 0.5, eval: 0.5, by: image/filename}}\n"
-    )
-    plan = make_plan(parse_recipe(text, "r.yaml", str(tmp_path)))
-    manifest = convert.convert(plan, str(tmp_path / "out"), quiet=True)
-    assert found_by(manifest, "duplicates")[0]["first"] == [
-        [f"{number:02}.png", f"{number + 8:02}.jpg"] for number in range(4)
-    ]
-    assert (manifest.counts.written, found_by(manifest, "leaks")) == (8, [])
-    (row, *_) = (tmp_path / "out" / "rejected" / "p.jsonl").read_text().splitlines()
-    assert json.loads(row)["reason"].startswith("a near duplicate: image/encoded is ")
-    kept = text.replace("drop}\n", "warn}\n")
-    plan = make_plan(parse_recipe(kept, "r.yaml", str(tmp_path)))
-    manifest = convert.convert(plan, str(tmp_path / "warned"), quiet=True)
-    assert found_by(manifest, "duplicates")[0]["found"] == 4
-    assert all(leak["what"] == "near" for leak in found_by(manifest, "leaks"))
-    with pytest.raises(RecipeProblems, match=r"found 0\.7 for images, expected a similarity from"):
-        make_plan(parse_recipe(text.replace("0.9", "0.7"), "r.yaml", str(tmp_path)))
