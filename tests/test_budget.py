@@ -33,7 +33,7 @@ LONG_MODULES = {
 }
 LONG_SIGNATURES = {
     "beam_pipelines/dataset/loader.py:load": 11,
-    "beam_pipelines/pipeline/api.py:transform": 14,
+    "beam_pipelines/pipeline/api.py:transform": 13,
 }
 LARGE_CLASSES = {
     "beam_pipelines/analysis/statistics/column.py:ColumnStatistics": 16,

@@ -29,7 +29,6 @@ from beam_pipelines.cli.options import (
 from beam_pipelines.cli.output import answer, is_quiet, output_options, say
 from beam_pipelines.cli.plan import plan, plan_document, preview
 from beam_pipelines.cli.recipe_options import (
-    chosen,
     chosen_plan,
     encode_option,
     has_chosen,
@@ -42,7 +41,6 @@ from beam_pipelines.cli.recipe_options import (
     running,
     set_option,
     take_options,
-    trust_option,
 )
 from beam_pipelines.cli.schema import schema, validate
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
@@ -305,7 +303,6 @@ def describe(
     is_flag=True,
     help="Split as the dataset's recipe does, and measure drift from the dataset.",
 )
-@trust_option
 @set_option
 @input_options
 @run_options
@@ -347,7 +344,6 @@ def transform(
         output,
         sources=dict(source.split("=", 1) for source in sources),
         split=None if grow else split,
-        trust_graph=chosen(context, "trust_graph"),
         **planning(context),
         **running(context),
     )

@@ -81,11 +81,6 @@ encode_option = _option(
     "Encode the columns of a data file without a recipe, as init would propose it.",
     is_flag=True,
 )
-trust_option = _option(
-    "--trust_graph",
-    "Run the graph of the dataset's preprocessing_fn, which is code of who made it.",
-    is_flag=True,
-)
 # A day, and where inputs may be.
 input_options = _all(
     _option(

@@ -105,7 +105,6 @@ def transform(
     *,
     sources: Mapping[str, str] | None = None,
     split: str | None = "test",
-    trust_graph: bool = False,
     date: datetime.date | None = None,
     input_roots: Sequence[str] = (),
     policy: PolicyOptions = NO_POLICY,
@@ -128,7 +127,6 @@ def transform(
       split: the one split that gets all rows. ``None``: the new dataset is read with the first as
         one: it has the splits and the sampling of the recipe, and all columns. What has drifted
         from the first one is an anomaly.
-      trust_graph: whether to run the graph of the dataset's ``preprocessing_fn``, which is code.
       date, input_roots, policy: as ``plan`` takes them.
       settings: values for keys of ``output``, ``on_error`` and ``limits`` of the recipe.
       overwrite, resume, beam_options, quiet: as ``convert`` takes them.
@@ -141,9 +139,7 @@ def transform(
     given = [new_data] if isinstance(new_data, str | os.PathLike) else new_data
     paths = [os.fspath(path) for path in given]
     with Lines(folder).explained():
-        planned = plan_transform(
-            folder, paths, sources or {}, split, date, input_roots, settings, trust_graph
-        )
+        planned = plan_transform(folder, paths, sources or {}, split, date, input_roots, settings)
     if split is None and policy.baseline is None:
         policy = dataclasses.replace(policy, baseline=folder)
     return convert(

@@ -132,7 +132,7 @@ class FirstPass(beam.PTransform):
             check = beam.Map(lambda _, counts: check_counted_joins(plan, counts), counts)
             checked = (once | "CheckJoins" >> check,)
         fitted, done = self._fit(splits["chunks"], spilled, checked)
-        encoder = self._analyze(begin, fitted, done, spilled)
+        encoder = self._analyze(fitted, done, spilled)
         encoded = (
             samples
             | "LoadSamples" >> spill.LoadChunks(encoder.done)
@@ -232,7 +232,6 @@ class FirstPass(beam.PTransform):
 
     def _analyze(
         self,
-        begin: beam.pvalue.PBegin,
         fitted: str,
         done: tuple[beam.PCollection[str], ...],
         spilled: beam.PCollection[spill.SpilledChunk] | None,
@@ -241,10 +240,6 @@ class FirstPass(beam.PTransform):
         plan, function = self.plan, self.plan.preprocessing
         if function is None:
             return FittedEncoder(fitted, None, "", done)
-        if plan.transform_graph:
-            analyzed = files.join(plan.transform_graph, files.name_of(ENCODINGS), steps.ANALYZED)
-            transform_fn = begin | "ReadPreprocessing" >> steps.ReadPreprocessing(analyzed)
-            return FittedEncoder(fitted, transform_fn, analyzed, done)
         chunks = spilled | "LoadToAnalyze" >> spill.LoadChunks(done)
         encoded = chunks | "EncodeToAnalyze" >> EncodeChunks(plan.encode, fitted)
         analyzed = files.join(self.folders.encodings, steps.ANALYZED)

@@ -86,7 +86,7 @@ def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
         if path == ENCODED_SCHEMA:
             own = read_schema(file.path)
             left_out = {feature.name for feature in own.feature} - set(plan.encode.written)
-            if left_out and not plan.preprocessing:  # the label, which the new data lack
+            if left_out:  # the label, which the new data lack
                 content = schema_to_text(without_features(own, left_out))
         files.write_bytes(files.within(folder, path), content)
 

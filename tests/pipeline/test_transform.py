@@ -291,25 +291,26 @@ def test_secret_urls_are_given_again(dataset, tmp_path, source, new, cure):
 
 
 @pytest.mark.end_to_end
-def test_a_graph_runs_where_it_is_trusted(tmp_path: Path) -> None:
-    """A dataset's preprocessing_fn is code: it runs if the user says so."""
+def test_new_data_go_through_a_trusted_graph(tmp_path: Path) -> None:
+    """A dataset's preprocessing_fn is code: the user's own program runs it."""
     (tmp_path / "own.py").write_text(
         "import tensorflow_transform as tft\n"
         "def preprocessing_fn(inputs):\n"
         "    return {'place': tft.compute_and_apply_vocabulary(inputs['town']), 'n': inputs['n']}\n"
     )
     (tmp_path / "a.csv").write_text("town,n\n" + "Ulm,1\nUlm,2\nBonn,3\n" * 5)
-    (tmp_path / "b.csv").write_text("town,n\nBonn,7\nRom,8\nUlm,9\n")
     recipe = {"name": "towns", "sources": {"towns": str(tmp_path / "a.csv")}}
     recipe |= {"preprocessing_fn": str(tmp_path / "own.py"), "split": {"train": 1.0}}
     bp.convert(recipe, tmp_path / "out")
-    new = [str(tmp_path / "b.csv")]
-    with pytest.raises(RecipeError, match="If you trust them, add --trust_graph"):
-        bp.transform(tmp_path / "out", new, tmp_path / "new")
-    made = bp.transform(tmp_path / "out", new, tmp_path / "new", trust_graph=True)
-    (batch,) = made.batches("test", 3, fill={"place": -2, "n": -2})
-    found = dict(zip(batch["n"].ravel().tolist(), batch["place"].ravel().tolist(), strict=True))
-    assert found == {7: 1, 8: -1, 9: 0}
+    with pytest.raises(RecipeError, match="your own program can run it") as raised:
+        bp.transform(tmp_path / "out", [tmp_path / "a.csv"], tmp_path / "new")
+    graph, new = str(raised.value).split('"')[1], [b"Bonn", b"Rom", b"Ulm"]
+    import tensorflow as tf
+    import tensorflow_transform as tft
+
+    raw = {"town": tf.constant(new)[:, None], "n": tf.constant([[7], [8], [9]], tf.int64)}
+    made = tft.TFTransformOutput(graph).transform_raw_features(raw)
+    assert made["place"].values.numpy().tolist() == [1, -1, 0]
 
 
 def test_secret_urls_of_options() -> None:

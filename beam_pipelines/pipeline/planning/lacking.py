@@ -95,8 +95,7 @@ def check_features(plan: Plan, lacking: Lacking, dataset: str) -> None:
 
     It names those columns, and no others.
     """
-    label = None if plan.preprocessing else plan.recipe.label
-    wrong = sorted(lacking.features - {label})
+    wrong = sorted(lacking.features - {plan.recipe.label})
     if not wrong:
         return
     lines = []

@@ -57,7 +57,6 @@ def plan_transform(
     date: datetime.date | None = None,
     input_roots: Sequence[str] = (),
     settings: Sequence[Setting] = (),
-    trust_graph: bool = False,
 ) -> Plan:
     """Plans to convert new data with a dataset's recipe, types and encodings.
 
@@ -72,7 +71,6 @@ def plan_transform(
       date: replaces ``{date}`` in paths.
       input_roots: as in ``make_plan``.
       settings: values for keys of the recipe that leave its features as they are.
-      trust_graph: whether to run the graph of a ``preprocessing_fn``, which is code.
 
     Raises:
       DataError: there is no dataset, or it has no encodings.
@@ -85,11 +83,12 @@ def plan_transform(
     manifest = read_manifest(dataset)
     check_files(dataset, manifest, RAW_SCHEMA_FOLDER, TRANSFORM_GRAPH)
     recipe = _with_settings(_recipe(dataset, manifest), settings)
-    if recipe.preprocessing_fn is not None and not trust_graph:
+    if recipe.preprocessing_fn is not None:
         raise RecipeError(
-            f"{dataset}: found the graph of a preprocessing_fn, which is code of who made the "
-            "dataset, expected encodings. If you trust them, add --trust_graph "
-            "(trust_graph=True in Python)."
+            f"{dataset}: found the graph of a preprocessing_fn, which is code, expected encodings "
+            "alone. If you trust who made it, your own program can run it: "
+            f'tensorflow_transform.TFTransformOutput("{files.join(dataset, TRANSFORM_GRAPH)}")'
+            ".transform_raw_features(…)."
         )
     graph = _graph_of(dataset, split is not None)
     _check_sources(dataset, recipe, sources)

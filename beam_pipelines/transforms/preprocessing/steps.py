@@ -123,28 +123,6 @@ class AnalyzePreprocessing(beam.PTransform):
 
 
 @dataclasses.dataclass
-class ReadPreprocessing(beam.PTransform):
-    """Reads an analysis of ``AnalyzePreprocessing``.
-
-    Input: the pipeline's begin. Output: the input of ``TransformPreprocessing``.
-
-    Attributes:
-      analyzed: folder of the analysis, in a dataset that the user trusts: its graph is code.
-    """
-
-    analyzed: str
-
-    def expand(self, begin: beam.pvalue.PBegin) -> TransformFn:
-        _start_tensorflow()
-        import tensorflow_transform.beam as tft_beam
-
-        transform_fn: TransformFn = begin.pipeline | "Read" >> tft_beam.ReadTransformFn(
-            self.analyzed
-        )
-        return transform_fn
-
-
-@dataclasses.dataclass
 class TransformPreprocessing(beam.PTransform):
     """Applies the user function.
 
