@@ -412,9 +412,9 @@ def test_plan_join_reports_all_problems_at_once():
             "adds 'hour', 'origin', which the rows so far have already",
             (
                 "'hour' is int64 and 'hour' of source 'planes' is float64, expected the same type. "
-                "No key of the sample matches with either type"
+                "No key of the sample matches with any expression"
             ),
-            "No key of the sample matches with either type",
+            "No key of the sample matches with any expression",
             "column 'tags' is a list, expected a scalar to join on",
         ],
         strict=True,

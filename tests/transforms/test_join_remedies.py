@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import re
 import sqlite3
@@ -51,10 +50,9 @@ PAIRS: list[tuple[Any, Any, int]] = [
     (["2024-01-01", "2024-01-02"], pa.array(MIDNIGHTS, pa.timestamp("us")), 2),
     (["2024-01-01", "2024-01-02"], pa.array(["2024-01-01", "x"]), 1),
     (pa.array([1.5, 2.0], pa.float32()), pa.array([1.5, 2.0]), 2),
-    (pa.array([20240101, 20240103, 7]), pa.array(DAYS), 2),
-    (pa.array(DAYS), pa.array([1704067200 + 5, 1]), 1),
-    (pa.array([1704067200_000, 0]), pa.array(MIDNIGHTS, pa.timestamp("us")), 1),
-    (pa.array(MIDNIGHTS, pa.timestamp("us", "UTC")), pa.array([1704067200_000000]), 1),
+    (["7.0", "8.5"], ["7", "8"], 1),
+    (pa.array([7.0, 8.5]), pa.array(["007", "08"]), 1),
+    (pa.array(["x", "7.5"]), pa.array([7.5, None]), 1),
     (["x", "y"], pa.array([1, 2]), 0),
     (["1", "2"], pa.array([3.5, 4.5]), 0),
 ]
@@ -79,9 +77,6 @@ def planned(folder: Path, left: Any, right: Any) -> dict[str, SourcePlan]:
 
 def matches_after(plans: dict[str, SourcePlan], message: str) -> tuple[int, Join]:
     """Returns matched rows, and the join, of a message's lines."""
-    for line, name in re.findall(r"'types: (.*?)' to source '(\w+)'", message):
-        source = dataclasses.replace(plans[name].source, types=yaml.safe_load(line))
-        plans[name] = plan_source(source, "")
     for name, line in re.findall(r"dd to source '(\w+)' derive: (\{\w+: \".*?\"\})", message):
         plans[name] = with_derived(plans[name], yaml.safe_load(line))
     on = re.search(r"join on: (\{.*?\})", message)
@@ -121,8 +116,7 @@ def test_times_with_and_without_a_zone_are_not_joined(tmp_path, zone, is_left):
         plan_join((Join("b", (("k", "k"),)),), plans["a"], plans)
     [problem] = caught.value.problems
     assert re.search("timestamp.* is timestamp", problem.message)
-    assert f"if it is {zone}: Add to source" in problem.message
-    assert "12 of 12 keys of the sample match" in problem.message
+    assert f"12 of 12 keys of the sample match if the zone is {zone}" in problem.message
     assert matches_after(plans, problem.message)[0] == 12
 
 
@@ -137,45 +131,20 @@ TEN = [datetime.datetime(2024, 1, day, 10) for day in (1, 2, 3)]  # noqa: DTZ001
 NEAR: list[tuple[Any, Any, str]] = [
     (["C0", "C1", "x"], ["C0   ", "C1"], "1 of 2 keys of 'k' .* without blanks around them"),
     ([" a"], ["a"], "1 of 1 .* without blanks .* source 'a' derive: {k_key: \"trim\\(k\\)\"} and"),
-    (["a\t"], ["\u00a0a"], "1 of 1 .* without white space around them"),
     (["ab", "CD", "ef"], ["AB", "cd", "ef"], "2 of 2 .* in lower case. .*, add .* set prefix: b_"),
     (["A42", "7"], ["A42", "A007"], ""),
     (["00A"], ["A"], "1 of 1 .* without leading zeros. Add to source 'a'"),
-    (["42", "007"], ["0042", "7"], "2 of 2 .* without leading zeros. Add 'types: {k: int64}'"),
+    (["42", "007"], ["0042", "7"], "2 of 2 .* without leading zeros. Add to source"),
     (["a1"], ["00A1 "], "1 of 1 .* around them, in lower case, without leading zeros"),
     (["a", None], ["b", ""], ""),
     (["a", "b"], ["a", "b"], ""),
     (["0"], ["00"], "without leading zeros"),
-    (["Zo\u00eb", "a"], ["Zoe\u0308", "a"], "1 of 1 .* in Unicode's form NFC"),
-    (["ab-1", "ab-2"], ["AB1", "AB 3"], "1 of 2 .* by their letters and digits"),
-    (["1", "2"], ["id_1", "id_2"], "2 of 2 .* without what is before their digits"),
-    (["id_1", "B2"], ["id_1", "A2"], ""),
     (["2024-01-02"], ["2024-01-02 10:00:00"], "1 of 1 .* by their day"),
     (["2024-01-02T00:00:00"], ["2024-01-02"], "1 of 1 .* by their day. Add to source 'a'"),
     (TEN, MIDNIGHTS, "3 of 3 .* by their day. Add to source 'a'"),
     (MIDNIGHTS[:1], TEN, "1 of 1 .* by their day"),
     (TEN, [time + datetime.timedelta(hours=1) for time in TEN], ""),
 ]
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "types"),
-    [
-        (["7.0", ""], ["7", "8"], {"a": "int64"}),
-        (["7", "8"], pa.array([7.0, None]), {"b": "int64"}),
-        (pa.array([7.0, None]), pa.array(["007", "08"]), {"a": "int64", "b": "int64"}),
-        (pa.array(["x", "7"]), pa.array([7.0, None]), {"b": "text"}),
-        (["7.5", ""], pa.array(["7.5", "8"]), {"a": "text"}),
-    ],
-)
-def test_ids_with_a_fraction_of_zeros(tmp_path, left, right, types):
-    """Integers are named before float64, which features round."""
-    plans = planned(tmp_path, left, right)
-    with pytest.raises(RecipeProblems) as caught:
-        plan_join((Join("b", (("k", "k"),)),), plans["a"], plans)
-    [problem] = caught.value.problems
-    found = re.findall(r"'types: {k: (\w+)}' to source '(\w)'", problem.message)
-    assert {source: type_ for type_, source in found} == types
 
 
 @pytest.mark.parametrize(("left", "right", "said"), NEAR)

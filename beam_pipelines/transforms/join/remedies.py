@@ -1,35 +1,176 @@
 """Finds what makes two key columns match.
 
-By trying it on a sample.
+By trying SQL expressions on a sample of their keys.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from beam_pipelines.core.arrow import columns
-from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.text.yaml_text import yaml_text
-from beam_pipelines.sources import format_of
 from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.sources.wrapping.derived import with_derived
+from beam_pipelines.sql.database import ExpressionError, identifier
+from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.join.forms import (
-    DAYS,
-    Forms,
-    KeySide,
-    best_forms,
-    best_zone,
-    count_matches,
-)
+
+# What texts are compared by; "{}" stands for the key.
+_OF_TEXTS = {
+    "without blanks around them": "trim({})",
+    "in lower case": "lower({})",
+    "without leading zeros": r"regexp_replace({}, '^0+(.)', '\1')",
+}
+_DAYS = "by their day"
+_DAY = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+# Casts that keep values apart.
+_CASTS = {
+    (pa.int64(), pa.string()): "{}::VARCHAR",
+    (pa.bool_(), pa.string()): "{}::VARCHAR",
+    (pa.date32(), pa.string()): "{}::VARCHAR",
+    (pa.bool_(), pa.int64()): "{}::BIGINT",
+    (pa.int64(), pa.float64()): "{}::DOUBLE",
+    (pa.float32(), pa.float64()): "{}::DOUBLE",
+    (pa.string(), pa.float64()): "TRY_CAST({} AS DOUBLE)",
+    (pa.date32(), pa.timestamp("us")): "{}::TIMESTAMP",
+    (pa.string(), pa.timestamp("us")): "TRY_CAST({} AS TIMESTAMP)",
+    (pa.string(), pa.binary()): "encode({})",
+}
+_Pair = tuple[str, str | None, str | None]
+
+
+class KeySide(NamedTuple):
+    """A key column: its name, and its distinct values in a sample."""
+
+    column: str
+    keys: pa.Array
+
+    def of(self, template: str) -> str:
+        """Returns the template's expression of the column."""
+        return template.replace("{}", identifier(self.column))
+
+    def values(self, sql: str | None) -> pa.Array:
+        """Returns the values of an expression, which are null if it fails."""
+        if sql is None:
+            return self.keys
+        rows = pa.record_batch([self.keys], [self.column])
+        try:
+            return evaluate(rows, parse_expression("key", sql, rows.schema.names))
+        except ExpressionError:
+            return pa.nulls(len(self.keys))
+
+
+class Forms(NamedTuple):
+    """Expressions of both keys with which some match.
+
+    Attributes:
+      words: how keys match so; empty of a cast alone.
+      left, right: SQL; ``None``: the column as it is.
+      matched: left keys of the sample that have an equal right key.
+    """
+
+    words: str
+    left: str | None
+    right: str | None
+    matched: int
+
+
+def best_forms(left: KeySide, right: KeySide, zone: str = "UTC") -> Forms | None:
+    """Returns the expressions with which most keys match.
+
+    Of several, it returns those of one side, and those that change less.
+
+    Args:
+      left, right: the key columns.
+      zone: of times, where one column has none.
+
+    Returns:
+      ``None`` if no more keys match than without an expression.
+    """
+    ours, theirs = functools.cache(left.values), functools.cache(right.values)
+    pairs = sorted(_pairs(left, right, zone), key=lambda pair: pair[1:].count(None), reverse=True)
+    tried = (Forms(*pair, count_matches(ours(pair[1]), theirs(pair[2]))) for pair in pairs)
+    best = max(tried, key=lambda each: each.matched, default=None)
+    exact = count_matches(left.keys, right.keys)
+    return None if best is None or best.matched <= exact else best
+
+
+def count_matches(keys: pa.Array, others: pa.Array) -> int:
+    """Returns how many keys are among others."""
+    if keys.type != others.type:
+        return 0
+    return pc.sum(pc.is_in(keys.filter(keys.is_valid()), value_set=others)).as_py() or 0
+
+
+def _pairs(left: KeySide, right: KeySide, zone: str) -> Iterator[_Pair]:
+    """Yields words and expressions to try; those that change more come later."""
+    types = left.keys.type, right.keys.type
+    if types in _CASTS:
+        yield "", left.of(_CASTS[types]), None
+    if types[::-1] in _CASTS:
+        yield "", None, right.of(_CASTS[types[::-1]])
+    if all(map(pa.types.is_timestamp, types)) and types[0] != types[1]:
+        words, form = f"if the zone is {zone}", f"timezone('{zone}', {{}})"
+        is_left = _zone_of(left) is None
+        yield words, left.of(form) if is_left else None, None if is_left else right.of(form)
+        return
+    if all(map(_is_text, types)) and pa.string() in types:
+        together = functools.reduce(lambda sql, form: form.replace("{}", sql), _OF_TEXTS.values())
+        for words, form in {**_OF_TEXTS, ", ".join(_OF_TEXTS): together}.items():
+            own, other = (each.of(form.replace("{}", _text_of(each))) for each in (left, right))
+            plain = [None if _is_string(each) else each.of("{}::VARCHAR") for each in (left, right)]
+            yield words, own, plain[1]
+            yield words, plain[0], other
+            yield words, own, other
+    if all(map(_is_text_or_time, types)) and any(map(_are_days, (left, right))):
+        cast = "::VARCHAR" if pa.string() in types else ""
+        own, other = (_day(each, cast) for each in (left, right))
+        if _is_string(right) or (types[1] == pa.date32() and not cast):
+            yield _DAYS, own, None
+        if _is_string(left) or (types[0] == pa.date32() and not cast):
+            yield _DAYS, None, other
+        yield _DAYS, own, other
+
+
+def _day(side: KeySide, cast: str) -> str:
+    if _is_string(side):
+        return side.of("left({}, 10)")
+    return side.of(f"timezone('UTC', {{}})::DATE{cast}" if _zone_of(side) else f"{{}}::DATE{cast}")
+
+
+def _zone_of(side: KeySide) -> str | None:
+    return getattr(side.keys.type, "tz", None)
+
+
+def _are_days(side: KeySide) -> bool:
+    """Whether all keys are days: two times share one by chance."""
+    if _is_string(side):
+        return bool(pc.all(pc.match_substring_regex(side.keys, _DAY)).as_py())
+    return bool(side.keys.equals(side.keys.cast(pa.date32(), safe=False).cast(side.keys.type)))
+
+
+def _text_of(side: KeySide) -> str:
+    return "{}" if _is_string(side) else "{}::VARCHAR"
+
+
+def _is_string(side: KeySide) -> bool:
+    return bool(pa.types.is_string(side.keys.type))
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_integer(type_))
+
+
+def _is_text_or_time(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_temporal(type_))
 
 
 class SampledKey(NamedTuple):
@@ -43,11 +184,13 @@ class SampledKey(NamedTuple):
         """The column's type."""
         return self.plan.schema.field(self.column).type
 
-    @property
-    def is_tried(self) -> bool:
-        """Whether types can be declared: not of tables, unions and derived columns."""
-        source, has_files = self.plan.source, format_of(self.plan).has_files
-        return has_files and source.union is None and self.column not in source.derive
+    def sample(self, reject: bool = True, most: int | None = 1) -> KeySide:
+        """Returns distinct keys of the first ranges; ``None``: of all."""
+        plan = dataclasses.replace(self.plan, ranges=self.plan.ranges[:most])
+        chunks = (chunk.batch for chunk in read.read_chunks(plan, reject=reject))
+        found = (batch.column(self.column) for batch in chunks if batch.num_rows)
+        keys = pa.chunked_array(itertools.islice(found, most), self.type)
+        return KeySide(self.column, keys.unique().drop_null())
 
 
 class Keys(NamedTuple):
@@ -67,89 +210,31 @@ class Keys(NamedTuple):
     known: Collection[str]
 
 
-class Trial(NamedTuple):
-    """A type that was declared and read.
-
-    Attributes:
-      source, column, type: ``types: {column: type}`` of the source.
-      matched: distinct left keys of the sample that have an equal right key.
-      total: distinct left keys of the sample.
-    """
-
-    source: str
-    column: str
-    type: str
-    matched: int
-    total: int
-
-
-def try_types(left: SampledKey, right: SampledKey) -> list[Trial]:
-    """Declares each column with the other's type, and counts keys that match.
-
-    The sample is the first chunk of each source.
-
-    Returns:
-      A trial for each type with which both sides can be read, best first; of those that match as
-        many, float64 last, which features round.
-    """
-    trials = []
-    for side, other in ((right, left), (left, right)):
-        name = columns.type_name(other.type)
-        try:
-            changed = _declared(side, name)
-            if changed is None or changed.type != other.type:
-                continue
-            keys = {id(side): _sample(changed), id(other): _sample(other)}
-        except (DataError, RecipeProblems):
-            continue
-        matched = count_matches(keys[id(left)], keys[id(right)])
-        total = len(keys[id(left)])
-        trials.append(Trial(side.plan.source.name, side.column, name, matched, total))
-    return sorted(trials, key=lambda trial: (-trial.matched, trial.type == "float64"))
-
-
-def _declared(key: SampledKey, type_: str) -> SampledKey | None:
-    """Returns the key with a declared type.
-
-    ``None`` of sources that are no files.
-    """
-    source = key.plan.source
-    if not key.is_tried:
-        return None
-    types = {**source.types, key.column: type_}
-    plan = plan_source(dataclasses.replace(source, types=types), "")
-    return key._replace(plan=with_derived(plan, source.derive))
-
-
 def near_miss(keys: Keys) -> str | None:
     """Tells how keys of one type would match that do not.
 
-    The sample of the left source is that of ``try_types``; the right one is read whole, and is not
-    tried if it has several ranges: a key may have its equal further on.
+    The sample of the left source is its first chunk; the right one is read whole, and is not tried
+    if it has several ranges: a key may have its equal further on.
     """
     left, right = keys.left, keys.right
-    is_text = pa.types.is_string(left.type)
-    is_time = pa.types.is_timestamp(left.type) or pa.types.is_date(left.type)
-    is_cheap = _is_tried_for_misses(left) and _is_tried_for_misses(right)
-    if left.type != right.type or not (is_text or is_time) or not is_cheap:
+    readers = [key.plan.reader for key in (left, right)]
+    is_cheap = all(one and one.has_files and not one.is_file_a_row for one in readers)
+    if left.type != right.type or not (is_cheap and _is_text_or_time(left.type)):
         return None
     if len(right.plan.ranges) > 1:
         return None
     try:
-        ours, theirs = _sample(left, reject=True), _all_keys(right)
+        ours, theirs = left.sample(), right.sample(most=None)
     except DataError:
         return None
-    exact = count_matches(ours, theirs)
-    if exact == len(ours):
-        return None
-    forms = best_forms(KeySide(left.column, ours), KeySide(right.column, theirs), exact)
+    forms = best_forms(ours, theirs)
     if forms is None:
         return None
-    lines = _types_of_both(keys, forms) or _derive_lines(keys, forms)
+    exact = count_matches(ours.keys, theirs.keys)
     return (
-        f"{forms.matched - exact:,} of {len(ours) - exact:,} keys of '{left.column}' in the sample "
-        f"that match no '{right.column}' of source '{right.plan.source.name}' would match "
-        f"{forms.words}. {lines}."
+        f"{forms.matched - exact:,} of {len(ours.keys) - exact:,} keys of '{left.column}' in the "
+        f"sample that match no '{right.column}' of source '{right.plan.source.name}' would match "
+        f"{forms.words}. {_derive_lines(keys, forms)}."
     )
 
 
@@ -158,33 +243,18 @@ def type_remedy(keys: Keys) -> str:
 
     As far as it was tried.
     """
-    left, right = keys.left, keys.right
-    one, other = (KeySide(key.column, _sample(key, reject=True)) for key in (left, right))
-    total = len(one.keys)
-    if {columns.type_name(key.type) for key in (left, right)} == {"timestamp", "timestamptz"}:
-        zone = best_zone(one, other, [*_zones(left), *_zones(right), "UTC"])
+    one, other = keys.left.sample(), keys.right.sample()
+    zone = next(itertools.chain(_zones(keys.left), _zones(keys.right)), "UTC")
+    forms = best_forms(one, other, zone)
+    if forms is None:
+        of_times = "" if _zone_of(one) == _zone_of(other) else ", such as timezone('UTC', time)"
         return (
-            "A time without a zone equals none with one. Name the zone of those without; if it is "
-            f"{zone.words}: {_derive_lines(keys, zone)}, with which {zone.matched:,} of "
-            f"{total:,} keys of the sample match."
+            "No key of the sample matches with any expression that was tried. Name other columns, "
+            f"or make keys that are alike with 'types' or 'derive' of a source{of_times}."
         )
-    trials = try_types(left, right)
-    forms = best_forms(one, other, trials[0].matched if trials else 0)
-    if forms is not None:
-        words = f" {forms.words}" if forms.words else ""
-        return (
-            f"{_derive_lines(keys, forms)}, with which {forms.matched:,} of {total:,} keys of the "
-            f"sample match{words}."
-        )
-    if trials and trials[0].matched:
-        best = trials[0]
-        lines = f"Add 'types: {{{yaml_text(best.column)}: {best.type}}}' to source '{best.source}'"
-        if best.type == "float64":  # which features round
-            lines = _types_of_both(keys, Forms("", None, None, best.matched)) or lines
-        return f"{lines}, with which {best.matched:,} of {best.total:,} keys of the sample match."
     return (
-        "No key of the sample matches with either type, and with no expression that was tried. "
-        "Name other columns, or make keys that are alike with 'derive' of a source."
+        f"{_derive_lines(keys, forms)}, with which {forms.matched:,} of {len(one.keys):,} keys of "
+        f"the sample match{' ' if forms.words else ''}{forms.words}."
     )
 
 
@@ -219,45 +289,8 @@ def _new_name(key: SampledKey, prefix: str, known: Collection[str]) -> str:
     return next(name for name in names if not {name.lower(), f"{prefix}{name}".lower()} & taken)
 
 
-def _zones(key: SampledKey) -> list[str]:
-    """Returns the zone that the files have for a column."""
+def _zones(key: SampledKey) -> Iterable[str]:
+    """Yields the zone that the files have for a column."""
     types = {field.name: field.type for field in nested.flatten_fields(key.plan.file_schema)}
     zone = getattr(types.get(key.column), "tz", None)
-    return [] if zone is None else [zone]
-
-
-def _is_tried_for_misses(key: SampledKey) -> bool:
-    """Whether a source is cheap to look into."""
-    reader = key.plan.reader
-    return reader is not None and reader.has_files and not reader.is_file_a_row
-
-
-def _types_of_both(keys: Keys, forms: Forms) -> str:
-    """Returns the types with which as many keys match, or ""."""
-    type_ = "date" if forms.words == DAYS else "int64"
-    try:
-        both = [_declared(key, type_) for key in (keys.left, keys.right)]
-        if None in both or count_matches(*(_sample(key) for key in both if key)) < forms.matched:
-            return ""
-    except (DataError, RecipeProblems):
-        return ""
-    lines = (
-        f"'types: {{{yaml_text(key.column)}: {type_}}}' to source '{key.plan.source.name}'"
-        for key in (keys.left, keys.right)
-    )
-    return f"Add {' and '.join(lines)}"
-
-
-def _sample(key: SampledKey, reject: bool = False) -> pa.Array:
-    """Returns distinct keys of the first chunk with rows."""
-    plan = dataclasses.replace(key.plan, ranges=key.plan.ranges[:1])
-    for chunk in read.read_chunks(plan, reject=reject):
-        if chunk.batch.num_rows:
-            return chunk.batch.column(key.column).unique().drop_null()
-    return pa.array([], key.type)
-
-
-def _all_keys(key: SampledKey) -> pa.Array:
-    """Returns the distinct keys of a source."""
-    chunks = [chunk.batch.column(key.column) for chunk in read.read_chunks(key.plan, reject=True)]
-    return pa.chunked_array(chunks, key.type).unique().drop_null()
+    return filter(None, [zone])

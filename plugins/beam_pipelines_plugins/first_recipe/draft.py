@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -29,7 +28,6 @@ from beam_pipelines_plugins.first_recipe import (
     Role,
     Side,
     SplitProposal,
-    are_related,
     derive_times,
     label_candidates,
     near_join,
@@ -130,22 +128,6 @@ def with_base_first(plans: Sequence[SourcePlan]) -> FoundTables:
         return any(found.is_certain for found in label_candidates(side.columns.values()))
 
     return choose_base(plans, sample_source, joins_of, has_label)
-
-
-def related_columns(left: SourcePlan, right: SourcePlan) -> Iterator[tuple[str, str]]:
-    """Yields columns whose names say that they are keys of a join.
-
-    Have other types.
-    """
-    for a, b in itertools.product(left.schema, right.schema):
-        if a.type != b.type and are_related(a.name, b.name, right.source.name):
-            yield a.name, b.name
-
-
-def joins_by(left: SourcePlan, right: SourcePlan, on: tuple[str, str]) -> bool:
-    """Whether two sources are joined by a pair of columns."""
-    found = propose_join(sample_source(left), sample_source(right))
-    return found is not None and found.on == (on,)
 
 
 def encode_settings(plan: Plan) -> list[Setting]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import os
 import re
 from collections import Counter
@@ -32,14 +31,11 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import files, path_patterns
 from beam_pipelines.storage.spool import STDIN
-from beam_pipelines.transforms.join.remedies import SampledKey, try_types
 from beam_pipelines.transforms.read import read_range
 from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines_plugins.first_recipe.draft import (
     joined_encodings,
-    joins_by,
     make_draft,
-    related_columns,
     with_base_first,
 )
 from beam_pipelines_plugins.first_recipe.draft_sources import (
@@ -203,37 +199,13 @@ def _tables(
         ]
     named = _named(sources, name)
     plans, unlike = united([_readable(_plan(source, questions)) for source in named])
-    found = with_base_first(_with_matching_types(plans))
+    found = with_base_first(plans)
     base = found.plans[0]
     if not base.source.planning.keeps_steps:
         again = _plan(base.source.with_planning(keeps_steps=True), {})
         again = dataclasses.replace(again, decisions=base.decisions)
         found = found._replace(plans=(again, *found.plans[1:]))
     return found._replace(left_out=(*found.left_out, *left_out, *unlike))
-
-
-def _with_matching_types(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
-    """Declares types of keys that match in no other way.
-
-    Such as ``007`` and 7.
-    """
-    found = list(plans)
-    for left, right in itertools.permutations(range(len(found)), 2):
-        for a, b in related_columns(found[left], found[right]):
-            for trial in try_types(SampledKey(found[left], a), SampledKey(found[right], b)):
-                changed = left if trial.source == found[left].source.name else right
-                source = found[changed].source
-                types = {**source.types, trial.column: trial.type}
-                plan = _plan(dataclasses.replace(source, types=types), {})
-                tried = [*found[:changed], plan, *found[changed + 1 :]]
-                if joins_by(tried[left], tried[right], (a, b)):
-                    other = (found[left], a) if changed == right else (found[right], b)
-                    note = f"{trial.column} is declared {trial.type}, as {other[0].source.name}."
-                    note += f"{other[1]}: so {trial.matched:,} of {trial.total:,} keys match"
-                    decisions = (*found[changed].decisions, note)
-                    found[changed] = dataclasses.replace(plan, decisions=decisions)
-                    break
-    return found
 
 
 def _readable(plan: SourcePlan) -> SourcePlan:

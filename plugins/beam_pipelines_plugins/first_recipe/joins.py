@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.recipe.text.yaml_text import yaml_text
-from beam_pipelines.transforms.join import forms
+from beam_pipelines.transforms.join import remedies
 from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile
 
 # Share of a left column's values that the right one must have, by all rows and by a sample.
@@ -93,8 +93,8 @@ def near_join(left: Side, right: Side) -> JoinProposal | None:
     for a, b in itertools.product(left.columns.values(), right.columns.values()):
         if not b.is_unique or not _may_match(a, b, right.name):
             continue
-        one, other = forms.KeySide(a.name, a.values), forms.KeySide(b.name, b.values)
-        form = forms.best_forms(one, other, forms.count_matches(a.values, b.values))
+        one, other = remedies.KeySide(a.name, a.values), remedies.KeySide(b.name, b.values)
+        form = remedies.best_forms(one, other)
         if form is None or form.matched < most * a.distinct:
             continue
         if len(other.values(form.right).unique()) == b.distinct:
