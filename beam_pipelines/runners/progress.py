@@ -142,12 +142,21 @@ def show_progress(
         yield
         return
     is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
-    display: _Bar | _LogLines = (_Bar if is_terminal else _LogLines)(stream, total_bytes)
-    stop = threading.Event()
+    phases, stop, last = Phases(total_bytes), threading.Event(), time.monotonic()
+
+    def update() -> None:
+        nonlocal last
+        now = time.monotonic()
+        text, share = phases.find(log.totals(), now)
+        if is_terminal:
+            _draw(stream, text, share)
+        elif now - last >= LINE_SECONDS:
+            last = now
+            print(text, file=stream, flush=True)
 
     def poll() -> None:
         while not stop.wait(POLL_SECONDS):
-            display.update(log.totals())
+            update()
 
     thread = threading.Thread(target=poll, name="progress", daemon=True)
     thread.start()
@@ -156,65 +165,21 @@ def show_progress(
     finally:
         stop.set()
         thread.join()
-        display.update(log.totals())
-        display.close()
+        update()
+        if is_terminal:
+            _draw(stream, "", 0)
         log.close()
 
 
-class _LogLines:
-    """Shows a line every 10 s, for logs."""
-
-    def __init__(self, stream: IO[str], total_bytes: int) -> None:
-        self.stream, self.phases = stream, Phases(total_bytes)
-        self.last = time.monotonic()
-
-    def update(self, totals: Totals) -> None:
-        now = time.monotonic()
-        found = self.phases.find(totals, now)
-        if now - self.last >= LINE_SECONDS:
-            self.last = now
-            print(found.text, file=self.stream, flush=True)
-
-    def close(self) -> None:
-        """Does nothing."""
-
-
-class _Bar:
-    """Shows a bar that is redrawn in place, for terminals."""
-
-    def __init__(self, stream: IO[str], total_bytes: int) -> None:
-        self.stream, self.phases = stream, Phases(total_bytes)
-
-    def update(self, totals: Totals) -> None:
-        found = self.phases.find(totals, time.monotonic())
-        # A line that fills the terminal would begin another.
-        room = shutil.get_terminal_size().columns - 1
-        width = next((one for one in _BAR_WIDTHS if one + 1 + len(found.text) <= room), 0)
-        done = round(width * min(found.share, 1))
-        line = f"{'━' * done}{'─' * (width - done)} {found.text}" if width else found.text
-        self._draw(line[:room])
-
-    def close(self) -> None:
-        self._draw("")
-
-    def _draw(self, text: str) -> None:
-        """Writes a text in place of the line of the cursor."""
-        self.stream.write(f"\r{_ERASE_LINE}{text}")
-        self.stream.flush()
-
-
-class Phase(NamedTuple):
-    """The phase of a run, and its progress.
-
-    Attributes:
-      name: ``starting``, ``reading``, ``fitting``, ``encoding``, ``writing`` or ``finishing``.
-      share: that is done, from 0 to 1.
-      text: for people.
-    """
-
-    name: str
-    share: float
-    text: str
+def _draw(stream: IO[str], text: str, share: float) -> None:
+    """Writes a bar and a text over the current line."""
+    # A line that fills the terminal would begin another.
+    room = shutil.get_terminal_size().columns - 1
+    width = next((one for one in _BAR_WIDTHS if text and one + 1 + len(text) <= room), 0)
+    done = round(width * min(share, 1))
+    line = f"{'━' * done}{'─' * (width - done)} {text}" if width else text
+    stream.write(f"\r{_ERASE_LINE}{line[:room]}")
+    stream.flush()
 
 
 class Phases:
@@ -226,9 +191,14 @@ class Phases:
         # (time, rows, share) within the phase, of the last seconds.
         self._seen: collections.deque[tuple[float, int, float]] = collections.deque()
 
-    def find(self, totals: Totals, now: float) -> Phase:
-        """Returns the phase at some totals; ``now`` is in seconds."""
-        name, rows, share = _phase_of(totals, self._total_bytes)
+    def find(self, totals: Totals, now: float) -> tuple[str, float]:
+        """Returns the progress in words, and the share done of the phase.
+
+        Args:
+          totals: so far.
+          now: seconds.
+        """
+        name, rows, share, text = _phase_of(totals, self._total_bytes)
         if name != self._name:
             self._name = name
             self._seen.clear()
@@ -236,43 +206,29 @@ class Phases:
         while len(self._seen) > 2 and now - self._seen[1][0] >= _RATE_SECONDS:
             self._seen.popleft()
         then, rows_then, share_then = self._seen[0]
-        parts = [_done(name, totals, self._total_bytes, share)]
         secs = now - then
         if secs > 0 and name in ("reading", "encoding", "writing"):
-            parts.append(f"{(rows - rows_then) / secs:,.0f} rows/s")
+            text += f", {(rows - rows_then) / secs:,.0f} rows/s"
             if share_then < share < 1:
-                parts.append(f"{show_secs((1 - share) * secs / (share - share_then))} left")
-        if name == "reading" and totals.bytes_read > self._total_bytes > 0:
-            parts.append("some of it again, as engines repeat the tasks of a machine that is lost")
-        if name in ("writing", "finishing") and totals.shards:
-            parts.append(f"{totals.shards:,} shard{'' if totals.shards == 1 else 's'} written")
-        return Phase(name, share, ", ".join(parts))
+                text += f", {show_secs((1 - share) * secs / (share - share_then))} left"
+        if totals.shards:
+            text += f", {totals.shards:,} shard{'' if totals.shards == 1 else 's'} written"
+        return text, share
 
 
-def _phase_of(totals: Totals, total_bytes: int) -> tuple[str, int, float]:
-    """Returns the name of a phase, its rows, and the share done."""
-    if totals.rows_packed:
-        share = min(1.0, totals.rows_packed / max(totals.rows_kept, 1))
-        return ("finishing" if share == 1 else "writing"), totals.rows_packed, share
-    if totals.rows_encoded:
-        share = min(1.0, totals.rows_encoded / max(totals.rows_kept, 1))
-        return "encoding", totals.rows_encoded, share
-    share = min(1.0, totals.bytes_read / total_bytes) if total_bytes else 1.0
-    if not (totals.rows_read or totals.bytes_read):
-        return "starting", 0, 0.0
-    return ("fitting" if share == 1 else "reading"), totals.rows_read, share
-
-
-def _done(name: str, totals: Totals, total_bytes: int, share: float) -> str:
-    if name == "starting":
-        return name
-    if name == "reading":
-        done = min(totals.bytes_read, total_bytes) / 1e6
-        return (
-            f"reading: {totals.rows_read:,} rows, {done:,.1f} of {total_bytes / 1e6:,.1f} MB "
-            f"({share:.0%})"
-        )
-    if name == "fitting":
-        return f"fitting: {totals.rows_read:,} rows read, {totals.rows_kept:,} kept"
-    rows = totals.rows_encoded if name == "encoding" else totals.rows_packed
-    return f"{name}: {rows:,} of {totals.rows_kept:,} rows ({share:.0%})"
+def _phase_of(totals: Totals, total_bytes: int) -> tuple[str, int, float, str]:
+    """Returns a phase: its name, rows, share done, and words."""
+    for name, rows in (("writing", totals.rows_packed), ("encoding", totals.rows_encoded)):
+        if rows:
+            share = min(1.0, rows / max(totals.rows_kept, 1))
+            name = "finishing" if (name, share) == ("writing", 1) else name  # noqa: PLW2901
+            text = f"{name}: {rows:,} of {totals.rows_kept:,} rows ({share:.0%})"
+            return name, rows, share, text
+    rows, done = totals.rows_read, totals.bytes_read
+    if not (rows or done):
+        return "starting", 0, 0.0, "starting"
+    share = min(1.0, done / total_bytes) if total_bytes else 1.0
+    if share == 1:
+        return "fitting", rows, share, f"fitting: {rows:,} rows read, {totals.rows_kept:,} kept"
+    size = f"{done / 1e6:,.1f} of {total_bytes / 1e6:,.1f} MB"
+    return "reading", rows, share, f"reading: {rows:,} rows, {size} ({share:.0%})"

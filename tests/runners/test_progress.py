@@ -73,7 +73,7 @@ def test_nowhere_to_note(folder: str) -> None:
 def texts(*seen: tuple[float, Totals], total_bytes: int = 620_000_000) -> list[str]:
     """Returns the texts at some times."""
     phases = Phases(total_bytes)
-    return [phases.find(totals, now).text for now, totals in seen]
+    return [phases.find(totals, now)[0] for now, totals in seen]
 
 
 def test_phases_have_rates_of_their_own() -> None:

@@ -7,27 +7,21 @@ workers and to engines, have the name of its variable or file.
 from __future__ import annotations
 
 import functools
-import hashlib
 import hmac
 import os
 from collections.abc import Callable, Mapping
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.arrow.binary_arrays import data_of
 from beam_pipelines.core.arrow.columns import type_name
-from beam_pipelines.core.arrow.hashing import sha256_digests
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, missing_column
 from beam_pipelines.recipe.protect import DROP, ENVIRONMENT, KEYED_HASH, MASK, TRUNCATE, Protection
 from beam_pipelines.storage import files
 
-_BLOCK_BYTES = 64
 _LEAST_KEY_BYTES = 16
 _FINGERPRINT = b"beam-pipelines: fingerprint of a key"
 _MASK = "***"
-_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
 def with_fingerprints(protect: Mapping[str, Protection], directory: str) -> dict[str, Protection]:
@@ -171,29 +165,9 @@ def keyed_hash(values: pa.Array, key: bytes, bits: int = 128) -> pa.Array:
       bits: 64 or 128.
     """
     encoded = values.cast(pa.string()).dictionary_encode()
-    distinct = encoded.dictionary.cast(pa.binary())
-    block = (key if len(key) <= _BLOCK_BYTES else hashlib.sha256(key).digest()).ljust(
-        _BLOCK_BYTES, b"\0"
-    )
-    inner, outer = (bytes(byte ^ pad for byte in block) for pad in (0x36, 0x5C))
-    digests = distinct
-    for pad in (inner, outer):
-        padded = pc.binary_join_element_wise(pa.scalar(pad, pa.binary()), digests, b"")
-        digests = sha256_digests(padded.to_pylist())
-    return _hex(pc.binary_slice(digests, 0, bits // 8)).take(encoded.indices)
-
-
-def _hex(values: pa.Array) -> pa.Array:
-    """Returns binary values of one length as hexadecimal digits."""
-    if not len(values):
-        return pa.array([], pa.string())
-    data = np.frombuffer(data_of(values.cast(pa.large_binary())), np.uint8).reshape(len(values), -1)
-    digits = np.empty((len(values), 2 * data.shape[1]), np.uint8)
-    digits[:, 0::2], digits[:, 1::2] = _DIGITS[data >> 4], _DIGITS[data & 15]
-    fixed = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(digits.shape[1]), len(digits), [None, pa.py_buffer(digits)]
-    )
-    return fixed.cast(pa.binary()).cast(pa.string())
+    texts = encoded.dictionary.cast(pa.binary()).to_pylist()
+    digests = [hmac.digest(key, text, "sha256").hex()[: bits // 4] for text in texts]
+    return pa.array(digests, pa.string()).take(encoded.indices)
 
 
 def _hashed(own: Protection, array: pa.Array) -> pa.Array:
