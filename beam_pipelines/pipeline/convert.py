@@ -299,14 +299,12 @@ def _run(
             plan = keep_plan(plan, options.temporary, options.quiet)
             if not run_module.makes_template(beam_options):  # whose jobs remove what is stored
                 plan = store_lists(plan, options.temporary)
-            runs_once = run_module.runs_once(beam_options)
             folders = dataclasses.replace(
                 make_folders(options, scratch),
                 # The jobs of one template do not share a mark.
                 mark="" if run_module.makes_template(beam_options) else mark,
-                removes_spilled=runs_once,
                 # A restarted job takes over its own finished shards.
-                finds_finished=has_finished or not runs_once,
+                finds_finished=has_finished or not run_module.runs_once(beam_options),
             )
             log = ProgressLog(folders.progress)
             with (

@@ -302,7 +302,7 @@ class WriteSpilled(beam.PTransform):
         log = ProgressLog(self.folders.progress)
         return (
             spilled
-            | "LoadChunks" >> LoadChunks((self.planned,), self.folders.removes_spilled)
+            | "LoadChunks" >> LoadChunks((self.planned,))
             | "EncodeChunks" >> EncodeAndPreprocess(self.plan, self.folders, self.encoder)
             | "NoteEncoded" >> beam.Map(note_rows, log, "encoded")
         )

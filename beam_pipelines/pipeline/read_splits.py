@@ -105,7 +105,6 @@ class ReadSplits(beam.PTransform):
             folders.scratch_of("class_shares"),
             (folders.scratch_of("classes"), folders.scratch_of("unsplit")),
             folders.exchange_of("classes"),
-            folders.removes_spilled,
         )
         assigned = chunks | "AssignSplits" >> assign
         return assigned["chunks"], assigned["shares"]

@@ -45,7 +45,6 @@ class RunFolders:
         are stored in the temporary folder of ``output``.
       mark: the run's mark, by which the commit finds out that another run has begun; empty: the
         commit does not check.
-      removes_spilled: removes a spilled chunk when it is loaded for the last time.
       finds_finished: looks for finished shards of an interrupted run.
     """
 
@@ -53,7 +52,6 @@ class RunFolders:
     progress: str
     scratch: str = ""
     mark: str = ""
-    removes_spilled: bool = False
     finds_finished: bool = True
 
     def temporary_of(self, *names: str) -> str:

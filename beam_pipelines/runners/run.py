@@ -122,10 +122,7 @@ def is_local(options: PipelineOptions) -> bool:
 
 
 def runs_once(options: PipelineOptions) -> bool:
-    """Whether every bundle runs once, or the run fails.
-
-    Only then can consumed files be removed.
-    """
+    """Whether every bundle runs once, or the run fails."""
     return is_local(options) and not options.view_as(DirectOptions).direct_runner_bundle_repeat
 
 

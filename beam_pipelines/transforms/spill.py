@@ -6,9 +6,8 @@ for results of the first pass, and then load the chunks, or only the rows that t
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -17,7 +16,7 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout import stripes
-from beam_pipelines.storage import file_changes, files
+from beam_pipelines.storage import files
 
 
 class SpilledChunk(NamedTuple):
@@ -89,16 +88,6 @@ def checked_tail(data: bytes, path: str, rows: int) -> stripes.Tail:
     return tail
 
 
-def load_and_delete(spilled: SpilledChunk) -> Iterator[Chunk]:
-    """Yields the chunk as it was spilled, then deletes its file.
-
-    The consumer has stored its results by then. This halves a run's temporary files.
-    """
-    yield load_chunk(spilled)
-    with contextlib.suppress(DataError):  # the folder is removed later
-        file_changes.delete(spilled.file)
-
-
 def changed(path: str, found: str) -> str:
     """Returns the message for a file that was changed."""
     return (
@@ -146,12 +135,9 @@ class LoadChunks(beam.PTransform):
 
     Attributes:
       after: one element each; the chunks are loaded after all of them.
-      deletes: deletes each file after its chunk. Only if no other step loads the chunks, and the
-        runner runs every bundle once.
     """
 
     after: Sequence[beam.PCollection[Any]] = ()
-    deletes: bool = False
 
     def expand(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection[Chunk]:
         if self.after:
@@ -159,8 +145,4 @@ class LoadChunks(beam.PTransform):
                 lambda spilled, *_: spilled,
                 *(beam.pvalue.AsSingleton(awaited) for awaited in self.after),
             )
-        return spilled | (
-            "LoadAndDelete" >> beam.FlatMap(load_and_delete)
-            if self.deletes
-            else "Load" >> beam.Map(load_chunk)
-        )
+        return spilled | "Load" >> beam.Map(load_chunk)

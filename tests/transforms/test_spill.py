@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.transforms.spill import load_and_delete, load_chunk, spill_chunk
+from beam_pipelines.transforms.spill import load_chunk, spill_chunk
 
 ROWS = st.lists(
     st.fixed_dictionaries(
@@ -80,18 +80,3 @@ def test_a_file_with_other_rows_is_an_error(tmp_path: Path) -> None:
     spilled = spill_chunk(chunk_of([{"number": 1}, {"number": 2}]), str(tmp_path))
     with pytest.raises(DataError, match=r"found 2 rows, expected 1\. A temporary file was changed"):
         load_chunk(spilled._replace(rows=1))
-
-
-def test_load_and_delete_leaves_no_file(tmp_path: Path) -> None:
-    """The file stays until the result is stored.
-
-    A failed removal is no error.
-    """
-    kept = spill_chunk(chunk_of([{"number": 1}]), str(tmp_path))
-    taken = load_and_delete(kept)
-    assert next(taken).batch.num_rows == 1
-    assert Path(kept.file).exists()
-    assert list(taken) == []
-    assert not Path(kept.file).exists()
-    with pytest.raises(DataError, match="3_1_0_train"):
-        next(load_and_delete(kept))

@@ -263,7 +263,6 @@ class AssignSplits(beam.PTransform):
       path: of the file.
       scratch: folders of this step only, for keys and chunks.
       folder: for the exchange, used by this step only; ``None`` sends keys through the engine.
-      deletes: as in ``LoadChunks``.
     """
 
     plan: SplitPlan
@@ -271,7 +270,6 @@ class AssignSplits(beam.PTransform):
     path: str
     scratch: tuple[str, str]
     folder: str
-    deletes: bool = False
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> dict[str, beam.PCollection[Any]]:
         plan = self.plan
@@ -296,7 +294,7 @@ class AssignSplits(beam.PTransform):
         assigned = (
             chunks
             | "SpillChunks" >> SpillChunks(self.scratch[1])
-            | "LoadChunks" >> LoadChunks((saved,), self.deletes)
+            | "LoadChunks" >> LoadChunks((saved,))
             | "Assign" >> beam.ParDo(_Assign(plan, self.path))
         )
         return {"chunks": assigned, "shares": saved}
