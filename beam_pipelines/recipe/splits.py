@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from beam_pipelines.recipe.keys import check_known, keys_of, read_keys, recipe_key
+from beam_pipelines.recipe.keys import keys_of, needed_key, read_keys, recipe_key
 from beam_pipelines.recipe.text.yaml import Scalar
 from beam_pipelines.recipe.values import (
     Value,
@@ -83,6 +83,20 @@ class TimeSplit:
 
 
 @dataclasses.dataclass(frozen=True)
+class FileSplit:
+    """A split by files."""
+
+    files: str = needed_key(read_text, "Pattern of the files' paths.", "'*2012*'")
+
+
+@dataclasses.dataclass(frozen=True)
+class BucketSplit:
+    """A split by TFX's hash buckets."""
+
+    buckets: int = needed_key(read_integer(1, 1_000_000), "Number of TFX's hash buckets.", "2")
+
+
+@dataclasses.dataclass(frozen=True)
 class Split:
     """How rows are divided: by shares, TFX's hash buckets, time or files.
 
@@ -146,7 +160,6 @@ class Split:
         )
 
 
-READ_BUCKETS = read_integer(1, 1_000_000)
 READ_PART = read_share("a share above 0 and at most 1, as 0.8 or 80%", lambda share: 0 < share <= 1)
 # TFX's rule for the names of splits.
 SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -179,13 +192,16 @@ def read_split(value: Value) -> Split | None:
         return None
     kind = kinds.pop()
     _check_split_keys(value, kind)
+    if kind == "buckets" and len(by) > 1:
+        message = "found several columns, expected one column: TFX's partition_feature_name."
+        value.wrong(message, "by")
     if kind == "share":
         folds = given.get("folds")
         return Split(fractions=_fractions(value, parts, folds), **_of_shares(given))
     of_kind: dict[str, Any] = {
         "time": lambda: {"time_column": column, "times": _times(parts)},
-        "files": lambda: {"files": _patterns(parts)},
-        "buckets": lambda: {"buckets": _buckets(value, parts, by), "by": by},
+        "files": lambda: {"files": _values(FileSplit, parts)},
+        "buckets": lambda: {"buckets": _values(BucketSplit, parts), "by": by},
     }
     return Split(fractions={}, **of_kind[kind]())
 
@@ -255,28 +271,10 @@ def _fold_shares(value: Value, shares: dict[str, float], folds: int) -> dict[str
     return dict.fromkeys(names, float(rest / folds))
 
 
-def _buckets(value: Value, parts: list[tuple[str, Value]], by: tuple[str, ...]) -> dict[str, int]:
-    if len(by) > 1:
-        value.wrong(
-            "found several columns, expected one column: TFX's partition_feature_name.", "by"
-        )
-    found = {}
-    for name, item in parts:
-        given = dict(item.items())
-        check_known(given, ["buckets"])
-        if (number := READ_BUCKETS(given["buckets"])) is not None:
-            found[name] = number
-    return found
-
-
-def _patterns(parts: list[tuple[str, Value]]) -> dict[str, str]:
-    return {name: pattern for name, item in parts if (pattern := _pattern(item))}
-
-
-def _pattern(value: Value) -> str | None:
-    given = dict(value.items())
-    check_known(given, ["files"])
-    return read_text(given["files"])
+def _values(kind: type[Any], parts: list[tuple[str, Value]]) -> dict[str, Any]:
+    """Returns split -> value of the only key of its kind."""
+    read = {name: read_keys(kind, item, "a mapping") for name, item in parts}
+    return {name: value for name, found in read.items() for value in found.values()}
 
 
 def _times(parts: list[tuple[str, Value]]) -> tuple[TimeSplit, ...]:

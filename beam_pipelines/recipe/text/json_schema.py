@@ -14,9 +14,9 @@ from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.keys import Formats, json_schema, keys_of
 from beam_pipelines.recipe.model import Recipe, Source
-from beam_pipelines.recipe.splits import READ_BUCKETS, READ_PART, Split, TimeSplit
+from beam_pipelines.recipe.splits import READ_PART, BucketSplit, FileSplit, Split, TimeSplit
 from beam_pipelines.recipe.unions import Union
-from beam_pipelines.recipe.values import TEXT, read_texts
+from beam_pipelines.recipe.values import read_texts
 
 
 def recipe_schema(formats: Formats, kinds: Iterable[str]) -> dict[str, Any]:
@@ -63,20 +63,9 @@ def _mapping(items: dict[str, Any]) -> dict[str, Any]:
 
 def _split() -> dict[str, Any]:
     share = {**READ_PART.schema, "exclusiveMinimum": 0, "maximum": 1}
-    files = {
-        "type": "object",
-        "properties": {"files": TEXT},
-        "required": ["files"],
-        "additionalProperties": False,
-    }
-    buckets = {
-        "type": "object",
-        "properties": {"buckets": dict(READ_BUCKETS.schema)},
-        "required": ["buckets"],
-        "additionalProperties": False,
-    }
+    kinds = map(json_schema, (TimeSplit, FileSplit, BucketSplit))
     return {
         "type": "object",
         "properties": {key.name: dict(key.read.schema) for key in keys_of(Split).values()},
-        "additionalProperties": {"anyOf": [share, json_schema(TimeSplit), files, buckets]},
+        "additionalProperties": {"anyOf": [share, *kinds]},
     }
