@@ -64,8 +64,7 @@ def plan(
     """Estimate a conversion: shards, memory, time, money, limits."""
     from beam_pipelines.pipeline.planning.private import values_hidden
     from beam_pipelines.pipeline.previews.estimate import make_preview, make_scale
-    from beam_pipelines.pipeline.previews.prices import price_of, read_prices
-    from beam_pipelines.pipeline.previews.requests import count_requests
+    from beam_pipelines.pipeline.previews.prices import count_requests, price_of, read_prices
 
     priced = None if prices is None else read_prices(prices)
     planned = chosen_plan(context, recipe_or_data)
