@@ -53,7 +53,7 @@ PAIRS: list[tuple[Any, Any, int]] = [
     (["7.0", "8.5"], ["7", "8"], 1),
     (pa.array([7.0, 8.5]), pa.array(["007", "08"]), 1),
     (pa.array(["x", "7.5"]), pa.array([7.5, None]), 1),
-    (["x", "y"], pa.array([1, 2]), 0),
+    (pa.array([1, 2], pa.time64("us")), ["x", "y"], 0),
     (["1", "2"], pa.array([3.5, 4.5]), 0),
 ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -30,7 +30,6 @@ _OF_TEXTS = {
     "without leading zeros": r"regexp_replace({}, '^0+(.)', '\1')",
 }
 _DAYS = "by their day"
-_DAY = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 # Casts that keep values apart.
 _CASTS = {
     (pa.int64(), pa.string()): "{}::VARCHAR",
@@ -95,11 +94,13 @@ def best_forms(left: KeySide, right: KeySide, zone: str = "UTC") -> Forms | None
     Returns:
       ``None`` if no more keys match than without an expression.
     """
+    exact = count_matches(left.keys, right.keys)
+    if exact == len(left.keys):  # DuckDB, which evaluates expressions, takes time to load
+        return None
     ours, theirs = functools.cache(left.values), functools.cache(right.values)
     pairs = sorted(_pairs(left, right, zone), key=lambda pair: pair[1:].count(None), reverse=True)
     tried = (Forms(*pair, count_matches(ours(pair[1]), theirs(pair[2]))) for pair in pairs)
     best = max(tried, key=lambda each: each.matched, default=None)
-    exact = count_matches(left.keys, right.keys)
     return None if best is None or best.matched <= exact else best
 
 
@@ -119,8 +120,8 @@ def _pairs(left: KeySide, right: KeySide, zone: str) -> Iterator[_Pair]:
         yield "", None, right.of(_CASTS[types[::-1]])
     if all(map(pa.types.is_timestamp, types)) and types[0] != types[1]:
         words, form = f"if the zone is {zone}", f"timezone('{zone}', {{}})"
-        is_left = _zone_of(left) is None
-        yield words, left.of(form) if is_left else None, None if is_left else right.of(form)
+        pair = (None, right.of(form)) if _zone_of(left) else (left.of(form), None)
+        yield words, *pair
         return
     if all(map(_is_text, types)) and pa.string() in types:
         together = functools.reduce(lambda sql, form: form.replace("{}", sql), _OF_TEXTS.values())
@@ -153,7 +154,7 @@ def _zone_of(side: KeySide) -> str | None:
 def _are_days(side: KeySide) -> bool:
     """Whether all keys are days: two times share one by chance."""
     if _is_string(side):
-        return bool(pc.all(pc.match_substring_regex(side.keys, _DAY)).as_py())
+        return bool(pc.all(pc.match_substring_regex(side.keys, r"^\d{4}-\d\d-\d\d$")).as_py())
     return bool(side.keys.equals(side.keys.cast(pa.date32(), safe=False).cast(side.keys.type)))
 
 
@@ -170,7 +171,8 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _is_text_or_time(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or pa.types.is_temporal(type_))
+    kinds = (pa.types.is_string, pa.types.is_timestamp, pa.types.is_date)
+    return any(kind(type_) for kind in kinds)
 
 
 class SampledKey(NamedTuple):
@@ -219,9 +221,8 @@ def near_miss(keys: Keys) -> str | None:
     left, right = keys.left, keys.right
     readers = [key.plan.reader for key in (left, right)]
     is_cheap = all(one and one.has_files and not one.is_file_a_row for one in readers)
+    is_cheap = is_cheap and len(right.plan.ranges) == 1
     if left.type != right.type or not (is_cheap and _is_text_or_time(left.type)):
-        return None
-    if len(right.plan.ranges) > 1:
         return None
     try:
         ours, theirs = left.sample(), right.sample(most=None)
@@ -244,7 +245,7 @@ def type_remedy(keys: Keys) -> str:
     As far as it was tried.
     """
     one, other = keys.left.sample(), keys.right.sample()
-    zone = next(itertools.chain(_zones(keys.left), _zones(keys.right)), "UTC")
+    zone = _zone_in_files(keys.left) or _zone_in_files(keys.right) or "UTC"
     forms = best_forms(one, other, zone)
     if forms is None:
         of_times = "" if _zone_of(one) == _zone_of(other) else ", such as timezone('UTC', time)"
@@ -289,8 +290,7 @@ def _new_name(key: SampledKey, prefix: str, known: Collection[str]) -> str:
     return next(name for name in names if not {name.lower(), f"{prefix}{name}".lower()} & taken)
 
 
-def _zones(key: SampledKey) -> Iterable[str]:
-    """Yields the zone that the files have for a column."""
+def _zone_in_files(key: SampledKey) -> str | None:
+    """Returns the zone that the files have for a column."""
     types = {field.name: field.type for field in nested.flatten_fields(key.plan.file_schema)}
-    zone = getattr(types.get(key.column), "tz", None)
-    return filter(None, [zone])
+    return getattr(types.get(key.column), "tz", None)
