@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from beam_pipelines.cli.options import BEAM_OPTIONS, StorageCommand
+from beam_pipelines.cli.options import StorageCommand
 from beam_pipelines.cli.output import answer, output_options, say
 from beam_pipelines.core.version import __version__
 
@@ -42,13 +42,12 @@ class _Doctor(StorageCommand):
 @click.command(cls=_Doctor, epilog="doctor gs://bucket/data")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @output_options
-@click.pass_context
-def doctor(context: click.Context, paths: tuple[str, ...], form: str) -> int:
+def doctor(paths: tuple[str, ...], form: str) -> int:
     """Check the installation, object stores and PATHs.
 
     Exit 1 if something is missing.
     """
-    findings = list(_findings(paths, context.meta[BEAM_OPTIONS]))
+    findings = list(_findings(paths))
     if form == "json":
         answer(form, [found._asdict() for found in findings], ())
     else:
@@ -58,10 +57,9 @@ def doctor(context: click.Context, paths: tuple[str, ...], form: str) -> int:
     return int(any(found.is_problem for found in findings))
 
 
-def _findings(paths: tuple[str, ...], options: list[str]) -> Iterator[Fact]:
+def _findings(paths: tuple[str, ...]) -> Iterator[Fact]:
     from beam_pipelines.core import _native
     from beam_pipelines.core.formatting import show_bytes
-    from beam_pipelines.storage.cloud_access import ACCESS_FOR_SCHEME
 
     yield Fact("beam-pipelines", f"{__version__} on Python {platform.python_version()}")
     for name in ("apache-beam", "pyarrow", "duckdb", "tensorflow"):
@@ -81,15 +79,7 @@ def _findings(paths: tuple[str, ...], options: list[str]) -> Iterator[Fact]:
     free = shutil.disk_usage(folder).free
     yield Fact("temporary files", f"{folder}, {show_bytes(free)} free", free < 1 << 30)
     yield Fact("cores", str(os.cpu_count()))
-    closed: tuple[str, ...] = ()
-    for scheme, access in ACCESS_FOR_SCHEME.items():
-        found, start = access(options), f"{scheme}://"
-        # Missing access matters only to a path that needs it.
-        is_needed = any(path.startswith(start) for path in paths)
-        yield Fact(start, found.found or found.problem, bool(found.problem and is_needed))
-        closed += (start,) if found.problem else ()
-    # The libraries would try for minutes to open those.
-    yield from (_path(path) for path in paths if not path.startswith(closed))
+    yield from map(_path, paths)
 
 
 def _version(name: str) -> str:
@@ -102,9 +92,10 @@ def _version(name: str) -> str:
 
 def _path(path: str) -> Fact:
     from beam_pipelines.core.errors import PipelineError, mask
-    from beam_pipelines.storage import files
+    from beam_pipelines.storage import cloud_access, files
 
     try:
+        cloud_access.check_paths([path])
         there: Any = files.exists(path)
     except PipelineError as error:
         return Fact(mask(path), str(error), is_problem=True)

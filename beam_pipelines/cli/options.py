@@ -79,7 +79,7 @@ class BeamCommand(click.Command):
         pa.enable_signal_handlers(False)
         files.use_options(beam_options)
         if self.checks_access:
-            cloud_access.check_paths(_opened([*own, *beam_options]), beam_options)
+            cloud_access.check_paths(_opened([*own, *beam_options]))
         return rest
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -13,7 +13,7 @@ import random
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -123,8 +123,22 @@ def get(url: str) -> bytes:
       DataError: it cannot be read.
       FileNotFoundError: there is none.
     """
+    return _opened(url, lambda: _client(url).get(url))
+
+
+def look_for(url: str) -> None:
+    """Looks for a file, which need not be there.
+
+    Raises:
+      DataError: the store does not answer, or refuses.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        _opened(url, lambda: _client(url).read(url, 0, 1))
+
+
+def _opened(url: str, request: Callable[[], T]) -> T:
+    """Returns the answer of a request in time."""
     with _explained(url):
-        request = partial(_client(url).get, url)
         return answered(partial(retried, request, _is_final, OPENING_TRIES), ANSWER_SECS)
 
 
@@ -259,21 +273,44 @@ def _path(url: str) -> str:
 def _s3(bucket: str, access: Access) -> Any:
     from pyarrow import fs
 
-    environment = os.environ
+    environment, profile = os.environ, _profile()
     endpoint = (
         access.endpoint
         or environment.get("AWS_ENDPOINT_URL_S3")
         or environment.get("AWS_ENDPOINT_URL")
+        or profile.get("endpoint_url")
     )
-    region = access.region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    region = (
+        access.region
+        or environment.get("AWS_REGION")
+        or environment.get("AWS_DEFAULT_REGION")
+        or profile.get("region")
+    )
     options: dict[str, Any] = {"region": region}
     if access.key:
         options |= {"access_key": access.key, "secret_key": access.secret or ""}
         options |= {"session_token": access.token} if access.token else {}
+    parts = urllib.parse.urlsplit(endpoint or "https://s3.amazonaws.com")
     if endpoint:
-        parts = urllib.parse.urlsplit(endpoint)
         options |= {"endpoint_override": parts.netloc + parts.path, "scheme": parts.scheme}
     elif region is None:
         options["region"] = fs.resolve_s3_region(bucket)
+    if f"{parts.scheme}_proxy" in map(str.lower, environment):
+        from beam_pipelines.remote.web import proxy_of
+
+        options["proxy_options"] = proxy_of(parts)
     # The repetitions are those of ``retries``.
     return fs.S3FileSystem(**options, retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1))
+
+
+def _profile() -> Mapping[str, str]:
+    """Returns settings of Amazon's programs that Arrow does not read."""
+    import configparser
+
+    found, name = (
+        configparser.RawConfigParser(strict=False),
+        os.environ.get("AWS_PROFILE", "default"),
+    )
+    found.read(os.environ.get("AWS_CONFIG_FILE") or os.path.expanduser("~/.aws/config"))
+    section = name if name == "default" else f"profile {name}"
+    return found[section] if found.has_section(section) else {}

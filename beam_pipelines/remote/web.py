@@ -175,23 +175,26 @@ def origin(url: str) -> tuple[str, str, int | None]:
     )
 
 
+def proxy_of(parts: urllib.parse.SplitResult) -> str | None:
+    """Returns the URL of the proxy for a server, by the environment."""
+    proxy = urllib.request.getproxies().get(parts.scheme)
+    if not proxy or urllib.request.proxy_bypass(parts.hostname or ""):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
 def _connect(parts: urllib.parse.SplitResult) -> http.client.HTTPConnection:
     """Returns a connection to a server, perhaps through a proxy."""
-    host = parts.hostname or ""
-    proxy = urllib.request.getproxies().get(parts.scheme)
-    if proxy and not urllib.request.proxy_bypass(host):
-        through = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-    else:
-        through = None
-    first = through or parts
+    proxy = proxy_of(parts)
+    first = urllib.parse.urlsplit(proxy) if proxy else parts
     if parts.scheme == "https":
         made: http.client.HTTPConnection = http.client.HTTPSConnection(
             first.hostname or "", first.port, timeout=ANSWER_SECS, context=_context()
         )
     else:
         made = http.client.HTTPConnection(first.hostname or "", first.port, timeout=ANSWER_SECS)
-    if through:
-        made.set_tunnel(host, parts.port or {"https": 443}.get(parts.scheme, 80))
+    if proxy:
+        made.set_tunnel(parts.hostname or "", parts.port or {"https": 443}.get(parts.scheme, 80))
     return made
 
 

@@ -97,6 +97,22 @@ def test_s3_without_access(file, monkeypatch):
         assert len(server.asked) == 1
 
 
+def test_s3_through_a_proxy(file, monkeypatch):
+    """The proxy of the environment is asked for S3's server."""
+    with served(file.parent) as server:
+        for name, value in {
+            "AWS_ENDPOINT_URL": "http://store.invalid",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "AKIAEXAMPLEKEY000000",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "http_proxy": server.url,
+        }.items():
+            monkeypatch.setenv(name, value)
+        stores._made.cache_clear()
+        stores.look_for("s3://bucket/plain")
+        assert "store.invalid" in str(server.asked)
+
+
 def test_google_without_credentials(monkeypatch, tmp_path):
     """Without credentials, an error names those that are expected."""
     pytest.importorskip("google.auth")
