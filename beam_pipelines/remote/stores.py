@@ -139,7 +139,7 @@ def look_for(url: str) -> None:
 def _opened(url: str, request: Callable[[], T]) -> T:
     """Returns the answer of a request in time."""
     with _explained(url):
-        return answered(partial(retried, request, _is_final, OPENING_TRIES), ANSWER_SECS)
+        return answered(partial(retried, request, is_final, OPENING_TRIES), ANSWER_SECS)
 
 
 def read(url: str, offset: int, size: int) -> Range:
@@ -157,10 +157,11 @@ def read(url: str, offset: int, size: int) -> Range:
         return found
 
     with _explained(url):
-        return retried(whole, _is_final, READING_TRIES)
+        return retried(whole, is_final, READING_TRIES)
 
 
-def _is_final(error: OSError) -> bool:
+def is_final(error: OSError) -> bool:
+    """Whether a request would fail again."""
     return isinstance(error, (FileNotFoundError, TimeoutError)) or _is_refused(error)
 
 

@@ -73,15 +73,20 @@ class WebServers:
         self._headers = headers
         self._connections = threading.local()
 
-    def get(self, url: str) -> bytes:
+    def get(self, url: str, most_bytes: int = _MOST_BYTES) -> bytes:
         """Returns a whole file.
 
         Raises:
           FileNotFoundError: there is none.
           PermissionError: the server wants credentials.
-          OSError: the request failed.
+          OSError: the request failed, or the file has more bytes.
+          ValueError: the server's certificate is not trusted, or it leads to an insecure one.
         """
-        return self._request(url, {}, _MOST_BYTES)[1]
+        return self._request(url, {}, most_bytes)[1]
+
+    def first_byte(self, url: str) -> http.client.HTTPResponse:
+        """Returns the head of the answer for a file's first byte."""
+        return self._request(url, {"Range": "bytes=0-0"}, 1)[0]
 
     def read(self, url: str, offset: int, size: int) -> tuple[bytes, int]:
         """Returns a range of a file, and the file's size.
@@ -92,15 +97,15 @@ class WebServers:
         """
         part = {"Range": f"bytes={offset}-{offset + size - 1}"}
         found, content = self._request(url, part, size)
-        total = (found.headers.get("Content-Range") or "").rpartition("/")[2]
-        if found.status == _PAST_END and total.isdigit():
-            return b"", int(total)  # the file ends before
-        if found.status != http.HTTPStatus.PARTIAL_CONTENT or not total.isdigit():
+        total = total_of(found)
+        if found.status == _PAST_END and total is not None:
+            return b"", total  # the file ends before
+        if found.status != http.HTTPStatus.PARTIAL_CONTENT or total is None:
             raise ValueError(
                 f"found a server that answers a request for a range with status {found.status}, "
                 "expected one with ranges (status 206)"
             )
-        return content, int(total)
+        return content, total
 
     def _request(
         self, url: str, headers: dict[str, str], most_bytes: int
@@ -111,6 +116,12 @@ class WebServers:
             key = parts.scheme, parts.netloc
             try:
                 answer, content = self._ask(key, parts, headers | own, most_bytes)
+            except ssl.SSLCertVerificationError as error:
+                raise ValueError(
+                    f"found a certificate that is not trusted ({error.verify_message}), expected "
+                    "one of a known authority. Name a file with the authority's certificate, or "
+                    "with the server's own, in the environment variable SSL_CERT_FILE"
+                ) from error
             except (http.client.HTTPException, OSError) as error:
                 self._open().pop(key, None)
                 # A connection that the server closed, or an answer that ends early.
@@ -143,7 +154,7 @@ class WebServers:
         connection = connections[key]
         path = urllib.parse.quote(parts.path or "/", safe="/%")
         target = f"{path}?{parts.query}" if parts.query else path
-        connection.request("GET", target, headers=headers)
+        connection.request("GET", target, headers={"User-Agent": "beam-pipelines", **headers})
         answer = connection.getresponse()
         is_whole = answer.status == http.HTTPStatus.OK and "Range" in headers
         if is_whole or answer.status >= http.HTTPStatus.MULTIPLE_CHOICES:
@@ -163,6 +174,12 @@ class WebServers:
             self._connections.found = {}
         found: dict[tuple[str, str], http.client.HTTPConnection] = self._connections.found
         return found
+
+
+def total_of(answer: http.client.HTTPResponse) -> int | None:
+    """Returns the size of a file, by the answer for a part."""
+    total = (answer.headers.get("Content-Range") or "").rpartition("/")[2]
+    return int(total) if total.isdigit() else None
 
 
 def origin(url: str) -> tuple[str, str, int | None]:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import email.utils
+import http
 import io
-import ssl
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 
 from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem, MatchResult
 
-from beam_pipelines.remote.stores import retried
-from beam_pipelines.remote.web import WebServers
+from beam_pipelines.core.limits import MIB
+from beam_pipelines.remote import stores
+from beam_pipelines.remote.web import WebServers, total_of
 
 SCHEMES = ("https", "http")
 # Bytes of one request, unless more are asked for at once.
 _REQUEST_BYTES = 4 << 20
-# Of a file that is looked for, and of a part of one that is there.
-_PROBE_SECS, _READ_SECS = 8, 30
-_TRIES = 4
-_PARTIAL, _NOT_FOUND, _TOO_MANY, _SERVER_ERROR = 206, 404, 429, 500
-
+# Of a file that comes whole, into memory.
+_MOST_BYTES = 256 * MIB
 # Its connections are of a process and a thread each.
 _SERVERS = WebServers()
 
@@ -31,12 +26,12 @@ class RemoteFile(NamedTuple):
     """Size, date and abilities of a file on a server.
 
     Attributes:
-      size_bytes: its size; ``None`` if the server does not tell.
+      size_bytes: its size; 0 if the server does not tell.
       modified_secs: when it was last written, in seconds since 1970; 0: not known.
       has_ranges: whether parts of it can be requested.
     """
 
-    size_bytes: int | None
+    size_bytes: int
     modified_secs: float
     has_ranges: bool
 
@@ -48,68 +43,20 @@ def probe(url: str) -> RemoteFile | None:
       OSError: the server does not answer, or with an error.
     """
     try:
-        with _answer(url, "bytes=0-0", _PROBE_SECS, tries=2) as answer:
-            modified = answer.headers.get("Last-Modified")
-            seconds = email.utils.parsedate_to_datetime(modified).timestamp() if modified else 0.0
-            if answer.status == _PARTIAL:
-                return RemoteFile(_total(answer), seconds, has_ranges=True)
-            length = answer.headers.get("Content-Length")
-            return RemoteFile(None if length is None else int(length), seconds, has_ranges=False)
-    except urllib.error.HTTPError as error:
-        if error.code == _NOT_FOUND:
-            return None
-        raise
+        answer = stores.retried(lambda: _SERVERS.first_byte(url), stores.is_final, tries=2)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise OSError(str(error)) from error
+    modified, total = answer.headers.get("Last-Modified"), total_of(answer)
+    seconds = email.utils.parsedate_to_datetime(modified).timestamp() if modified else 0.0
+    has_ranges = answer.status != http.HTTPStatus.OK and total is not None
+    return RemoteFile(total or 0, seconds, has_ranges)
 
 
-def blocks_of(url: str) -> Iterator[bytes]:
-    """Yields a whole file in one request.
-
-    Raises:
-      OSError: the server does not answer, or the file ends early.
-    """
-    with _answer(url, None, _READ_SECS) as answer:
-        length = answer.headers.get("Content-Length")
-        count = 0
-        while block := answer.read(_REQUEST_BYTES):
-            count += len(block)
-            yield block
-        if length is not None and count != int(length):
-            raise OSError(f"found {count:,} bytes, expected {int(length):,}")
-
-
-def _answer(url: str, part: str | None, seconds: float, tries: int = _TRIES) -> Any:
-    """Returns an open response; tries again if the server is busy."""
-    headers = {"User-Agent": "beam-pipelines", "Accept-Encoding": "identity"}
-    headers |= {"Range": part} if part else {}
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http or https, by callers
-    try:
-        return retried(
-            lambda: urllib.request.urlopen(request, timeout=seconds),  # noqa: S310 - as above
-            _is_final,
-            tries,
-        )
-    except urllib.error.URLError as error:
-        if not isinstance(error.reason, ssl.SSLCertVerificationError):
-            raise
-        raise OSError(
-            f"found a certificate that is not trusted ({error.reason.verify_message}), expected "
-            "one of a known authority. Name a file with the authority's certificate, or with the "
-            "server's own, in the environment variable SSL_CERT_FILE"
-        ) from error
-
-
-def _is_final(error: OSError) -> bool:
-    if not isinstance(error, urllib.error.HTTPError):
-        return False
-    return error.code != _TOO_MANY and error.code < _SERVER_ERROR
-
-
-def _total(answer: Any) -> int:
-    """Returns the size of a file, by the header of a part."""
-    total = (answer.headers.get("Content-Range") or "").rpartition("/")[2]
-    if not total.isdigit():
-        raise OSError("found a part of the file without the size of the whole")
-    return int(total)
+def read_whole(url: str) -> bytes:
+    """Returns a file of at most 256 MiB, or raises ``OSError``."""
+    return stores.retried(lambda: _SERVERS.get(url, _MOST_BYTES), stores.is_final, tries=4)
 
 
 class _Ranges(io.RawIOBase):
@@ -140,24 +87,16 @@ class _Ranges(io.RawIOBase):
         """Reads bytes by one request.
 
         Raises:
-          OSError: the server answers otherwise, or the file has another size now.
+          DataError: the server answers otherwise.
+          OSError: the file has another size now.
         """
         length = min(len(buffer), self._size - self._place)
         if length <= 0:
             return 0
-        try:
-            data, size = retried(
-                lambda: _SERVERS.read(self._url, self._place, length),
-                lambda error: isinstance(error, (FileNotFoundError, PermissionError)),
-                _TRIES,
-            )
-        except ValueError as error:
-            raise OSError(str(error)) from error
-        if size != self._size:
+        found = stores.read(self._url, self._place, length)
+        if found.size != self._size:
             raise OSError("the file changed while it was read. Run again")
-        if len(data) != length:
-            raise OSError(f"found {len(data):,} bytes of a part, expected {length:,}")
-        buffer[:length] = data
+        buffer[:length] = found.content
         self._place += length
         return length
 
@@ -198,7 +137,7 @@ class HttpsFileSystem(FileSystem):
     def open(self, path: str, *_: Any, **__: Any) -> BinaryIO:
         """Opens a file, seekable."""
         size = self._file(path).size_bytes
-        return cast("BinaryIO", io.BufferedReader(_Ranges(path, size or 0), _REQUEST_BYTES))
+        return cast("BinaryIO", io.BufferedReader(_Ranges(path, size), _REQUEST_BYTES))
 
     def exists(self, path: str) -> bool:
         """Whether there is a file."""
@@ -206,7 +145,7 @@ class HttpsFileSystem(FileSystem):
 
     def size(self, path: str) -> int:
         """Returns a file's size in bytes."""
-        return self._file(path).size_bytes or 0
+        return self._file(path).size_bytes
 
     def last_updated(self, path: str) -> float:
         """Returns when a file was last written, in seconds since 1970."""
@@ -241,4 +180,4 @@ class HttpFileSystem(HttpsFileSystem):
 
 
 def _metadata(path: str, file: RemoteFile) -> FileMetadata:
-    return FileMetadata(path, file.size_bytes or 0, file.modified_secs)
+    return FileMetadata(path, file.size_bytes, file.modified_secs)

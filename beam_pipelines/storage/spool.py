@@ -51,7 +51,8 @@ def as_file(path: str) -> str:
         return _copy_of(os.getpid(), path)
     except OSError as error:
         raise DataError(
-            f"{path}: cannot be read: {error}. Check the address and the network."
+            f"{path}: cannot be read: {error}. Check the address and the network, or download the "
+            "file."
         ) from error
 
 
@@ -78,7 +79,7 @@ def _read(first: bytes, read: Callable[[int], bytes]) -> Iterator[bytes]:
 @functools.lru_cache(maxsize=256)
 def _copy_of(_process: int, url: str) -> str:
     name = os.path.basename(urllib.parse.urlsplit(url).path) or "download"
-    return _spooled(name, http_files.blocks_of(url), url)
+    return _spooled(name, [http_files.read_whole(url)], url)
 
 
 def _spooled(name: str, blocks: Iterable[bytes], origin: str) -> str:
