@@ -13,9 +13,8 @@ data after the end of one (docs/decisions.md).
 from __future__ import annotations
 
 import itertools
-import zlib
-from collections.abc import Collection, Generator, Iterator, Sequence
-from typing import Any, BinaryIO, overload
+from collections.abc import Collection, Iterator, Sequence
+from typing import BinaryIO, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -141,7 +140,6 @@ def missing_records(record: str, nulls: int) -> str:
 
 READ_BYTES = 4 << 20
 _LENGTH_BYTES = 8
-_SMALL_BYTES = 64 << 10
 _GZIP_BITS, _ZLIB_BITS = 31, 15
 
 
@@ -163,26 +161,24 @@ def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
     compressed bytes or fewer.
 
     Raises:
-      DataError: the compressed stream is damaged or ends early; the data before the damage is
+      DataError: the compressed stream is damaged or ends early; the chunks before the damage are
         yielded first.
     """
     if compression == "none":
         yield from iter(lambda: file.read(READ_BYTES), b"")
         return
     bits = _GZIP_BITS if compression == "gzip" else _ZLIB_BITS
-    stream, data, given = None, file.read(READ_BYTES), 0
+    stream, data = None, file.read(READ_BYTES)
     while data or (stream and not stream.eof):
         stream = stream or isal_zlib.decompressobj(bits)
         try:
             chunk = stream.decompress(data, READ_BYTES)
         except isal_zlib.error as error:
-            position = yield from _chunks_to_damage(file, bits, given)
             raise DataError(
-                f"{path}: found damaged {compression} data at byte {position:,} of the file "
-                f"({error}): write it again."
+                f"{path}: found damaged {compression} data here, or in the next 4 MiB ({error}): "
+                "write it again."
             ) from error
         if chunk:
-            given += len(chunk)
             yield chunk
         if stream.eof:  # another member follows, by another writer
             data = stream.unused_data or file.read(READ_BYTES)
@@ -196,47 +192,6 @@ def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
                     f"{path}: the {compression} stream ends early. The file is truncated: write it "
                     "again."
                 )
-
-
-def _chunks_to_damage(file: BinaryIO, bits: int, given: int) -> Generator[bytes, None, int]:
-    """Yields the data of a file before its damage.
-
-    The first ``given`` bytes are left out. isal works on megabytes at a time, and returns no data
-    from those with damage.
-
-    Returns:
-      The offset of the damage in the file.
-    """
-    file.seek(0)
-    stream, position, rest, is_damaged = zlib.decompressobj(bits), 0, b"", False
-    while not is_damaged and (data := rest or file.read(_SMALL_BYTES)):
-        before = stream.copy()
-        try:
-            found, rest = stream.decompress(data), stream.unused_data
-            position += len(data) - len(rest)
-        except zlib.error:
-            found, passed = _bytes_to_damage(before, data)
-            position, is_damaged = position + passed, True
-        if stream.eof:
-            stream = zlib.decompressobj(bits)
-        if len(found) > given:
-            yield found[given:]
-        given = max(0, given - len(found))
-    return position
-
-
-def _bytes_to_damage(stream: Any, data: bytes) -> tuple[bytes, int]:
-    """Decompresses byte by byte, until an error.
-
-    Returns the output before the error and the length of the input.
-    """
-    chunks = []
-    for number in range(len(data)):
-        try:
-            chunks.append(stream.decompress(data[number : number + 1]))
-        except zlib.error:
-            return b"".join(chunks), number
-    return b"".join(chunks), len(data)
 
 
 def read_record_blocks(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import pathlib
-import random
 import re
 import shutil
 import struct
@@ -14,14 +13,12 @@ import zlib
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.manifest import add_files
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.tfrecord.framing import read_record_blocks
 from beam_pipelines.tfrecord.part_index import PartIndex, make_index, parse_index, write_index
 
 ROWS = 4
@@ -168,34 +165,6 @@ def test_a_damaged_manifest(dataset, tmp_path, compression):
         manifest["splits"]["train"][change] += 1
         path.write_text(json.dumps(manifest))
         assert f"{counted['splits']['train'][change]:,}" in complaint(copy)
-
-
-def test_damage_far_into_a_compressed_file(tmp_path: pathlib.Path) -> None:
-    """The error names the damaged record behind megabytes of compressed data.
-
-    The records before it are whole.
-    """
-    import pyarrow as pa
-
-    rng = random.Random(5)
-    records = [rng.randbytes(rng.randrange(60_000)) for _ in range(400)]
-    plain = _native.frame(pa.array(records, pa.binary())).buffers()[2].to_pybytes()
-    compressed = bytearray(zlib.compress(plain, 1, wbits=31))
-    where = len(compressed) * 3 // 4
-    compressed[where : where + 40] = bytes(40)
-    path = tmp_path / "x.tfrecord.gz"
-    path.write_bytes(compressed)
-    whole: list[bytes] = []
-    with path.open("rb") as file, pytest.raises(DataError) as caught:  # noqa: PT012 - the blocks before the damage are looked at
-        for block in read_record_blocks(file, str(path), "gzip"):
-            whole += block
-    found = re.search(r"record (\d+), offset (\d+): ", str(caught.value))
-    assert found is not None
-    assert whole == records[: len(whole)]
-    assert int(found[2]) == sum(16 + len(record) for record in records[: int(found[1])])
-    # These bytes hardly compress: the damaged one is nearly as far into the records as into the
-    # file.
-    assert abs(int(found[2]) / len(plain) - where / len(compressed)) < 0.01
 
 
 def index_of(dataset: pathlib.Path) -> PartIndex:

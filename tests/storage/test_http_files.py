@@ -87,6 +87,17 @@ def test_a_plan_reads_only_what_it_needs(server: Server) -> None:
     assert sum(chunk.batch.num_rows for chunk in read.read_chunks(plan, False)) == 300_000
 
 
+def test_large_files_need_ranges(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large file that comes whole is refused."""
+    monkeypatch.setattr(http_files, "_MOST_BYTES", 1000)
+    (server.folder / "a.csv").write_bytes(csv_text(500))
+    if http_files.probe(f"{server.url}/a.csv").has_ranges:
+        assert len(read_rows(f"{server.url}/a.csv")) == 500
+    else:
+        with pytest.raises(DataError, match=r"an answer of more than 1,000 bytes.* download the"):
+            plan_of(f"{server.url}/a.csv")
+
+
 def test_a_missing_file_and_errors_of_servers(server: Server) -> None:
     """A missing file, a refusal, and no server are errors."""
     with pytest.raises(RecipeProblems) as caught:
