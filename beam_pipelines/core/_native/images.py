@@ -50,6 +50,7 @@ def decode_jpegs(
     epochs: npt.NDArray[np.int64],
     most_pixels: int,
     threads: int,
+    only_cuts: bool = False,
 ) -> tuple[pa.Array, npt.NDArray[np.int64]] | None:
     """Decodes, crops and resizes the JPEGs among contents, or declines to.
 
@@ -61,6 +62,7 @@ def decode_jpegs(
       epochs: int64[n], numbers of the rows' epochs, 0 or more.
       most_pixels: JPEGs with more are left out.
       threads: to decode in.
+      only_cuts: for ``cut_jpegs``: what would be cut, in the place of pixels.
 
     Returns:
       uint8[n · height · width · channels], whose memory nothing else uses; and int64, in order: the
@@ -72,55 +74,12 @@ def decode_jpegs(
       ValueError: a wrong size, another number of epochs, or buffers that contradict themselves.
       MemoryError: there is no memory for the pixels.
     """
-    found = _call(contents, size, crop, seed, epochs, most_pixels, threads, False)
-    return found and (imported(found[0]), _rows(found[1]))
-
-
-def cut_jpegs(
-    contents: pa.Array,
-    size: tuple[int, int, int],
-    crop: str | None,
-    seed: int,
-    epochs: npt.NDArray[np.int64],
-    most_pixels: int,
-    threads: int,
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]] | None:
-    """Finds what ``decode_jpegs`` would cut out of JPEGs, by their headers.
-
-    Args:
-      contents, size, crop, seed, epochs, most_pixels, threads: as ``decode_jpegs``.
-
-    Returns:
-      float32 [n, 5]: left, top, right and bottom of the cut, in pixels, and by which factor
-      ``decode_jpegs`` decodes the picture smaller; and int64, in order: the rows that were left
-      out, those in RGB as well. ``None`` if there is no libjpeg that the kernel can call.
-
-    Raises:
-      TypeError, ValueError, MemoryError: as ``decode_jpegs``.
-    """
-    found = _call(contents, size, crop, seed, epochs, most_pixels, threads, True)
-    if found is None:
-        return None
-    cuts = np.frombuffer(imported(found[0]).buffers()[1], np.float32, 5 * len(contents))
-    return cuts.reshape(-1, 5).copy(), _rows(found[1])
-
-
-def _call(
-    contents: pa.Array,
-    size: tuple[int, int, int],
-    crop: str | None,
-    seed: int,
-    epochs: npt.NDArray[np.int64],
-    most_pixels: int,
-    threads: int,
-    only_cuts: bool,
-) -> Any:
     libjpeg = _libjpeg()
     if libjpeg is None:
         return None
     contents.validate()
     words = seed.to_bytes(max(1, -(-seed.bit_length() // 32)) * 4, "little")
-    return kernels.decode_jpegs(
+    found = kernels.decode_jpegs(
         contents.__arrow_c_array__(),
         pa.array(epochs).__arrow_c_array__(),
         size,
@@ -131,8 +90,29 @@ def _call(
         threads,
         only_cuts,
     )
+    left = imported(found[1])
+    return imported(found[0]), np.frombuffer(left.buffers()[1], np.int64, len(left))
 
 
-def _rows(found: Any) -> npt.NDArray[np.int64]:
-    left = imported(found)
-    return np.frombuffer(left.buffers()[1], np.int64, len(left))
+def cut_jpegs(
+    contents: pa.Array, *how: Any
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]] | None:
+    """Finds what ``decode_jpegs`` would cut out of JPEGs, by their headers.
+
+    Args:
+      contents, how: the arguments of ``decode_jpegs``.
+
+    Returns:
+      float32 [n, 5]: left, top, right and bottom of the cut, in pixels, and by which factor
+      ``decode_jpegs`` decodes the picture smaller; and int64, in order: the rows that were left
+      out, those in RGB as well. ``None`` if there is no libjpeg that the kernel can call.
+
+    Raises:
+      TypeError, ValueError, MemoryError: as ``decode_jpegs``.
+    """
+    only_cuts: Any = functools.partial(decode_jpegs, only_cuts=True)
+    found = only_cuts(contents, *how)
+    if found is None:
+        return None
+    cuts = np.frombuffer(found[0].buffers()[1], np.float32, 5 * len(contents))
+    return cuts.reshape(-1, 5).copy(), found[1]
