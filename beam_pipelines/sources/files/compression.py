@@ -15,12 +15,11 @@ import pyarrow as pa
 
 from beam_pipelines.core.consumed import add_consumed
 from beam_pipelines.core.errors import DataError, Problem
-from beam_pipelines.core.limits import FREE_BYTES, MIB, Limits, exceeds_ratio, ratio_exceeded
+from beam_pipelines.core.limits import MIB, Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.storage import files
 
 COMPRESSION_FOR_SUFFIX = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
-_READ_AHEAD_BYTES = 1 << 16
 CODEC_FOR_COMPRESSION = {"gzip": "gzip", "bzip2": "bz2", "zstd": "zstd"}
 # Suffixes of tables that Python reads, what they are, and how.
 _NO_PICKLE = "a pickle, which is not read, because a pickle can run any code"
@@ -236,17 +235,6 @@ class _Decompressed:
             )
         return data
 
-    @property
-    def is_suspect(self) -> bool:
-        """Whether the data grew to half of its limit, or more.
-
-        Bytes that Arrow may have read ahead do not count as read.
-        """
-        return (
-            2 * self.count
-            > (self._compressed.count - _READ_AHEAD_BYTES) * self._limits.decompression_ratio
-        )
-
 
 def decompressed_blocks(
     file: Readable, path: str, compression: str, block_bytes: int, limits: Limits
@@ -282,24 +270,6 @@ def decompressed(file: Readable, path: str, compression: str, limits: Limits) ->
     Reading damaged data raises OSError, and reading a bomb DataError.
     """
     return file if compression == "none" else _Decompressed(file, path, compression, limits)
-
-
-def check_beginning(path: str, compression: str, limits: Limits) -> None:
-    """Decompresses the beginning of a file, to find bombs early.
-
-    Goes on as long as the data looks like a bomb, up to 4 × ``FREE_BYTES``, so that no row of one
-    is processed.
-
-    Raises:
-      DataError: it is one.
-    """
-    with (
-        files.open_read(path) as file,
-        contextlib.suppress(OSError),
-    ):  # damaged data is reported when it is read
-        stream = _Decompressed(file, path, compression, limits)
-        while stream.read(MIB) and stream.is_suspect and stream.count < 4 * FREE_BYTES:
-            pass
 
 
 def read_head(path: str, compression: str, size: int, limits: Limits) -> bytes:

@@ -18,7 +18,6 @@ from beam_pipelines.core.limits import MIB, Limits, exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.files.compression import (
     ChecksummedFile,
-    check_beginning,
     compression_of,
     decompressed_blocks,
 )
@@ -202,8 +201,6 @@ def sample_bodies(
     for file in sampled:
         with files.open_read(file.path) as opened:
             compression = compression_of(source, file.path)
-            if compression != "none":
-                check_beginning(file.path, compression, source.limits)
             blocks = decompressed_blocks(opened, file.path, compression, size, source.limits)
             first = next(blocks, b"")
             texts = as_utf8(source, file.path, itertools.chain([first], blocks))
