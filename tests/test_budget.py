@@ -24,7 +24,7 @@ LONG_MODULES = {
     "beam_pipelines/core/layout/manifest.py": 421,
     "beam_pipelines/encodings/plan.py": 472,
     "beam_pipelines/runners/beam_patches.py": 409,
-    "beam_pipelines/sources/images/idx.py": 435,
+    "beam_pipelines/sources/images/idx.py": 403,
     "beam_pipelines/sql/aggregates.py": 413,
     "beam_pipelines/sql/expressions.py": 408,
     "beam_pipelines/storage/files.py": 459,

@@ -45,6 +45,8 @@ def normalised(recipe: Recipe) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, Source):
         options = {key: _masked(key, _plain(item)) for key, item in value.options.items()}
+        if "idx" in options:  # which had ``labels``
+            options["idx"] = {**_ALWAYS["idx"], **options["idx"]}
         return {**_fields(value, "options"), **_ALWAYS, **options}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _fields(value) | (_OF_STATISTICS if isinstance(value, Statistics) else {})
@@ -115,6 +117,8 @@ def _source(data: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in data.items()
         if key not in own and (key not in _ALWAYS or value != _ALWAYS[key])
     }
+    if options.get("idx", {}).get("labels", ()) is None:
+        options["idx"] = {key: options["idx"][key] for key in ("form", "classes")}
     return {**{key: value for key, value in data.items() if key in own}, "options": options}
 
 

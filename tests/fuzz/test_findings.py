@@ -22,7 +22,6 @@ from beam_pipelines.dataset import manifest
 from beam_pipelines.pipeline.planning.recipes import load
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources.images import safe_pickle
-from beam_pipelines.sources.images.idx import IdxOptions
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.tfrecord.decoder import decode_records
@@ -210,9 +209,9 @@ def test_integers_of_thousands_of_digits_are_explained(tmp_path: Path, digits: i
 
 def test_more_labels_than_an_idx_file_says_are_an_error(tmp_path: Path) -> None:
     """A file with labels behind those that its header counts is damaged."""
-    arrays = support.write(tmp_path / "a.idx", b"\0\0\x08\1" + struct.pack(">I", 2) + b"ab")
-    labels = support.write(tmp_path / "b.idx", b"\0\0\x08\1" + struct.pack(">I", 2) + b"\0\1\2\3")
-    plan = support.plan_of(arrays, idx=IdxOptions(labels=(labels,)))
+    arrays = support.write(tmp_path / "images-idx1", b"\0\0\x08\1" + struct.pack(">I", 2) + b"ab")
+    support.write(tmp_path / "labels-idx1", b"\0\0\x08\1" + struct.pack(">I", 2) + b"\0\1\2\3")
+    plan = support.plan_of(arrays, format="idx")
     with pytest.raises(DataError, match="found more than"):
         read.read_table(plan, reject=True)
 

@@ -15,8 +15,7 @@ from PIL import Image
 
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.sources import planner
-from beam_pipelines.sources.images.idx import IdxOptions
+from beam_pipelines.sources.images.idx import Idx, IdxOptions
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows
 from tests.support.image_sets import IDX_TYPES, digits, idx, write_mnist
@@ -160,28 +159,14 @@ def test_chunks_of_a_compressed_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert list(read.read_range(plan, plan.ranges[0], {}, reject=False))[-1].crc32c != checksums[0]
 
 
-def test_labels_by_name_in_order(tmp_path: Path) -> None:
-    """``labels`` names a file for each of the path; ``[]`` reads none.
-
-    Its paths are relative to the recipe.
-    """
-    pictures, labels = digits(30, 8)
-    for name, part in (("x", slice(0, 10)), ("y", slice(10, 30))):
-        (tmp_path / f"{name}.idx").write_bytes(idx(pictures[part]))
-        (tmp_path / f"{name}.labels").write_bytes(idx(labels[part], 0x0C))
-    text = """
-name: a
-sources: {a: {path: [y.idx, x.idx], idx: {labels: [y.labels, x.labels], classes: [a, b, c, d, e, f, g, h, i, j]}}}
-"""
-    recipe = parse_recipe(text, "r.yaml", str(tmp_path))
-    table, _, _ = read.read_table(
-        planner.plan_source(recipe.sources["a"], str(tmp_path)), reject=False
-    )
-    wanted = [*labels[10:30].tolist(), *labels[:10].tolist()]
-    assert table[LABEL].to_pylist() == wanted
-    assert table["image/class/text"].to_pylist() == ["abcdefghij"[label] for label in wanted]
+def test_columns_without_classes_need_no_labels(tmp_path: Path) -> None:
+    """Labels are read for columns of classes only."""
     write_mnist(tmp_path, 5, 5)
-    assert LABEL not in read_rows(tmp_path / "train-images-idx3-ubyte.gz", **options(labels=()))[0]
+    images = tmp_path / "train-images-idx3-ubyte.gz"
+    (tmp_path / "train-labels-idx1-ubyte.gz").unlink()
+    rows = read_rows(images, columns=("image/encoded", "image/height"), **options(classes=("a",)))
+    assert [sorted(row) for row in rows] == [["image/encoded", "image/height"]] * 5
+    assert not list(Idx().companions(plan_of(images, columns=("image/encoded",))))
 
 
 def test_classes_have_names(tmp_path: Path) -> None:
@@ -282,7 +267,7 @@ def test_wrong_labels(tmp_path: Path) -> None:
     labels.unlink()
     with pytest.raises(
         DataError,
-        match=r"labels-idx1-ubyte\.gz: found no such file, expected the labels of .*'idx: {labels: \[\]}'",
+        match=r"labels-idx1-ubyte\.gz: found no such file, expected the labels of .*link to it",
     ):
         plan_of(images)
 
@@ -292,14 +277,9 @@ def test_wrong_options(tmp_path: Path) -> None:
     write_mnist(tmp_path, 5, 5)
     images = tmp_path / "train-images-idx3-ubyte.gz"
     key = ("sources", "s", "idx")
-    assert (
-        "found 2 files in 'labels' for 1 files"
-        in problems_of(images, **options(labels=("a", "b")))[key]
-    )
-    assert (
-        "found no file with labels for"
-        in problems_of(images, **options(labels=(), classes=("a",)))[key]
-    )
+    (tmp_path / "b.idx").write_bytes(idx(np.ones((3, 2, 2))))
+    found = problems_of(tmp_path / "b.idx", **options(classes=("a",)))
+    assert "found no file with labels for" in found[key]
     (tmp_path / "a.idx").write_bytes(idx(np.ones((3, 2)), 0x0D))
     for form in ("png", "floats"):
         assert (

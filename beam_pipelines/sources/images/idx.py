@@ -11,7 +11,7 @@ import dataclasses
 import math
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import google_crc32c
@@ -23,7 +23,7 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.limits import MIB, exceeded
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.values import read_any_texts, read_choice, read_texts
+from beam_pipelines.recipe.values import read_choice, read_texts
 from beam_pipelines.sources.files import compression
 from beam_pipelines.sources.files.compression import compression_of
 from beam_pipelines.sources.format import (
@@ -63,12 +63,6 @@ class IdxOptions:
         "What the numbers become.",
         name="as",
     )
-    labels: tuple[str, ...] | None = recipe_key(
-        read_any_texts,
-        None,
-        "found by name",
-        "Files with the labels, one for each file of the source, in order; []: none.",
-    )
     classes: tuple[str, ...] = recipe_key(read_texts, (), "none", "Names of the classes, by label.")
 
 
@@ -77,7 +71,7 @@ class IdxSourceOptions:
     """The key of IDX sources."""
 
     idx: IdxOptions = recipe_key(
-        section(IdxOptions, "a mapping such as {as: floats, labels: train-labels-idx1-ubyte.gz}"),
+        section(IdxOptions, "a mapping such as {as: floats, classes: [zero, one]}"),
         IdxOptions(),
         "see below",
         "Options of `idx` sources.",
@@ -142,19 +136,6 @@ class Idx(Format):
         """Returns the options of the source that the format cannot honour."""
         return pixel_rows.check(source, "IDX")
 
-    def paths_of(self, source: Source) -> Mapping[str, tuple[str, ...]]:
-        """Returns the files of labels that the options name; see ``Format``."""
-        return {"idx.labels": _options(source).labels or ()}
-
-    def placed(self, source: Source, place: Callable[[str], str]) -> Source:
-        """Returns the source with other paths of labels; see ``Format``."""
-        idx = _options(source)
-        if not idx.labels:
-            return source
-        return source.with_options(
-            idx=dataclasses.replace(idx, labels=tuple(map(place, idx.labels)))
-        )
-
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
         return compression_of(source, path) == "none"
@@ -162,8 +143,7 @@ class Idx(Format):
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds the files of labels, and the columns; see ``Format``."""
         # Files of labels that the path also matches are not read as rows.
-        by_name = _options(source).labels is None
-        labels = {_label_path_by_name(file.path) for file in files} if by_name else ()
+        labels = {_label_path(file.path) for file in files}
         arrays = tuple(file for file in files if file.path not in labels)
         headers = [_read_header(source, file.path, file.size_bytes) for file in arrays]
         first = headers[0]
@@ -179,7 +159,8 @@ class Idx(Format):
             )
         form = _form(source, arrays[0].path, first)
         columns = _columns(np.empty((0, first.values), first.dtype), first, form)
-        kinds = [_classes(source, first)] if _check_labels(source, arrays, headers) else []
+        kind = _classes(source, first)
+        kinds = [kind] if _check_labels(source, kind, arrays, headers) else []
         for kind in kinds:
             columns |= kind.columns(np.empty(0, np.int64))
         return pixel_rows.contents_of(source, columns, arrays, kinds)
@@ -195,7 +176,7 @@ class Idx(Format):
         ids = np.empty(0, np.int64)
         has_labels = classes.label in plan.file_schema.names
         if has_labels:
-            path = _label_path(source, plan.files, file.path)
+            path = _label_path(file.path)
             blocks = _read_items(source, path, _label_header(source, path), row, end)
             ids = np.concatenate([ids, *(block.ravel() for block in blocks)], dtype=np.int64)
         crc32c, first = 0, row
@@ -209,8 +190,8 @@ class Idx(Format):
 
     def companions(self, plan: SourcePlan) -> Iterator[str]:
         """Yields the paths of the files of labels; see ``Format``."""
-        paths = (_label_path(plan.source, plan.files, file.path) for file in plan.files[:])
-        yield from filter(None, paths)
+        if any(name.endswith("class/label") for name in plan.file_schema.names):
+            yield from (_label_path(file.path) for file in plan.files[:])
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``image``, and the number of a range's first item, from 0."""
@@ -283,7 +264,7 @@ def _classes(source: Source, header: _Header) -> Classes:
     return Classes(label, text, _options(source).classes)
 
 
-def _label_path_by_name(path: str) -> str:
+def _label_path(path: str) -> str:
     """Returns the customary path of an array's labels: ``labels-idx1`` for ``images-idx3``.
 
     Empty if the array's name does not follow this custom. Dots are as good as hyphens, and the two
@@ -297,46 +278,33 @@ def _label_path_by_name(path: str) -> str:
     return next(filter(input_files.exists, others), named)
 
 
-def _label_path(source: Source, arrays: Sequence[FileInfo], path: str) -> str:
-    """Returns the path of an array's labels; empty if it has none."""
-    labels = _options(source).labels
-    if labels is None:
-        return _label_path_by_name(path)
-    return dict(zip((file.path for file in arrays), labels, strict=False)).get(path, "")
-
-
-def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[_Header]) -> bool:
-    """Checks the labels of all arrays, and returns whether they have any.
+def _check_labels(
+    source: Source, kind: Classes, arrays: tuple[FileInfo, ...], headers: list[_Header]
+) -> bool:
+    """Checks the labels of all arrays, and returns whether they are read.
 
     Either all arrays have labels, as many as items, or none has.
 
     Raises:
-      RecipeProblems: the recipe does not name one file for each array, or names classes without
-        labels.
+      RecipeProblems: a name is not followed, of some arrays or with classes.
       DataError: a file of labels does not exist, is none, or has another number of labels.
     """
-    named = _options(source).labels
-    paths = [_label_path(source, arrays, file.path) for file in arrays]
-    if named and len(named) != len(arrays):
-        raise _problem(
-            source,
-            f"found {len(named)} files in 'labels' for {len(arrays)} files in 'path', "
-            "expected one for each, in the same order.",
-        )
-    if not any(paths) and not _options(source).classes:
+    paths = [_label_path(file.path) for file in arrays]
+    is_left_out = {kind.label, kind.text}.isdisjoint(source.columns or (kind.label,))
+    if is_left_out or not (any(paths) or kind.names):
         return False
     if "" in paths:
         raise _problem(
             source,
-            f"found no file with labels for {arrays[paths.index('')].path}, expected "
-            "one. Name the files in 'labels', in the order of the arrays.",
+            f"found no file with labels for {arrays[paths.index('')].path}, expected one as "
+            "x-labels-idx1-ubyte is for x-images-idx3-ubyte. Rename both files, or link to them "
+            "by such names.",
         )
     for file, header, path in zip(arrays, headers, paths, strict=True):
         if not input_files.exists(path):
             raise DataError(
-                f"{path}: found no such file, expected the labels of {file.path}. "
-                "Put it there, name another with 'idx: {labels: …}', or set 'idx: {labels: []}' to "
-                "read no labels."
+                f"{path}: found no such file, expected the labels of {file.path}. Put it there, "
+                "link to it by this name, or name other columns than classes in 'columns'."
             )
         count = _label_header(source, path).dims[0]
         if count != header.dims[0]:

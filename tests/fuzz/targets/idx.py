@@ -69,15 +69,14 @@ def run(data: bytes) -> None:
     is_compressed, has_labels, is_damaged, reject, has_classes = (
         bool(head[0] & bit) for bit in (1, 2, 4, 8, 16)
     )
-    name = "images-idx3-ubyte" + (".gz" if is_compressed else "")
+    name = ("images-idx3-ubyte" if has_labels else "idx3-ubyte") + ".gz" * is_compressed
     content = arrays
     if is_compressed and not is_damaged:
         content = gzip.compress(arrays, mtime=0)
     path = scratch.write("idx", name, content)
-    label_paths = (scratch.write("idx", "other.labels", labels),) if has_labels else ()
-    options = IdxOptions(
-        form=form, labels=label_paths, classes=("a", "b", "c") if has_classes and has_labels else ()
-    )
+    if has_labels:
+        scratch.write("idx", "labels-idx1-ubyte", labels)
+    options = IdxOptions(form, ("a", "b", "c") if has_classes and has_labels else ())
 
     def call() -> Any:
         plan = planner.plan_source(made_source("s", (path,), format="idx", idx=options), "")
