@@ -22,7 +22,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.sources import planner
 from beam_pipelines.sources.parquet import format as format_module
-from beam_pipelines.sources.parquet.dictionaries import (
+from beam_pipelines.sources.parquet.columns import (
     decode,
     dictionary_columns,
     longest_row,

@@ -17,8 +17,6 @@ if KERNELS_AVAILABLE:
     from beam_pipelines.core._native.images import *  # noqa: F403
     from beam_pipelines.core._native.parts import *  # noqa: F403
     from beam_pipelines.core._native.records import *  # noqa: F403
-    from beam_pipelines.core._native.stripes import *  # noqa: F403
-    from beam_pipelines.core._native.texts import *  # noqa: F403
 else:
     from beam_pipelines.core._native.reference import *  # noqa: F403
     from beam_pipelines.core._native.reference_hashes import *  # noqa: F403

@@ -23,14 +23,15 @@ from beam_pipelines.sources.format import (
     Rows,
 )
 from beam_pipelines.sources.nesting import nested, shapes
-from beam_pipelines.sources.parquet.dictionaries import (
+from beam_pipelines.sources.parquet.columns import (
+    check_microseconds,
     decode,
     dictionary_columns,
+    int96_columns,
     longest_row,
     row_bytes,
 )
 from beam_pipelines.sources.parquet.footers import Piece, check_columns, pieces_of
-from beam_pipelines.sources.parquet.int96 import check_microseconds, int96_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 
 # Row groups larger than this, uncompressed, are read so many bytes at a time, over all columns:
