@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
-import re
 import sqlite3
 import zipfile
 from pathlib import Path
@@ -114,6 +113,7 @@ def test_archives_and_databases(tmp_path: Path) -> None:
 
 
 ARFF = "@relation r\n@attribute n numeric\n@attribute t {a, b}\n@data\n1,a\n2,b\n"
+XML = "<rows><row><n>1</n><t>a</t></row><row><n>2</n><t>b</t></row></rows>"
 FRAME = pd.DataFrame({"n": [1, 2], "t": ["a", "b"]})
 
 
@@ -123,6 +123,7 @@ FRAME = pd.DataFrame({"n": [1, 2], "t": ["a", "b"]})
         ("a.pkl", FRAME.to_pickle, "found a pickle, which is not read"),
         ("A.PICKLE", FRAME.to_pickle, "found a pickle, which is not read"),
         ("a.arff", lambda path: path.write_text(ARFF), "found ARFF, which is not read"),
+        ("A.XML", lambda path: path.write_text(XML), "found XML, which is not read"),
         ("a.dta", lambda path: FRAME.to_stata(path, write_index=False), "found a table of Stata, which is not read"),
     ],
 )  # fmt: skip
@@ -136,27 +137,6 @@ def test_the_remedy_makes_parquet(tmp_path: Path, monkeypatch, name: str, write,
     eval(line, {"pandas": pd, "scipy": scipy})  # noqa: S307
     found = read_rows(tmp_path / f"{name}.parquet", types={"t": "text"})
     assert found == [{"n": 1, "t": "a"}, {"n": 2, "t": "b"}]
-
-
-XML = "<rows><row><n>1</n><t>a</t></row><row><n>2</n><t>b</t></row></rows>"
-
-
-@pytest.mark.parametrize("name", ["rows.xml", "ROWS.XML.gz"])
-def test_the_remedy_makes_rows_of_xml(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """The line in the error makes a file that is read."""
-    (tmp_path / name).write_text(XML)
-    with pytest.raises(DataError, match="found XML, which is not read") as caught:
-        plan_of(tmp_path / name)
-    if name.endswith("gz"):
-        return
-    monkeypatch.chdir(tmp_path)
-    [path, options] = re.findall(r"read_xml\('(.*?)', (.*?)\)", str(caught.value))[0]
-    assert options == "parser='etree'"
-    [written] = re.findall(r"to_json\('(.*?)', orient='records', lines=True\)", str(caught.value))
-    pd.read_xml(path, parser="etree").to_json(written, orient="records", lines=True)
-    assert read_rows(tmp_path / written) == [{"n": 1, "t": "a"}, {"n": 2, "t": "b"}]
 
 
 def test_xml_in_folders_and_archives(tmp_path: Path) -> None:

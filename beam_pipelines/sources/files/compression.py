@@ -26,6 +26,10 @@ _NO_PICKLE = "a pickle, which is not read, because a pickle can run any code"
 _PANDAS_READS = {
     **dict.fromkeys((".pkl", ".pickle"), (_NO_PICKLE, "pandas.read_pickle({})")),
     ".dta": ("a table of Stata, which is not read", "pandas.read_stata({})"),
+    ".xml": (
+        "XML, which is not read, because it has no rows and columns of its own",
+        "pandas.read_xml({}, parser='etree')",
+    ),
     ".arff": ("ARFF, which is not read", "pandas.DataFrame(scipy.io.arff.loadarff({})[0])"),
 }
 # Suffixes of compressions and archives that are not read.
@@ -83,25 +87,16 @@ def check_readable(path: str) -> None:
     name = path.lower()
     for suffix in COMPRESSION_FOR_SUFFIX:
         name = name.removesuffix(suffix)
-    if name.endswith(".xml"):
-        raise is_xml(path)
-    for suffix, (found, read) in _PANDAS_READS.items():
-        if name.endswith(suffix):
-            own = path.rpartition("/")[2]
-            raise DataError(
-                f"{path}: found {found}. Make Parquet of it with pandas, and read this: "
-                f"{read.format(repr(own))}.to_parquet({own + '.parquet'!r})"
-            )
+    for suffix in filter(name.endswith, _PANDAS_READS):
+        raise read_by_pandas(path, suffix)
 
 
-def is_xml(path: str) -> DataError:
-    """Returns the error for an XML file."""
-    own = path.rpartition("/")[2]
+def read_by_pandas(path: str, suffix: str) -> DataError:
+    """Returns the error for a file of a suffix that pandas reads."""
+    own, (found, read) = path.rpartition("/")[2], _PANDAS_READS[suffix]
     return DataError(
-        f"{path}: found XML, which is not read, because it has no rows and columns of its own. "
-        "Make JSON Lines of it, for example with pandas, and read these: "
-        f"pandas.read_xml({own!r}, parser='etree').to_json('rows.jsonl', orient='records', "
-        "lines=True)"
+        f"{path}: found {found}. Make Parquet of it with pandas, and read this: "
+        f"{read.format(repr(own))}.to_parquet({own + '.parquet'!r})"
     )
 
 

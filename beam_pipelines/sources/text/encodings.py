@@ -13,8 +13,8 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.files.compression import (
     CODEC_FOR_COMPRESSION,
-    is_xml,
     name_of_start,
+    read_by_pandas,
     unread,
 )
 from beam_pipelines.sources.format import problem
@@ -258,7 +258,7 @@ def check_is_text(source: Source, path: str, head: bytes) -> None:
       DataError: it is something else.
     """
     if _XML.match(head):
-        raise is_xml(path)
+        raise read_by_pandas(path, ".xml")
     for beginning, (found, reader) in _BEGINNINGS.items():
         if re.match(beginning, head):
             cure = f"Set 'format: {reader}' of the source." if reader.islower() else reader
