@@ -25,6 +25,7 @@ from isal import isal_zlib
 
 from beam_pipelines.core._native.shared import FOOTER_BYTES, HEADER_BYTES
 from beam_pipelines.core.arrow import arrow_sizes
+from beam_pipelines.core.arrow.binary_arrays import fixed_width
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.dataset_layout import index_path
 from beam_pipelines.core.layout.manifest import ManifestShard
@@ -274,7 +275,7 @@ def _parse(data: pa.Buffer, path: str) -> PartIndex:
     compression = description["compression"]
     if compression not in get_args(PartCompression):
         raise ValueError(f"found compression {compression!r}")
-    columns = {name: _numbers(array) for name, array in arrays.items()}
+    columns = {name: fixed_width(array, str(array.type)) for name, array in arrays.items()}
     return PartIndex(
         path,
         compression,
@@ -282,18 +283,6 @@ def _parse(data: pa.Buffer, path: str) -> PartIndex:
         PartColumns(*(columns[name] for name in PartColumns._fields)),
         columns["first_row"],
     )
-
-
-def _numbers(array: pa.Array) -> npt.NDArray[Any]:
-    """Returns numbers without a copy.
-
-    Arrow's own conversions import pandas, which takes longer than a reader's first batch.
-    """
-    dtype = np.dtype(str(array.type))
-    if not len(array):
-        return np.empty(0, dtype)
-    start = array.offset * dtype.itemsize
-    return np.frombuffer(array.buffers()[1], dtype, len(array), start)
 
 
 def _one_batch(reader: pa.RecordBatchFileReader) -> pa.RecordBatch:

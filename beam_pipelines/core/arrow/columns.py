@@ -41,6 +41,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import _native
+from beam_pipelines.core._native.shared import is_list as is_list  # noqa: PLC0414 - of columns, too
 from beam_pipelines.core.errors import DataError, nearest
 
 TYPE_FOR_NAME: dict[str, pa.DataType] = {
@@ -187,14 +188,6 @@ def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
         if matches(arrow_type):
             return target
     return None
-
-
-def is_list(type_: pa.DataType) -> bool:
-    """Whether a type is a list of any kind."""
-    types = pa.types
-    return bool(
-        types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_)
-    )
 
 
 def has_durations(arrow_type: pa.DataType) -> bool:

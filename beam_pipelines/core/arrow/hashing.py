@@ -23,11 +23,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from beam_pipelines.core.arrow.binary_arrays import fixed_width
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -78,23 +79,13 @@ def canonical_bits(array: pa.Array) -> npt.NDArray[np.int64]:
       TypeError: the array is of another type.
     """
     if pa.types.is_floating(array.type):
-        numbers = _fixed_width(array, f"f{array.type.bit_width // 8}").astype(np.float64)
+        numbers = fixed_width(array, f"f{array.type.bit_width // 8}").astype(np.float64)
         numbers += 0.0  # makes 0.0 of -0.0
         bits = numbers.view(np.int64)
         bits[np.isnan(numbers)] = _NAN_BITS
         return bits
     if pa.types.is_boolean(array.type):
-        return _fixed_width(array.cast(pa.int8()), "i1").astype(np.int64)
+        return fixed_width(array.cast(pa.int8()), "i1").astype(np.int64)
     if pa.types.is_integer(array.type) or pa.types.is_temporal(array.type):
-        return _fixed_width(array, f"i{array.type.bit_width // 8}").astype(np.int64)
+        return fixed_width(array, f"i{array.type.bit_width // 8}").astype(np.int64)
     raise TypeError(f"type {array.type} has no 64-bit value")
-
-
-def _fixed_width(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
-    """Views the array's values, of fixed width, without their nulls' mask."""
-    width = np.dtype(dtype).itemsize
-    buffer: Any = array.buffers()[1]
-    if not len(array):
-        return np.empty(0, dtype)
-    values: npt.NDArray[Any] = np.frombuffer(buffer, dtype, len(array), array.offset * width)
-    return values
