@@ -42,7 +42,10 @@ from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
 
 _SHOWN_SQL = 60
-_HINT = "Mend the data or the recipe; or give an expectation a 'budget' or 'severity: warn'."
+_HINT = (
+    "Mend the data, the recipe or its schema; or give an expectation a 'budget' or "
+    "'severity: warn'."
+)
 _SHOWN_VALUE = 100
 # Aggregates whose result is a value of a row.
 _VALUES = ("min", "max")

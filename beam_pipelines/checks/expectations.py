@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Literal
 
+import pyarrow as pa
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.analysis.anomalies.rules.feature import RETIRED_STAGES
 from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import json_schema, needed_key, read_keys, recipe_key
+from beam_pipelines.sql.database import identifier
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,3 +81,31 @@ def _read_one(value: values.Value) -> Expectation:
 read_expectations: values.ValueReader[tuple[Expectation, ...]] = values.ValueReader(
     _read, {"type": "array", "items": json_schema(Expectation)}
 )
+
+
+def expected_lengths(schema: schema_pb2.Schema, columns: pa.Schema) -> Iterator[Expectation]:
+    """Yields conditions on the columns of sparse and weighted features.
+
+    In each row they have as many values, or none has any.
+
+    Args:
+      schema: of the recipe.
+      columns: that are written; a feature without one of its columns is not in the written schema.
+    """
+    for feature in (*schema.sparse_feature, *schema.weighted_feature):
+        if isinstance(feature, schema_pb2.SparseFeature):
+            kind, value = "sparse_feature", feature.value_feature.name
+            others = [index.name for index in feature.index_feature]
+        else:
+            kind, value = "weighted_feature", ".".join(feature.feature.step)
+            others = [".".join(feature.weight_feature.step)]
+        if feature.lifecycle_stage not in RETIRED_STAGES and {value, *others} <= set(columns.names):
+            first, *sizes = (_size_of(columns.field(name)) for name in (value, *others))
+            row = " AND ".join(f"{size} IS NOT DISTINCT FROM {first}" for size in sizes)
+            yield Expectation(f"{kind} '{feature.name}' of the schema", row)
+
+
+def _size_of(column: pa.Field) -> str:
+    """Returns SQL for the number of values; null without any."""
+    name = identifier(column.name)
+    return f"len({name})" if pa.types.is_list(column.type) else f"if({name} IS NULL, NULL, 1)"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
+from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.checks.expect import Judged, check_rows, judge, plan_expectations
 from beam_pipelines.checks.expectations import Expectation
@@ -82,6 +86,49 @@ def test_conditions_see_dropped_and_derived_columns() -> None:
     chunk = select_chunk(Chunk(0, 0, batch, {}), plan)
     assert chunk.batch.schema.names == ["x", "N"]
     assert chunk.pieces == (((1, 0), ((2,),)),)
+
+
+LISTS = pa.list_(pa.int64())
+COLUMNS = pa.schema([("i", LISTS), ("j j", LISTS), ("v", LISTS), ("one", pa.float64())])
+CELL = st.none() | st.lists(st.just(1), max_size=3)
+COMPOSED = text_format.Parse(
+    """
+    sparse_feature {
+      name: "s" value_feature { name: "v" } index_feature { name: "j j" } index_feature { name: "i" }
+    }
+    sparse_feature { name: "t" value_feature { name: "v" } index_feature { name: "absent" } }
+    sparse_feature {
+      name: "u" value_feature { name: "v" } index_feature { name: "i" } lifecycle_stage: DEPRECATED
+    }
+    weighted_feature { name: "w" feature { step: "v" } weight_feature { step: "one" } }
+    """,
+    schema_pb2.Schema(),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.fixed_dictionaries({"i": CELL, "j j": CELL, "v": CELL, "one": st.none() | st.just(0.5)}),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_sparse_and_weighted_features_of_a_schema(rows: list[dict[str, Any]]) -> None:
+    """Rows fail whose columns have other numbers of values."""
+
+    def failing(*names: str) -> int:
+        sizes = [
+            {len(cell) if isinstance(cell, list) else cell and 1 for cell in map(row.get, names)}
+            for row in rows
+        ]
+        return sum(len(own) > 1 for own in sizes)
+
+    plan = plan_select(Recipe("test", {}, "d"), COLUMNS, contract=COMPOSED.SerializeToString())
+    batch = pa.RecordBatch.from_pylist(rows, COLUMNS)
+    [[sparse, weighted]] = select_chunk(Chunk(0, 0, batch, {}), plan).pieces
+    assert sparse[0] == failing("v", "i", "j j")
+    assert weighted[0] == failing("v", "one")
 
 
 @pytest.mark.parametrize(

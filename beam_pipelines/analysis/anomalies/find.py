@@ -23,7 +23,6 @@ from beam_pipelines.analysis.anomalies.rules.comparators import (
     compare,
     dataset_reasons,
 )
-from beam_pipelines.analysis.anomalies.rules.composite import composite_reasons, composites_of
 from beam_pipelines.analysis.anomalies.rules.feature import (
     feature_findings,
     is_in_environment,
@@ -39,7 +38,6 @@ from beam_pipelines.analysis.statistics.view import (
     DatasetView,
     FeatureView,
     Statistics,
-    custom_statistics_of,
     proto_of,
     steps_in,
     view_of,
@@ -123,9 +121,7 @@ def find_anomalies(
     found = {}
     for split, current in statistics.items():
         view = view_of(current)
-        reasons = (
-            dict(_feature_reasons(current, view, schema, policy.environment)) if view.rows else {}
-        )
+        reasons = dict(_feature_reasons(view, schema, policy.environment)) if view.rows else {}
         measured: dict[str, anomalies_pb2.DriftSkewInfo] = {}
         if view.rows:
             for name, more in _comparisons(
@@ -174,13 +170,8 @@ def _in_order(
 
 
 def _feature_reasons(
-    statistics: Statistics, view: DatasetView, schema: schema_pb2.Schema, environment: str | None
+    view: DatasetView, schema: schema_pb2.Schema, environment: str | None
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
-    composed = {}
-    for name, composite in composites_of(schema).items():
-        custom = custom_statistics_of(statistics, name)
-        if name in view.features or custom:
-            composed[name] = composite_reasons(composite, schema, custom)
     features, columns, domains = features_by_path(schema), view.paths, domains_of(schema)
     # Structs whose features are not required, and those whose features are not compared.
     retired: set[Steps] = set()
@@ -189,7 +180,7 @@ def _feature_reasons(
         name = name_of(path)
         if is_retired(feature) or path[:-1] in retired:
             retired.add(path)
-        if path in retired or name in composed:
+        if path in retired:
             continue
         required = is_required(feature, schema, environment)
         column = columns.get(path)
@@ -209,15 +200,11 @@ def _feature_reasons(
             closed.add(path)
         findings = feature_findings(checked, column, domains, required)
         yield name, (*wrong, *findings)
-    yield from _new_columns(columns, features, {(name,) for name in composed}, retired | closed)
-    yield from composed.items()
+    yield from _new_columns(columns, features, retired | closed)
 
 
 def _new_columns(
-    columns: Iterable[Steps],
-    known: Collection[Steps],
-    composed: Collection[Steps],
-    closed: Collection[Steps],
+    columns: Iterable[Steps], known: Collection[Steps], closed: Collection[Steps]
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
     """Yields the columns that the schema lacks.
 
@@ -225,7 +212,7 @@ def _new_columns(
     """
     new: set[Steps] = set()
     for path in columns:
-        if path in known or path in composed:
+        if path in known:
             continue
         if path[:-1] not in closed and path[:-1] not in new:
             yield name_of(path), (new_column(),)

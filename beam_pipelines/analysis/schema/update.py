@@ -9,7 +9,6 @@ from google.protobuf import text_format
 from google.protobuf.descriptor import FieldDescriptor
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis.anomalies.rules.composite import composite_reasons, composites_of
 from beam_pipelines.analysis.anomalies.rules.feature import (
     feature_findings,
     is_required,
@@ -18,7 +17,7 @@ from beam_pipelines.analysis.anomalies.rules.feature import (
 from beam_pipelines.analysis.anomalies.rules.reason import Info, deprecate
 from beam_pipelines.analysis.anomalies.rules.specification import corrected
 from beam_pipelines.analysis.schema.infer import infer_features
-from beam_pipelines.analysis.statistics.view import Statistics, custom_statistics_of, view_of
+from beam_pipelines.analysis.statistics.view import Statistics, view_of
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.layout.schema_features import Steps, domains_of, features_by_path, name_of
 from beam_pipelines.core.layout.tensor_representations import add_representations
@@ -31,10 +30,9 @@ def update_schema(
 ) -> schema_pb2.Schema:
     """Returns a schema against which the statistics' features have no anomaly.
 
-    A required feature becomes DEPRECATED if a dataset lacks it or has another type, a sparse or
-    weighted feature if its columns do not fit each other. Environments,
-    comparators and constraints of the whole dataset stay unchanged. A new column gets the feature
-    of ``infer_schema``, with a shape if it fits; TFDV gives it no shape.
+    A required feature becomes DEPRECATED if a dataset lacks it or has another type. Environments,
+    comparators, sparse features and constraints of the whole dataset stay unchanged. A new column
+    gets the feature of ``infer_schema``, with a shape if it fits; TFDV gives it no shape.
 
     Args:
       schema: schema to widen; it is not changed.
@@ -68,8 +66,7 @@ def update_schema(
                         finding.widen(feature, domains)
                 if is_retired(feature):
                     closed.add(path)
-    _deprecate_composites(updated, statistics, applies)
-    known = {*features_by_path(updated), *((name,) for name in composites_of(updated))}
+    known = features_by_path(updated)
     new = dict.fromkeys(path for view in views for path in view.paths if path not in known)
     infer_features(
         [
@@ -82,30 +79,6 @@ def update_schema(
         updated,
     )
     return add_representations(updated, schema)
-
-
-def _deprecate_composites(
-    schema: schema_pb2.Schema,
-    statistics: Sequence[Statistics],
-    applies: Callable[[int, str], bool],
-) -> None:
-    """Deprecates sparse and weighted features with an anomaly.
-
-    With a collision of names, every feature of the name is deprecated, as in TFDV.
-    """
-    names = {
-        name
-        for name, composite in composites_of(schema).items()
-        for current in statistics
-        if (view := view_of(current)).rows
-        and ((custom := custom_statistics_of(current, name)) or name in view.features)
-        and any(
-            applies(reason.type, name) for reason in composite_reasons(composite, schema, custom)
-        )
-    }
-    for feature in (*schema.feature, *schema.sparse_feature, *schema.weighted_feature):
-        if feature.name in names:
-            feature.lifecycle_stage = schema_pb2.DEPRECATED
 
 
 _UNSET = "(unset)"

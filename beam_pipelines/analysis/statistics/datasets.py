@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -121,7 +120,6 @@ def merged_statistics(datasets: Sequence[StoredStatistics]) -> StoredStatistics:
     first, *others = datasets
     for other in others:
         _check_alike(first, other)
-    datasets = _with_common_composites(datasets)
     splits = dict.fromkeys(split for dataset in datasets for split in dataset.splits)
     return StoredStatistics(
         first.folder,
@@ -131,24 +129,8 @@ def merged_statistics(datasets: Sequence[StoredStatistics]) -> StoredStatistics:
             )
             for split in splits
         },
-        datasets[0].plan,
+        first.plan,
     )
-
-
-def _with_common_composites(datasets: Sequence[StoredStatistics]) -> list[StoredStatistics]:
-    """Returns the datasets with the composites that all of them have counted."""
-    common = tuple(
-        composite
-        for composite in datasets[0].plan.composites
-        if all(composite in dataset.plan.composites for dataset in datasets)
-    )
-    return [
-        dataset._replace(
-            splits={name: table.of_composites(common) for name, table in dataset.splits.items()},
-            plan=dataclasses.replace(dataset.plan, composites=common),
-        )
-        for dataset in datasets
-    ]
 
 
 def _check_alike(first: StoredStatistics, other: StoredStatistics) -> None:
@@ -160,8 +142,7 @@ def _check_alike(first: StoredStatistics, other: StoredStatistics) -> None:
                 f"{other.folder}, column '{name}': found {theirs.get(name, 'no such column')}, "
                 f"expected {mine.get(name, 'none')} as in {first.folder}. {cure}"
             )
-    plan = dataclasses.replace(other.plan, composites=first.plan.composites)
-    if first.plan != plan:
+    if first.plan != other.plan:
         raise DataError(
             f"{other.folder}: found {_shown(other.plan)}, expected {_shown(first.plan)} as in "
             f"{first.folder}. {cure}"

@@ -20,7 +20,6 @@ from beam_pipelines.analysis.statistics.column import (
     StepValues,
     WeightedPresence,
 )
-from beam_pipelines.analysis.statistics.composites import Composite, CompositeCounts
 from beam_pipelines.analysis.statistics.distribution import (
     ExactMoments,
     WeightedMoments,
@@ -79,7 +78,7 @@ def _array(data: bytes, dtype: str) -> npt.NDArray[Any]:
     return np.frombuffer(data, dtype)
 
 
-_PARTS: list[Any] = [StepValues, WeightedPresence, Composite, CompositeCounts, DataSlice]
+_PARTS: list[Any] = [StepValues, WeightedPresence, DataSlice]
 _PARTS += [ExactMoments, WeightedMoments, NumberStatistics, WeightedNumbers, TextStatistics]
 _PARTS += [ColumnStatistics, NumberBlock, TableStatistics]
 _CALLS: dict[type, Callable[[Any], Any]] = dict.fromkeys(_PARTS, _call)

@@ -1,4 +1,4 @@
-"""The plan of statistics: weight, slices, categorical integers, sparse features."""
+"""The plan of statistics: weight, slices, categorical integers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis.statistics.composites import Composite, composites_in
 from beam_pipelines.core.arrow.columns import has_lists_as_steps, type_name, value_type
 from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
 from beam_pipelines.core.layout.schema_features import features_of
@@ -29,7 +28,6 @@ class StatisticsPlan(PickledOnce):
         number of values are.
       private: columns whose values are not counted, whatever ``features`` says.
       sample: share of the rows whose values are counted; ``None``: all.
-      composites: sparse and weighted features of the recipe's schema, whose rows are counted.
     """
 
     weight: str | None = None
@@ -37,7 +35,6 @@ class StatisticsPlan(PickledOnce):
     categorical: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
-    composites: tuple[Composite, ...] = ()
     sample: float | None = None
     private: tuple[str, ...] = ()
 
@@ -104,7 +101,6 @@ def plan_statistics(
         _categorical(schema, expected),
         lists,
         wanted.features,
-        composites_in(expected),
         wanted.sample,
         private,
     )

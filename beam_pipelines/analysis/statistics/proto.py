@@ -11,7 +11,6 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import path_pb2, statistics_pb2
 
 from beam_pipelines.analysis.statistics.column import ColumnStatistics, StepValues, WeightedPresence
-from beam_pipelines.analysis.statistics.composites import custom_statistics
 from beam_pipelines.analysis.statistics.distribution import Distribution, quantiles
 from beam_pipelines.analysis.statistics.histograms import (
     quantiles_histogram,
@@ -83,27 +82,15 @@ def _dataset(name: str, table: TableStatistics) -> statistics_pb2.DatasetFeature
 
 
 def _features(table: TableStatistics) -> Iterator[statistics_pb2.FeatureNameStatistics]:
-    """Yields the counted features, a parent before the first feature list.
-
-    Sparse and weighted features come last. One that has the name of a column shares its feature, as
-    in TFDV.
-    """
+    """Yields the counted features, a parent before the first feature list."""
     has_parent = False
-    custom: dict[str, list[statistics_pb2.CustomStatistic]] = {}
-    for counts in table.composites:
-        custom.setdefault(counts.composite.name, []).extend(custom_statistics(counts))
     for name, column in table.columns.items():
         if not column.is_counted:
             continue
         if column.null_steps is not None and not has_parent:
             has_parent = True
             yield _parent(table)
-        feature = _feature(name, column)
-        if column.null_steps is None:
-            feature.custom_stats.extend(custom.pop(name, ()))
-        yield feature
-    for name, statistics in custom.items():
-        yield _Feature(path=path_of(name, is_list=False), custom_stats=statistics)
+        yield _feature(name, column)
 
 
 def _parent(table: TableStatistics) -> statistics_pb2.FeatureNameStatistics:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
 import google_crc32c
@@ -21,7 +21,6 @@ from beam_pipelines.analysis.statistics.column import (
     WeightedPresence,
     is_text,
 )
-from beam_pipelines.analysis.statistics.composites import Composite, CompositeCounts
 from beam_pipelines.analysis.statistics.distribution import (
     Distribution,
     ExactMoments,
@@ -71,7 +70,7 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
         for name, column in part.columns.items()
     ]
     stored = dataclasses.asdict(plan)
-    for name in ("features", "composites", "sample", "private"):
+    for name in ("features", "sample", "private"):
         if not stored[name]:
             del stored[name]
     metadata = {
@@ -132,10 +131,7 @@ def _fail(path: str, message: str) -> NoReturn:
 
 
 def _about(key: DataSlice | None, table: TableStatistics) -> Facts:
-    facts: Facts = {"slice": key, "rows": table.rows, "weight": table.weight}
-    if table.composites:
-        facts["composites"] = table.composites
-    return facts
+    return {"slice": key, "rows": table.rows, "weight": table.weight}
 
 
 def _row(number: int, name: str, column: ColumnStatistics) -> dict[str, Any]:
@@ -174,7 +170,6 @@ def _table(about: list[Facts], rows: list[dict[str, Any]], path: str) -> TableSt
             facts["rows"],
             found,
             facts["weight"],
-            composites=tuple(map(_composite_from_facts, facts.get("composites", ()))),
         )
         for facts, found in zip(about, columns, strict=True)
     }
@@ -330,11 +325,7 @@ def _tuples(facts: Any) -> Any:
 
 
 def _plan(facts: Facts) -> StatisticsPlan:
-    composites = tuple(Composite(*_tuples(one)) for one in facts.get("composites", ()))
-    others = {name: _tuples(found) for name, found in facts.items()}
-    return StatisticsPlan(**{**others, "composites": composites})
-
-
-def _composite_from_facts(facts: Sequence[Any]) -> CompositeCounts:
-    composite, *counts = _tuples(facts)
-    return CompositeCounts(Composite(*composite), *counts)
+    # Versions before 0.3 counted sparse and weighted features as well.
+    return StatisticsPlan(
+        **{name: _tuples(found) for name, found in facts.items() if name != "composites"}
+    )

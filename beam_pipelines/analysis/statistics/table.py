@@ -19,12 +19,6 @@ from beam_pipelines.analysis.statistics.column import (
     as_numbers,
     is_text,
 )
-from beam_pipelines.analysis.statistics.composites import (
-    Composite,
-    CompositeCounts,
-    count_composite,
-    merged_counts,
-)
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.core.arrow.columns import take_rows
@@ -124,7 +118,6 @@ class TableStatistics(PickledOnce):
       columns: column name -> its statistics, in the table's order.
       weight: sum of the rows' weights; ``None``: they have none.
       slices: slice -> statistics of its rows, which have no slices themselves; ordered.
-      composites: counts of the plan's sparse and weighted features, in its order.
     """
 
     compresses = False  # megabytes, most of them compressed already
@@ -132,7 +125,6 @@ class TableStatistics(PickledOnce):
     columns: Mapping[str, ColumnStatistics]
     weight: float | None = None
     slices: Mapping[DataSlice, TableStatistics] = dataclasses.field(default_factory=dict)
-    composites: tuple[CompositeCounts, ...] = ()
 
     @classmethod
     def of(
@@ -214,13 +206,6 @@ class TableStatistics(PickledOnce):
         slices = {key: part.of_columns(start, number) for key, part in self.slices.items()}
         return dataclasses.replace(self, columns=columns, slices=slices)
 
-    def of_composites(self, chosen: Sequence[Composite]) -> TableStatistics:
-        """Returns the statistics with some of the composites, in order."""
-        slices = {key: part.of_composites(chosen) for key, part in self.slices.items()}
-        known = {counts.composite: counts for counts in self.composites}
-        composites = tuple(known[composite] for composite in chosen)
-        return dataclasses.replace(self, slices=slices, composites=composites)
-
 
 def _weights(column: str, array: pa.Array) -> Weights:
     """Returns the weights of a batch's rows.
@@ -266,7 +251,6 @@ def _table(
         batch.num_rows,
         columns,
         None if weights is None else float(weights.sum()),
-        composites=tuple(count_composite(batch, composite) for composite in plan.composites),
     )
 
 
@@ -279,9 +263,6 @@ def _merged_tables(parts: Sequence[TableStatistics], limits: ColumnLimits) -> Ta
             for name in parts[0].columns
         },
         sum(weights) if weights else None,
-        composites=tuple(
-            map(merged_counts, zip(*(part.composites for part in parts), strict=True))
-        ),
     )
 
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
-from beam_pipelines.analysis.statistics.composites import custom_statistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.proto import SAMPLED, feature_type, to_proto
 from beam_pipelines.analysis.statistics.table import TableStatistics
@@ -175,17 +174,6 @@ def proto_of(statistics: Statistics) -> statistics_pb2.DatasetFeatureStatistics:
     if isinstance(statistics, TableStatistics):
         return to_proto({"": statistics})[""].datasets[0]
     return statistics
-
-
-def custom_statistics_of(
-    statistics: Statistics, name: str
-) -> Sequence[statistics_pb2.CustomStatistic]:
-    """Returns the custom statistics of a feature; of accumulators, those of composites."""
-    if isinstance(statistics, TableStatistics):
-        composites = (one for one in statistics.composites if one.composite.name == name)
-        return [custom for counts in composites for custom in custom_statistics(counts)]
-    features = (feature for feature in statistics.features if feature_name(feature) == name)
-    return next((feature.custom_stats for feature in features), ())
 
 
 def feature_name(feature: statistics_pb2.FeatureNameStatistics) -> str:

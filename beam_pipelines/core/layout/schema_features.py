@@ -249,6 +249,7 @@ def duplicates(schema: schema_pb2.Schema) -> Iterator[tuple[str, int]]:
     counts = collections.Counter(
         path[1:] if path[0] == SEQUENCE else path for path, _ in _walk(schema)
     )
+    counts.update((each.name,) for each in (*schema.sparse_feature, *schema.weighted_feature))
     yield from ((name_of(path), count) for path, count in counts.items() if count > 1)
 
 

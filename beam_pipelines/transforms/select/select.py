@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.checks.check import Check, SelectedColumns, plan_checks
+from beam_pipelines.checks.expect import Expect
+from beam_pipelines.checks.expectations import expected_lengths
 from beam_pipelines.checks.meet import Meet, meet_hashes
 from beam_pipelines.core.chunks import ROW, SPLIT_KEY, Chunk, add_counts
 from beam_pipelines.core.errors import Problem, RecipeProblems, missing_column
@@ -118,13 +120,14 @@ def plan_select(
         protected = protected_schema(recipe.protect, empty.schema, problems)
         empty = pa.RecordBatch.from_pylist([], schema=protected)
     kept = _kept_columns(recipe, empty.schema, bool(broken), problems)
-    written = tuple(schema_after_split(recipe, kept).names)
-    known = SelectedColumns(empty.schema, broken, written, problems, sizes)
-    checks = plan_checks(recipe, known)
+    expected = schema_pb2.Schema.FromString(contract or b"")
+    written = schema_after_split(recipe, kept)
+    known = SelectedColumns(empty.schema, broken, tuple(written.names), problems, sizes)
+    checks = plan_checks(_with_lengths(recipe, expected, written), known)
     if problems:
         raise RecipeProblems(problems)
     derived = pa.schema([field for field in kept if field.name in recipe.derive])
-    images = image_columns(derived, schema_pb2.Schema.FromString(contract or b""), {})
+    images = image_columns(derived, expected, {})
     kept = kept if key is None else kept.append(key.field)
     named = {name for check in checks for name in check.sees}
     return SelectPlan(
@@ -139,6 +142,14 @@ def plan_select(
         pa.schema([field for field in empty.schema if field.name in named]),
         recipe.protect,
     )
+
+
+def _with_lengths(recipe: Recipe, expected: schema_pb2.Schema, written: pa.Schema) -> Recipe:
+    """Adds what a schema expects of sparse and weighted features."""
+    lengths = tuple(expected_lengths(expected, written))
+    rules = (*recipe.checks.get(Expect.name, ()), *lengths)
+    checks = {**recipe.checks, Expect.name: rules} if lengths else recipe.checks
+    return dataclasses.replace(recipe, checks=checks)
 
 
 def _plan_filter(sql: str, empty: pa.RecordBatch, problems: list[Problem]) -> Expression | None:

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from beam_pipelines.analysis.statistics import messages, storage
 from beam_pipelines.analysis.statistics.blocks import to_blocks
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
-from beam_pipelines.analysis.statistics.composites import Composite
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.errors import DataError
@@ -33,7 +32,6 @@ PLAN = StatisticsPlan(
     slice_by=("0",),
     categorical=("1",),
     lists=(str(len(VALUES) - 1),),
-    composites=(Composite("pair", "1", ("2",)),),
 )
 ROW = st.fixed_dictionaries(
     {name: st.none() | VALUES[kind] for name, kind in NAMES.items()}
