@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.drift import (
     CHANCE,
@@ -22,18 +21,10 @@ from beam_pipelines.analysis.epochs import are_years, show_year
 from beam_pipelines.analysis.ids import are_like_ids
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.analysis.statistics.view import (
-    FeatureView,
-    Statistics,
-    Texts,
-    feature_name,
-    proto_of,
-    view_of,
-)
+from beam_pipelines.analysis.statistics.view import FeatureView, Texts, view_of_column
 from beam_pipelines.core.arrow.columns import is_date, type_name, value_type
 from beam_pipelines.core.formatting import show_share, show_value
 
-_Feature = statistics_pb2.FeatureNameStatistics
 # Values that are named, of all that are new or vanished.
 _NAMED = 3
 BASELINE = "baseline"
@@ -157,7 +148,7 @@ class SplitComparison:
 
 
 def compare_split(
-    base: Statistics, test: Statistics, max_drift: float = LARGE_DRIFT
+    base: TableStatistics, test: TableStatistics, max_drift: float = LARGE_DRIFT
 ) -> SplitComparison:
     """Compares two splits.
 
@@ -165,14 +156,12 @@ def compare_split(
     unlikely by chance: less than once in a hundred comparisons of samples of one distribution.
 
     Args:
-      base, test: their statistics; accumulators are compared exactly, protos by their histograms.
+      base, test: their statistics.
       max_drift: bits of a column's divergence, or a difference of shares: of missing values, or of
         an infinity.
     """
-    if type(base) is not type(test):
-        base, test = proto_of(base), proto_of(test)
     sides = _columns_of(base), _columns_of(test)
-    rows = view_of(base).rows, view_of(test).rows
+    rows = base.rows, test.rows
     if not all(rows):
         findings = (f"no rows, and {rows[0]:,} before",) if rows[0] else ()
         return SplitComparison(rows, (), findings)
@@ -186,25 +175,18 @@ def compare_split(
 
 
 class _Column(NamedTuple):
-    """A column of one side; the ``kind`` of protos is not known."""
+    """A column of one side."""
 
-    own: ColumnStatistics | statistics_pb2.FeatureNameStatistics
+    own: ColumnStatistics
     view: FeatureView
     type: str
-    kind: pa.DataType | None
+    kind: pa.DataType
 
 
-def _columns_of(statistics: Statistics) -> dict[str, _Column]:
-    views = view_of(statistics).features
-    if isinstance(statistics, TableStatistics):
-        return {
-            name: _Column(own, views[name], type_name(own.type), value_type(own.type))
-            for name, own in statistics.columns.items()
-        }
-    protos = {feature_name(feature): feature for feature in statistics.features}
+def _columns_of(statistics: TableStatistics) -> dict[str, _Column]:
     return {
-        name: _Column(protos[name], view, str(_Feature.Type.Name(view.type)), None)
-        for name, view in views.items()
+        name: _Column(own, view_of_column(name, own), type_name(own.type), value_type(own.type))
+        for name, own in statistics.columns.items()
     }
 
 
@@ -213,7 +195,6 @@ def _range(name: str, column: _Column) -> str:
     view, kind = column.view, column.kind
     if view.minimum is None or view.texts is not None:
         return ""
-    kind = kind or (pa.int64() if isinstance(view.minimum, int) else pa.float64())
     is_year = pa.types.is_integer(kind) and are_years(name, view.minimum, view.maximum)
     show = show_year if is_year else show_value
     low, high = show(view.minimum, kind), show(view.maximum, kind)
@@ -275,7 +256,7 @@ def _with_drift(
         return dataclasses.replace(column, note="few")
     bits, p_value = measured.beyond_chance, measured.p_value
     column = dataclasses.replace(column, drift=bits, p_value=p_value)
-    if base.kind is not None and is_date(base.kind):
+    if is_date(base.kind):
         return dataclasses.replace(column, note="date")
     if bits <= max_drift or p_value >= chance:
         return column

@@ -5,18 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from beam_pipelines.analysis.anomalies.rules.distances import (
-    finite_cells_of_histograms,
-    jensen_shannon,
-    rank_counts,
-)
+from beam_pipelines.analysis.anomalies.rules.distances import jensen_shannon
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
@@ -110,7 +105,6 @@ _ROUNDING = 1e-9
 _BARS_OF_POINTS = 50
 
 Counts = npt.NDArray[np.float64]
-_Feature: TypeAlias = statistics_pb2.FeatureNameStatistics
 
 
 class Divergence(NamedTuple):
@@ -240,76 +234,26 @@ def divergence_of_rows(
     return divergence_of_counts(*(np.array(side, np.float64) for side in (first, second)))
 
 
-def divergence(
-    first: ColumnStatistics | _Feature, second: ColumnStatistics | _Feature
-) -> Divergence | None:
-    """Returns the divergence of two columns' values, both accumulators or both protos.
+def divergence(first: ColumnStatistics, second: ColumnStatistics) -> Divergence | None:
+    """Returns the divergence of two columns' values.
 
     It is ``None`` for columns without values, for bytes, and for texts against numbers.
 
     Texts are compared value by value; those that a side may have without a count of their own share
-    a cell. Those of protos are in the rank histograms. Numbers are compared by the bars of their
-    chart, so that one outlier is no drift; TFDV compares 10 buckets of each side's own range. Those
-    of protos are the finite ones of the standard histograms. Nulls, NaN and infinities do not
-    count.
+    a cell. Numbers are compared by the bars of their chart, so that one outlier is no drift; TFDV
+    compares 10 buckets of each side's own range. Nulls, NaN and infinities do not count.
     """
-    if not (isinstance(first, ColumnStatistics) and isinstance(second, ColumnStatistics)):
-        return _of_protos(first, second)
     kinds = value_type(first.type), value_type(second.type)
     if pa.types.is_binary(kinds[0]) or pa.types.is_binary(kinds[1]):
         return None
     if isinstance(first.values, TextStatistics) and isinstance(second.values, TextStatistics):
-        sides = [
-            _Texts(one.values, one.counts, one.count, one.undercount)
-            for one in (first.values, second.values)
-        ]
-        return divergence_of_counts(*_text_counts(*sides))
+        return divergence_of_counts(*_text_counts(first.values, second.values))
     if isinstance(first.values, NumberStatistics) and isinstance(second.values, NumberStatistics):
         return divergence_of_counts(*_number_counts(first.values, second.values, kinds[0]))
     return None
 
 
-def _of_protos(first: _Feature, second: _Feature) -> Divergence | None:
-    sides = [_texts_of_proto(feature) for feature in (first, second)]
-    if all(len(side.values) for side in sides):
-        return divergence_of_counts(*_text_counts(*sides))
-    histograms = [
-        histogram
-        for feature in (first, second)
-        for histogram in feature.num_stats.histograms[:1]
-        if histogram.type == statistics_pb2.Histogram.STANDARD
-    ]
-    if len(histograms) < 2:
-        return None
-    return divergence_of_counts(*finite_cells_of_histograms(*histograms))
-
-
-class _Texts(NamedTuple):
-    """The texts of one side.
-
-    Attributes:
-      values, counts: of those that are kept.
-      total: number of all texts.
-      hidden: by so much a count may be too low; 0 if all texts are kept.
-    """
-
-    values: pa.Array
-    counts: npt.NDArray[np.int64] | Counts
-    total: float
-    hidden: float
-
-
-def _texts_of_proto(feature: _Feature) -> _Texts:
-    counts = rank_counts(feature)
-    frequencies = np.array(list(counts.values()), np.float64)
-    known = float(frequencies.sum())
-    if feature.string_stats.unique <= len(counts):
-        return _Texts(pa.array(counts, pa.string()), frequencies, known, 0)
-    total = max(known, feature.string_stats.common_stats.tot_num_values)
-    return _Texts(pa.array(counts, pa.string()), frequencies, total, min(counts.values()))
-
-
-def _text_counts(first: _Texts, second: _Texts) -> list[Counts]:
+def _text_counts(first: TextStatistics, second: TextStatistics) -> list[Counts]:
     """Returns each text's count on both sides.
 
     The last entry has the texts that a side may or may not have, as it keeps the frequent ones
@@ -324,13 +268,13 @@ def _text_counts(first: _Texts, second: _Texts) -> list[Counts]:
     ]
     is_open = np.zeros(number, bool)
     for here, there, side, other in ((0, 1, first, second), (1, 0, second, first)):
-        if side.hidden and other.total:
-            expected = counted[there] * (side.total / other.total)
+        if side.undercount and other.count:
+            expected = counted[there] * (side.count / other.count)
             kept = np.isin(np.arange(number), parts[here])
-            is_open |= ~kept & (expected <= side.hidden)
-            counted[here] = np.clip(expected, counted[here], counted[here] + side.hidden)
+            is_open |= ~kept & (expected <= side.undercount)
+            counted[here] = np.clip(expected, counted[here], counted[here] + side.undercount)
     return [
-        np.append(counts[~is_open], max(0.0, side.total - counts[~is_open].sum()))
+        np.append(counts[~is_open], max(0.0, side.count - counts[~is_open].sum()))
         for counts, side in zip(counted, (first, second), strict=True)
     ]
 

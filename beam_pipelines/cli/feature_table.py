@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from beam_pipelines.analysis.epochs import are_years
-from beam_pipelines.analysis.statistics.datasets import read_protos
-from beam_pipelines.analysis.statistics.view import feature_name
-from beam_pipelines.core.arrow.columns import parse_type
-from beam_pipelines.core.formatting import shorten, show_value, visible
+from beam_pipelines.analysis.epochs import are_years, show_of
+from beam_pipelines.analysis.statistics.column import ColumnStatistics
+from beam_pipelines.analysis.statistics.datasets import read_statistics
+from beam_pipelines.analysis.statistics.numeric import NumberStatistics
+from beam_pipelines.cli.output import table
+from beam_pipelines.core.arrow.columns import type_name, value_type
+from beam_pipelines.core.formatting import shorten, visible
 from beam_pipelines.dataset.manifest import find_manifest
 
 LONGEST_TEXT, _SHORTER_TEXT = 24, 12
@@ -26,13 +27,6 @@ _NARROWER = (
     (_SHORTER_TEXT, 3),
 )
 _LEAST_NAME = 16
-_PROTO = statistics_pb2.FeatureNameStatistics
-_TYPE_FOR_PROTO = {
-    _PROTO.INT: "int64",
-    _PROTO.FLOAT: "float32",
-    _PROTO.STRING: "text",
-    _PROTO.BYTES: "bytes",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,12 +34,12 @@ class ColumnRow:
     """Statistics of one column.
 
     Attributes:
-      name: of the column; in a struct its path, such as ``st.a``.
-      type: the recipe's name of its type; of statistics without a manifest, that of the feature.
+      name: of the column.
+      type: the recipe's name of its type.
       missing: rows without it.
       distinct: number of different values of texts; ``None`` of numbers.
-      mean, least, most: of numbers, as JSON values, dates as text; of texts ``most`` is the most
-        frequent one.
+      mean, least, most: of numbers, as JSON values, dates and ids as text; of texts ``most`` is the
+        most frequent one.
     """
 
     name: str
@@ -59,13 +53,7 @@ class ColumnRow:
 
 @dataclasses.dataclass(frozen=True)
 class DescribedSplit:
-    """A split's statistics.
-
-    Attributes:
-      split: its name.
-      rows: number of rows.
-      features: one for each column.
-    """
+    """A split's statistics: its name, its rows, and those of each column."""
 
     split: str
     rows: int
@@ -79,75 +67,34 @@ def described(folder: str) -> list[DescribedSplit]:
       RecipeError, DataError: as ``read_statistics``.
     """
     manifest = find_manifest(folder)
-    columns, labels = (manifest.columns, manifest.labels) if manifest else ({}, {})
+    labels: Mapping[str, Sequence[str]] = manifest.labels if manifest else {}
     return [
-        describe_split(split, proto, columns, labels)
-        for split, proto in read_protos(folder).items()
+        DescribedSplit(
+            split,
+            table.rows,
+            tuple(
+                _row(name, column, labels.get(name, ()))
+                for name, column in table.columns.items()
+                if column.is_counted
+            ),
+        )
+        for split, table in read_statistics(folder).items()
     ]
 
 
-def describe_split(
-    split: str,
-    proto: statistics_pb2.DatasetFeatureStatistics,
-    columns: Mapping[str, str],
-    labels: Mapping[str, Sequence[str]],
-) -> DescribedSplit:
-    """Returns the rows of a split's table.
-
-    Args:
-      split: its name.
-      proto: of the split's statistics.
-      columns: column -> type, as the manifest has them.
-      labels: column of ids -> its texts.
-    """
-    rows = tuple(
-        _row(feature, columns, labels)
-        for feature in proto.features
-        # The columns in a struct follow it; a feature without statistics is none, as in TFDV.
-        if feature.type != _PROTO.STRUCT and feature.WhichOneof("stats")
-    )
-    return DescribedSplit(split, proto.num_examples, rows)
-
-
-def _row(
-    feature: statistics_pb2.FeatureNameStatistics,
-    columns: Mapping[str, str],
-    labels: Mapping[str, Sequence[str]],
-) -> ColumnRow:
-    name = feature_name(feature)
-    kind = columns.get(name) or _TYPE_FOR_PROTO.get(feature.type, _PROTO.Type.Name(feature.type))
-    missing = getattr(feature, feature.WhichOneof("stats")).common_stats.num_missing
-    if feature.HasField("num_stats"):
-        stats = feature.num_stats
-        numbers = (stats.mean, stats.min, stats.max)
-        mean, least, most = (_shown(value, kind) for value in numbers)
-        texts = labels.get(name, ())
-        if texts:
-            mean, least, most = None, *(_with_text(value, texts) for value in (least, most))
-        return ColumnRow(name, kind, missing, None, mean, least, most)
-    if feature.HasField("bytes_stats"):
-        return ColumnRow(name, kind, missing, feature.bytes_stats.unique)
-    strings = feature.string_stats
-    top = strings.top_values[0].value if strings.top_values else None
-    return ColumnRow(name, kind, missing, strings.unique, most=top)
-
-
-def _shown(value: float, kind: str) -> Any:
-    """Returns a number as JSON; of dates, times and booleans a text."""
-    try:
-        type_ = parse_type(kind)
-    except ValueError:
-        return value
-    if pa.types.is_list(type_):
-        type_ = type_.value_type
-    if pa.types.is_temporal(type_):
-        return show_value(value, type_)
-    return int(value) if pa.types.is_integer(type_) and value == int(value) else value
-
-
-def _with_text(value: Any, texts: Any) -> Any:
-    is_id = isinstance(value, int) and 0 <= value < len(texts)
-    return f"{value} ({texts[value]})" if is_id else value
+def _row(name: str, column: ColumnStatistics, labels: Sequence[str]) -> ColumnRow:
+    values, kind = column.values, value_type(column.type)
+    facts = name, type_name(column.type), column.missing
+    if not isinstance(values, NumberStatistics):
+        top = [] if pa.types.is_binary(kind) else values.top(1)
+        return ColumnRow(*facts, values.distinct, most=next((value for value, _ in top), None))
+    if not values.count:
+        return ColumnRow(*facts)
+    numbers: tuple[Any, ...] = (None if labels else values.mean, values.minimum, values.maximum)
+    if labels or pa.types.is_temporal(kind):
+        show = show_of(name, [column], labels)
+        numbers = tuple(None if number is None else show(number, kind) for number in numbers)
+    return ColumnRow(*facts, None, *numbers)
 
 
 def cells_of(row: ColumnRow, longest: int = LONGEST_TEXT) -> Iterator[str]:
@@ -161,21 +108,14 @@ def cells_of(row: ColumnRow, longest: int = LONGEST_TEXT) -> Iterator[str]:
     yield row.type
     yield f"{row.missing:,}"
     yield "" if row.distinct is None else f"{row.distinct:,}"
+    ends = (value if isinstance(value, int) else None for value in (row.least, row.most))
+    separator = "" if are_years(row.name, *ends) else ","
     for value in (row.mean, row.least, row.most):
-        if value is None:
-            yield ""
-        elif isinstance(value, str):
-            yield shorten(value, LONGEST_TEXT if row.distinct is None else longest)
-        elif are_years(row.name, *_whole(row.least, row.most)):
-            yield f"{value:.6g}"
+        if value is None or isinstance(value, str):
+            yield shorten(value or "", LONGEST_TEXT if row.distinct is None else longest)
         else:
             is_short = isinstance(value, int) and abs(value) < 10**12
-            yield f"{value:,}" if is_short else f"{value:,.6g}"
-
-
-def _whole(*values: Any) -> tuple[int | None, ...]:
-    """Returns whole numbers, and ``None`` for other values."""
-    return tuple(value if isinstance(value, int) else None for value in values)
+            yield format(value, separator if is_short else f"{separator}.6g")
 
 
 def table_lines(split: DescribedSplit, width: int) -> Iterator[str]:
@@ -192,13 +132,10 @@ def table_lines(split: DescribedSplit, width: int) -> Iterator[str]:
         others = sum(2 + one for one in widths[1:])
         if min(widths[0], _LEAST_NAME) + others <= width:
             break
-    widths[0] = min(widths[0], max(_LEAST_NAME, width - others))
+    longest = max(_LEAST_NAME, width - others)
+    rows = [[_without_middle(name, longest), *values] for name, *values in rows]
     yield f"{split.split}: {split.rows:,} rows, {len(split.features):,} columns"
-    for number, (name, *values) in enumerate(rows):
-        shown = [cell.rjust(one) for cell, one in zip(values, widths[1:], strict=True)]
-        yield "  ".join([_without_middle(name, widths[0]).ljust(widths[0]), *shown]).rstrip()
-        if number == 0:
-            yield "─" * (widths[0] + others)
+    yield from table(rows[0], rows[1:], gap=2)
     yield ""
 
 

@@ -103,12 +103,12 @@ def answer(form: str, document: Any, lines: Iterable[str]) -> None:
         say(line)
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], gap: int = 3) -> Iterator[str]:
     """Yields the lines of a table: one text column, then numbers."""
     lines = [list(heads), *([visible(cell, keep="") for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for number, (name, *values) in enumerate(lines):
         cells = [cell.rjust(width) for cell, width in zip(values, widths[1:], strict=True)]
-        yield "   ".join([name.ljust(widths[0]), *cells]).rstrip()
+        yield (" " * gap).join([name.ljust(widths[0]), *cells]).rstrip()
         if number == 0:
-            yield "─" * (sum(widths) + 3 * len(values))
+            yield "─" * (sum(widths) + gap * len(values))

@@ -293,7 +293,7 @@ def print_statistics(folder: str, form: str) -> None:
     """Prints the features of each split that has statistics in a folder.
 
     Args:
-      folder: a dataset, a description, merged statistics, or a ``.pb`` file.
+      folder: a dataset, a description, or merged statistics.
       form: ``text`` or ``json``.
     """
     stream = sys.stdout

@@ -13,7 +13,7 @@ from beam_pipelines.analysis.drift import CHANCE, LARGE_DRIFT
 from beam_pipelines.analysis.joins import JoinMatches, joins_of
 from beam_pipelines.analysis.report import render_comparison
 from beam_pipelines.analysis.statistics.datasets import is_stored, read_statistics
-from beam_pipelines.analysis.statistics.view import Statistics
+from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.errors import RecipeError, mask, nearest
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.manifest import find_manifest
@@ -58,7 +58,7 @@ class _Side:
     """One side: its statistics by split, and its manifest, if any."""
 
     path: str
-    statistics: Mapping[str, Statistics]
+    statistics: Mapping[str, TableStatistics]
     manifest: Manifest | None
 
 

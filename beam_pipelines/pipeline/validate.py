@@ -18,7 +18,8 @@ from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 from beam_pipelines.analysis.compare import LargeDifference, compare_split
 from beam_pipelines.analysis.statistics.datasets import read_statistics
-from beam_pipelines.analysis.statistics.view import Statistics, view_of
+from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.analysis.statistics.view import view_of
 from beam_pipelines.checks.check import Facts, Finding
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.errors import FindingsError, RecipeError
@@ -63,7 +64,7 @@ _OF_COLUMNS = {"SCHEMA_NEW_COLUMN", "SCHEMA_MISSING_COLUMN"}
 
 def with_baseline(
     anomalies: Mapping[str, SplitAnomalies],
-    statistics: Mapping[str, Statistics],
+    statistics: Mapping[str, TableStatistics],
     policy: ValidationPolicy,
 ) -> Mapping[str, SplitAnomalies]:
     """Returns the anomalies, and what 'compare' finds against the baseline.
@@ -142,7 +143,7 @@ def schema_of(path: str) -> str:
 
 def check_statistics(
     path: str,
-    statistics: Mapping[str, Statistics],
+    statistics: Mapping[str, TableStatistics],
     schema_path: str,
     schema: schema_pb2.Schema,
     policy: ValidationPolicy,

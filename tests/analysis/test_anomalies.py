@@ -9,11 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from google.protobuf import text_format
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
 from beam_pipelines.analysis.anomalies import Row, anomalies_to_proto, describe, find_anomalies
+from beam_pipelines.analysis.anomalies.find import serialized_path
 from beam_pipelines.analysis.anomalies.policy import (
     Accepted,
     ValidationPolicy,
@@ -23,7 +22,6 @@ from beam_pipelines.analysis.anomalies.policy import (
 from beam_pipelines.analysis.anomalies.rules.reason import Info
 from beam_pipelines.analysis.statistics import TableStatistics, to_proto
 from beam_pipelines.core.errors import RecipeError
-from tests.analysis.statistics.support import VALUES_FOR_TYPE
 
 
 def statistics_of(values: list[Any], kind: pa.DataType) -> dict[str, TableStatistics]:
@@ -266,40 +264,6 @@ def kinds(found: Any) -> list[tuple[str, str, str, str]]:
     return [(row.split, row.feature, row.type, row.severity) for row in describe(found)]
 
 
-@given(st.data())
-@settings(max_examples=50, deadline=None)
-def test_protos_and_accumulators_have_the_same_anomalies(data: st.DataObject) -> None:
-    """Statistics read back from a proto have the same anomalies."""
-    kind = data.draw(st.sampled_from(list(VALUES_FOR_TYPE)))
-    values = pa.array(data.draw(st.lists(st.none() | VALUES_FOR_TYPE[kind], max_size=8)), kind)
-    restrictions = (
-        "",
-        "presence { min_count: 2 min_fraction: 0.9 }",
-        "shape { dim { size: 1 } }",
-        "value_count { min: 1 max: 1 }",
-    )
-    domains = (
-        "",
-        "int_domain { min: -2 max: 2 }",
-        "float_domain { min: -1 max: 1 disallow_nan: true disallow_inf: true }",
-        "bool_domain { true_value: 'true' }",
-        "string_domain { value: 'a' }",
-        "unique_constraints { min: 1 max: 2 }",
-    )
-    feature = " ".join(data.draw(st.sampled_from(choices)) for choices in (restrictions, domains))
-    type_ = data.draw(st.sampled_from(("INT", "FLOAT", "BYTES")))
-    schema = parsed(f'feature {{ name: "x" type: {type_} {feature} }}')
-    table = TableStatistics.of(pa.record_batch({"x": values}))
-    if kind == pa.float64() and any(
-        row is not None and row != 0 and abs(row) < 1e-300 for row in values.to_pylist()
-    ):
-        return  # a bucket so narrow that its bounds are equal
-    proto = to_proto({"train": table})["train"].datasets[0]
-    assert kinds(find_anomalies({"train": proto}, schema)) == kinds(
-        find_anomalies({"train": table}, schema)
-    )
-
-
 @pytest.mark.parametrize(
     ("feature", "environment", "expected"),
     [
@@ -421,3 +385,18 @@ def test_names_of_accepted_anomalies_are_checked() -> None:
     first, second = str(error.value).split("\n")
     assert "Did you mean 'SCHEMA_NEW_COLUMN'?" in first
     assert "Did you mean 'carrier'?" in second
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (("a", "b"), "a.b"),
+        (("a.b",), "'a.b'"),
+        (("it's", "(x.y)"), "'it''s'.(x.y)"),
+        (("(a)b",), "'(a)b'"),
+        (("",), "''"),
+    ],
+)
+def test_names_with_dots_are_quoted(path: tuple[str, ...], expected: str) -> None:
+    """A path is written as TFDV writes it."""
+    assert serialized_path(path) == expected

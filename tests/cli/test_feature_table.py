@@ -8,15 +8,12 @@ import pathlib
 
 import pyarrow as pa
 import pytest
-from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
 from beam_pipelines.analysis.statistics.datasets import statistics_to_files
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.cli.feature_table import ColumnRow, DescribedSplit, described, table_lines
 from tests.support.manifests import small_manifest
-
-_Feature = statistics_pb2.FeatureNameStatistics
 
 
 @pytest.fixture
@@ -25,22 +22,18 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     days = [datetime.date(2024, 1, 1), datetime.date(2024, 3, 1)]
     batch = pa.record_batch(
         {
-            "on": pa.array(days).cast(pa.int32()).cast(pa.int64()),
+            "on": pa.array(days),
             "animal": [0, 1],
             "price": [1.5, 2.5],
             "name": ["x", None],
-            "at": [0, 3_600_000_000],
+            "at": pa.array([0, 3_600_000_000], pa.timestamp("us")),
         }
     )
     plan = StatisticsPlan()
     for path, content in statistics_to_files({"train": TableStatistics.of(batch, plan)}, plan):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
-    columns = {"on": "date", "animal": "int64", "price": "float64", "name": "text"}
-    manifest = small_manifest() | {
-        "columns": columns | {"at": "timestamp"},
-        "labels": {"animal": ["cat", "dog"]},
-    }
+    manifest = small_manifest() | {"labels": {"animal": ["cat", "dog"]}}
     (tmp_path / "dataset.json").write_text(json.dumps(manifest))
     return tmp_path
 
@@ -58,38 +51,17 @@ def test_types_are_shown_as_types(folder: pathlib.Path) -> None:
 
 
 def test_stored_statistics_are_printed(folder, capsys):
-    """A dataset and its statistics alone are described without data."""
+    """A dataset is described without data; protos alone are refused."""
     assert main_module.run(["describe", str(folder)]) == 0
     assert "2024-03-01" in capsys.readouterr().out
     assert main_module.run(["describe", str(folder), "--format", "json"]) == 0
     features = json.loads(capsys.readouterr().out)["splits"]["train"]["features"]
     assert features[0]["most"] == "2024-03-01"
-    alone = folder / "statistics" / "Split-train" / "FeatureStats.pb"
-    assert main_module.run(["describe", str(alone)]) == 0
-    assert "19,783" in capsys.readouterr().out
+    for alone in ("statistics", "statistics/Split-train/FeatureStats.pb"):
+        assert main_module.run(["describe", str(folder / alone)]) == 2
+        assert f"{alone}: found no statistics, expected a dataset" in capsys.readouterr().err
     assert main_module.run(["describe", str(folder), "--limit", "3"]) == 2
     assert "found an option of recipes and data" in capsys.readouterr().err
-
-
-def test_structs_of_other_programs(tmp_path: pathlib.Path) -> None:
-    """Columns have their whole path; one without statistics is left out."""
-    split = statistics_pb2.DatasetFeatureStatistics(num_examples=3)
-    for steps in (["st"], ["st", "a"], ["st", "in"], ["st", "in", "a"], ["a"]):
-        feature = split.features.add(type=_Feature.INT)
-        feature.path.step.extend(steps)
-        stats = feature.num_stats
-        if steps[-1] != "a":
-            feature.type, stats = _Feature.STRUCT, feature.struct_stats
-        stats.common_stats.num_missing = len(steps)
-    split.features.add(name="named", type=_Feature.INT).num_stats.common_stats.num_missing = 9
-    split.features.add(name="empty", type=_Feature.INT)
-    path = tmp_path / "stats.pb"
-    path.write_bytes(
-        statistics_pb2.DatasetFeatureStatisticsList(datasets=[split]).SerializeToString()
-    )
-    (found,) = described(str(path))
-    names = {row.name: row.missing for row in found.features}
-    assert names == {"st.a": 2, "st.in.a": 3, "a": 1, "named": 9}
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])

@@ -308,7 +308,7 @@ def test_the_table_of_features(tmp_path: pathlib.Path) -> None:
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip()}
     assert rows[r"co\x1b[31mlor"] == ["text", "1", "1", r"\x1b]0;title\x07\n\u202e"]
     assert rows["data"] == ["bytes", "1", "1"]
-    assert rows["s"][:2] == ["int64", "0"]
+    assert rows["s"][:2] == ["list<int64>", "0"]
     assert "##SEQUENCE##" not in rows
     assert r"found \x1b[31m" in text
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, path_pb2, schema_pb2, statistics_pb2
 
@@ -34,14 +34,9 @@ from beam_pipelines.analysis.anomalies.rules.feature import (
 )
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 from beam_pipelines.analysis.anomalies.rules.specification import corrected
-from beam_pipelines.analysis.statistics.view import (
-    DatasetView,
-    FeatureView,
-    Statistics,
-    proto_of,
-    steps_in,
-    view_of,
-)
+from beam_pipelines.analysis.statistics.proto import proto_of
+from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.analysis.statistics.view import DatasetView, FeatureView, view_of
 from beam_pipelines.core.layout.schema_features import (
     TYPE_FOR_STATISTICS_TYPE,
     Steps,
@@ -52,6 +47,7 @@ from beam_pipelines.core.layout.schema_features import (
 
 # A step of a path that TFDV writes without quotes (path.cc).
 _PLAIN_STEP = re.compile(r"\([^()]*\)|[^().']+", re.DOTALL)
+_Side: TypeAlias = TableStatistics | statistics_pb2.DatasetFeatureStatistics
 # Shown instead of a feature's name for an anomaly of a whole split.
 DATASET = "(the split)"
 
@@ -101,7 +97,7 @@ class SplitAnomalies:
 
 
 def find_anomalies(
-    statistics: Mapping[str, Statistics],
+    statistics: Mapping[str, TableStatistics],
     schema: schema_pb2.Schema,
     policy: ValidationPolicy = DEFAULT_POLICY,
 ) -> dict[str, SplitAnomalies]:
@@ -173,9 +169,7 @@ def _feature_reasons(
     view: DatasetView, schema: schema_pb2.Schema, environment: str | None
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
     features, columns, domains = features_by_path(schema), view.paths, domains_of(schema)
-    # Structs whose features are not required, and those whose features are not compared.
-    retired: set[Steps] = set()
-    closed: set[Steps] = set()
+    retired: set[Steps] = set()  # with the features of such structs
     for path, feature in features.items():
         name = name_of(path)
         if is_retired(feature) or path[:-1] in retired:
@@ -184,52 +178,34 @@ def _feature_reasons(
             continue
         required = is_required(feature, schema, environment)
         column = columns.get(path)
-        if column is None or path[:-1] in closed:
-            closed.add(path)
-            yield name, (missing_column(),) if required and column is None else ()
+        if column is None:
+            yield name, (missing_column(),) if required else ()
             continue
         checked, contradictions = corrected(feature, domains)
         wrong = tuple(contradictions)
         if is_retired(checked):
-            closed.add(path)
             yield name, wrong
             continue
         if column.present and not is_in_environment(feature, schema, environment):
             wrong = (*wrong, not_in_environment(name, environment or ""))
-        if (not column.present and required) or not _has_type(column, feature):
-            closed.add(path)
         findings = feature_findings(checked, column, domains, required)
         yield name, (*wrong, *findings)
-    yield from _new_columns(columns, features, retired | closed)
-
-
-def _new_columns(
-    columns: Iterable[Steps], known: Collection[Steps], closed: Collection[Steps]
-) -> Iterator[tuple[str, tuple[Reason, ...]]]:
-    """Yields the columns that the schema lacks.
-
-    A new struct stands for its features, as in TFDV.
-    """
-    new: set[Steps] = set()
     for path in columns:
-        if path in known:
-            continue
-        if path[:-1] not in closed and path[:-1] not in new:
+        if path not in features:
             yield name_of(path), (new_column(),)
-        new.add(path)
 
 
 def _comparisons(
     split: str,
-    current: Statistics,
-    first: Statistics | None,
+    current: TableStatistics,
+    first: TableStatistics | None,
     view: DatasetView,
     schema: schema_pb2.Schema,
     policy: ValidationPolicy,
     measured: dict[str, anomalies_pb2.DriftSkewInfo],
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
     """Adds drift and skew to ``measured``; yields reasons for values above thresholds."""
-    todo: list[tuple[str, str, Comparison, Statistics, Statistics | None]] = []
+    todo: list[tuple[str, str, Comparison, _Side, _Side | None]] = []
     if policy.baseline is not None:
         todo.append(
             ("drift_comparator", "drift_measurements", DRIFT, current, policy.baseline.get(split))
@@ -262,17 +238,14 @@ def _is_comparable(feature: schema_pb2.Feature, column: FeatureView | None) -> b
     """Whether a feature is active, present and of the schema's type."""
     if is_retired(feature) or column is None or not column.present:
         return False
-    return _has_type(column, feature)
-
-
-def _has_type(column: FeatureView, feature: schema_pb2.Feature) -> bool:
     return bool(TYPE_FOR_STATISTICS_TYPE[column.type] == feature.type)
 
 
-def _by_path(statistics: Statistics | None) -> dict[Steps, statistics_pb2.FeatureNameStatistics]:
+def _by_path(statistics: _Side | None) -> dict[Steps, statistics_pb2.FeatureNameStatistics]:
     if statistics is None:
         return {}
-    return {steps_in(feature): feature for feature in proto_of(statistics).features}
+    proto = proto_of(statistics) if isinstance(statistics, TableStatistics) else statistics
+    return {tuple(feature.path.step): feature for feature in proto.features}
 
 
 def anomalies_to_proto(

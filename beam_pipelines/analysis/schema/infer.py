@@ -8,14 +8,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 from google.protobuf import text_encoding, text_format
-from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
+from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies.rules.texts import are_integers, true_and_false
+from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.view import (
     DatasetView,
     FeatureView,
     Level,
-    Statistics,
     Texts,
     view_of,
 )
@@ -30,7 +30,6 @@ from beam_pipelines.core.layout.schema_features import (
 )
 from beam_pipelines.storage import files
 
-_Feature = statistics_pb2.FeatureNameStatistics
 # TFDV's default (validation_api.infer_schema).
 MAX_STRING_DOMAIN_SIZE = 100
 
@@ -41,7 +40,7 @@ _DOMAIN = re.compile(
 _VALUE = re.compile(r'^  value: "([^"\\\n]*)"$', re.MULTILINE)
 
 
-def infer_schema(statistics: Mapping[str, Statistics]) -> schema_pb2.Schema:
+def infer_schema(statistics: Mapping[str, TableStatistics]) -> schema_pb2.Schema:
     """Infers the schema of all splits together, by TFDV's rules.
 
     SchemaGen infers from the first split and widens by the others. Here all splits count alike:
@@ -211,11 +210,7 @@ def _infer_valency(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) 
             (min(found.min_values for found in levels), max(found.max_values for found in levels))
         )
     missing = any(level.missing for column in columns for level in column.levels)
-    # A shape promises a dense tensor, which a struct has not.
-    is_in_struct = columns[0].type == _Feature.STRUCT or (
-        len(columns[0].path) > 1 and not columns[0].is_feature_list
-    )
-    is_required = feature.presence.min_fraction == 1.0 and not missing and not is_in_struct
+    is_required = feature.presence.min_fraction == 1.0 and not missing
     if is_required and all(fewest == most > 0 for fewest, most in bounds):
         for fewest, _ in bounds:
             feature.shape.dim.add(size=fewest)
@@ -255,7 +250,7 @@ def _is_boolean(columns: Sequence[FeatureView]) -> bool:
 
 
 def _infer_text_domain(feature: schema_pb2.Feature, texts: Sequence[Texts]) -> list[str]:
-    if not all(text.exact and text.are_utf8 for text in texts):
+    if not all(text.exact for text in texts):
         return []
     values = _few_values(texts)
     truth = true_and_false(values) if values else None

@@ -9,13 +9,16 @@ from collections.abc import Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis.statistics.view import DatasetView, Statistics, view_of
+from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.analysis.statistics.view import DatasetView, view_of
 from beam_pipelines.core.arrow.sparse_columns import SparseColumns
 from beam_pipelines.core.errors import RecipeError
 
 
 def add_sparse_features(
-    schema: schema_pb2.Schema, sparse: Sequence[SparseColumns], statistics: Mapping[str, Statistics]
+    schema: schema_pb2.Schema,
+    sparse: Sequence[SparseColumns],
+    statistics: Mapping[str, TableStatistics],
 ) -> None:
     """Adds sparse features to an inferred schema.
 

@@ -17,7 +17,8 @@ from beam_pipelines.analysis.anomalies.rules.feature import (
 from beam_pipelines.analysis.anomalies.rules.reason import Info, deprecate
 from beam_pipelines.analysis.anomalies.rules.specification import corrected
 from beam_pipelines.analysis.schema.infer import infer_features
-from beam_pipelines.analysis.statistics.view import Statistics, view_of
+from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.analysis.statistics.view import view_of
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.layout.schema_features import Steps, domains_of, features_by_path, name_of
 from beam_pipelines.core.layout.tensor_representations import add_representations
@@ -25,7 +26,7 @@ from beam_pipelines.core.layout.tensor_representations import add_representation
 
 def update_schema(
     schema: schema_pb2.Schema,
-    statistics: Sequence[Statistics],
+    statistics: Sequence[TableStatistics],
     applies: Callable[[int, str], bool] = lambda _type, _feature: True,
 ) -> schema_pb2.Schema:
     """Returns a schema against which the statistics' features have no anomaly.
@@ -44,13 +45,10 @@ def update_schema(
     updated.CopyFrom(schema)
     views = [view for view in map(view_of, statistics) if view.rows]
     domains = domains_of(updated)
-    # Structs whose features stay as they are.
-    closed: set[Steps] = set()
     for path, feature in features_by_path(updated).items():
         name = name_of(path)
         for view in views:
-            if is_retired(feature) or path[:-1] in closed:
-                closed.add(path)
+            if is_retired(feature):
                 break
             column = view.paths.get(path)
             required = is_required(feature, updated, None)
@@ -64,17 +62,10 @@ def update_schema(
                 for finding in findings:
                     if applies(finding.type, name):
                         finding.widen(feature, domains)
-                if is_retired(feature):
-                    closed.add(path)
     known = features_by_path(updated)
     new = dict.fromkeys(path for view in views for path in view.paths if path not in known)
     infer_features(
-        [
-            name_of(path)
-            for path in new
-            if not any(path[:end] in closed for end in range(1, len(path)))
-            and applies(Info.SCHEMA_NEW_COLUMN, name_of(path))
-        ],
+        [name_of(path) for path in new if applies(Info.SCHEMA_NEW_COLUMN, name_of(path))],
         views,
         updated,
     )

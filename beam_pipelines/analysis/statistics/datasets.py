@@ -1,4 +1,4 @@
-"""Reads, writes and merges statistics: of datasets, of TFX, and of TFDV."""
+"""Reads, writes and merges statistics of datasets."""
 
 from __future__ import annotations
 
@@ -8,22 +8,13 @@ from typing import NamedTuple
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
-from beam_pipelines.analysis.statistics.proto import to_proto
+from beam_pipelines.analysis.statistics.proto import proto_of, to_proto
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.layout import dataset_layout
-from beam_pipelines.core.layout.dataset_layout import (
-    DESCRIPTION,
-    FEATURE_STATS,
-    MANIFEST,
-    SPLIT_PREFIX,
-    STATISTICS,
-)
-from beam_pipelines.core.layout.manifest import parse_manifest
-from beam_pipelines.core.layout.statistics_file import parse_statistics
+from beam_pipelines.core.layout.manifest import Manifest, parse_manifest
 from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.storage import files, http_files, input_files
 
@@ -48,40 +39,53 @@ def statistics_to_files(
 
 def has_accumulators(folder: str) -> bool:
     """Whether there are accumulators in a folder, for ``read_accumulators``."""
-    return bool(input_files.list_files(files.join(folder, dataset_layout.accumulators_path("*"))))
+    return _lists(folder, dataset_layout.accumulators_path("*"))
+
+
+def _lists(folder: str, pattern: str) -> bool:
+    """Whether a folder has files of a pattern; web servers have none."""
+    if folder.partition("://")[0] in http_files.SCHEMES:
+        return False
+    return bool(input_files.list_files(files.join(folder, pattern)))
 
 
 def read_accumulators(folder: str) -> StoredStatistics:
     """Reads the accumulators of a dataset, a description, or a ``merge_datasets`` output.
 
-    Those of generations, which older versions appended, are merged.
+    Those of generations, which older versions appended, are merged. Splits are in the order of the
+    dataset's manifest; without one ``train`` is first, then the others by name.
 
     Raises:
-      DataError: there are none, or one is damaged.
+      RecipeError: there are none.
+      DataError: one is damaged.
     """
-    numbers = range(1, _count_generations(folder) + 1)
-    first, *others = (_read_generation(folder, number) for number in numbers)
-    return merged_statistics([first, *others]) if others else first
+    if not has_accumulators(folder):
+        raise RecipeError(
+            f"{folder}: found no statistics, expected a dataset, a description or merged "
+            f"statistics, which have {dataset_layout.accumulators_path('*')}. 'describe DATA "
+            "--output DIR' makes them."
+        )
+    manifest = _manifest(folder)
+    number = len(manifest.generations) or 1 if manifest else 1
+    parts = [_read_generation(folder, generation + 1) for generation in range(number)]
+    found = merged_statistics(parts)
+    names = [name for name in (manifest.splits if manifest else ()) if name in found.splits]
+    rest = sorted(found.splits.keys() - names, key=lambda name: (name != "train", name))
+    return found._replace(splits={name: found.splits[name] for name in [*names, *rest]})
 
 
-def _count_generations(folder: str) -> int:
-    path = files.join(folder, dataset_layout.MANIFEST)
-    if not files.exists(path):
-        return 1
-    return len(parse_manifest(files.read_bytes(path), path).generations) or 1
+def _manifest(folder: str) -> Manifest | None:
+    for name in (dataset_layout.MANIFEST, dataset_layout.DESCRIPTION):
+        path = files.join(folder, name)
+        if files.exists(path):
+            return parse_manifest(files.read_bytes(path), path, name == dataset_layout.DESCRIPTION)
+    return None
 
 
 def _read_generation(dataset: str, generation: int) -> StoredStatistics:
     pattern = dataset_layout.accumulators_path("*", generation)
-    listed = input_files.list_files(files.join(dataset, pattern))
-    if not listed:
-        raise DataError(
-            f"{dataset}: found no {pattern}, expected a dataset with the accumulators of its "
-            "statistics. "
-            "Compute them with 'describe' or 'convert'."
-        )
     splits, plans = {}, {}
-    for file in listed:
+    for file in input_files.list_files(files.join(dataset, pattern)):
         split = files.name_of(file.path)[
             len(dataset_layout.SPLIT_PREFIX) : -len(dataset_layout.ACCUMULATORS_SUFFIX)
         ]
@@ -172,87 +176,21 @@ def _shown(plan: StatisticsPlan) -> str:
 
 
 def is_stored(path: str) -> bool:
-    """Whether a path has statistics, rather than a recipe or data."""
-    return path.endswith(".pb") or (planner_of(path) is None and bool(_folder(path)))
+    """Whether a path has statistics, maybe of another tool."""
+    if path.endswith(".pb") or planner_of(path) is not None:
+        return path.endswith(".pb")
+    protos = (
+        dataset_layout.statistics_path("*"),
+        f"{dataset_layout.SPLIT_PREFIX}*/{dataset_layout.FEATURE_STATS}",
+    )
+    return has_accumulators(path) or any(_lists(path, one) for one in protos)
 
 
-def read_statistics(path: str) -> dict[str, Statistics]:
-    """Returns split -> statistics of all rows: accumulators if stored, else protos.
-
-    Splits are as in ``read_protos``.
-
-    Raises:
-      RecipeError: there are no statistics.
-      DataError: the file has something else.
-    """
-    found = _proto_files(path)
-    is_exact = not path.endswith(".pb") and has_accumulators(path)
-    exact = read_accumulators(path).splits if is_exact else {}
-    return {name: exact[name] if name in exact else _read(file) for name, file in found.items()}
+def read_statistics(path: str) -> Mapping[str, TableStatistics]:
+    """Returns split -> statistics, as ``read_accumulators``."""
+    return read_accumulators(path).splits
 
 
 def read_protos(path: str) -> dict[str, statistics_pb2.DatasetFeatureStatistics]:
-    """Returns split -> the proto of all rows.
-
-    Splits are in the order of the dataset's manifest; without one ``train`` is first, then the
-    others by name. The split of a single file is named after its folder, ``Split-train``, or else
-    ``all``.
-
-    Raises:
-      RecipeError, DataError: as ``read_statistics``.
-    """
-    return {name: _read(file) for name, file in _proto_files(path).items()}
-
-
-def _proto_files(path: str) -> dict[str, str]:
-    if path.endswith(".pb"):
-        name = files.name_of(path[: -len(files.name_of(path))]) if "/" in path else ""
-        return {name.removeprefix(SPLIT_PREFIX) if name.startswith(SPLIT_PREFIX) else "all": path}
-    folder = _folder(path)
-    if not folder:
-        raise RecipeError(
-            f"{path}: found no statistics, expected a dataset, a description, a folder with "
-            f"{SPLIT_PREFIX}*/{FEATURE_STATS}, or a file of "
-            "statistics (.pb)."
-        )
-    found = {
-        _split_of(listed.path): listed.path
-        for listed in input_files.list_files(files.join(folder, "*", FEATURE_STATS))
-    }
-    names = [name for name in _manifest_order(path) if name in found]
-    rest = sorted(set(found) - set(names), key=lambda name: (name != "train", name))
-    return {name: found[name] for name in [*names, *rest]}
-
-
-def _folder(path: str) -> str:
-    """Returns the folder with the splits' folders; empty if there is none."""
-    if path.partition("://")[0] in http_files.SCHEMES:
-        return ""  # a web server has files alone
-    candidates = (files.join(path, STATISTICS), path)
-    return next(
-        (
-            one
-            for one in candidates
-            if input_files.list_files(files.join(one, f"{SPLIT_PREFIX}*", FEATURE_STATS))
-        ),
-        "",
-    )
-
-
-def _split_of(path: str) -> str:
-    folder = path[: -len(files.name_of(path))]
-    return files.name_of(folder).removeprefix(SPLIT_PREFIX)
-
-
-def _manifest_order(path: str) -> list[str]:
-    for name in (MANIFEST, DESCRIPTION):
-        full = files.join(path, name)
-        if files.exists(full):
-            return list(parse_manifest(files.read_bytes(full), full, name == DESCRIPTION).splits)
-    return []
-
-
-def _read(path: str) -> statistics_pb2.DatasetFeatureStatistics:
-    if not files.exists(path):
-        raise RecipeError(f"{path}: there is no such file, expected statistics.")
-    return parse_statistics(files.read_bytes(path), path)
+    """Returns split -> the proto of all rows, as ``read_accumulators``."""
+    return {name: proto_of(table) for name, table in read_statistics(path).items()}

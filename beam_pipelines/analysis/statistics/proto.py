@@ -51,6 +51,11 @@ def to_proto(
     return {split: _dataset_list(table) for split, table in statistics.items()}
 
 
+def proto_of(table: TableStatistics) -> statistics_pb2.DatasetFeatureStatistics:
+    """Returns the proto of all rows of a split."""
+    return _dataset(_DATASET, table)
+
+
 def feature_type(column_type: pa.DataType) -> int:
     """Returns the statistics type of a column: INT, FLOAT, STRING, or BYTES.
 
@@ -66,7 +71,7 @@ def feature_type(column_type: pa.DataType) -> int:
 
 def _dataset_list(table: TableStatistics) -> statistics_pb2.DatasetFeatureStatisticsList:
     datasets = [
-        _dataset(_DATASET, table),
+        proto_of(table),
         *(_dataset(key.name, part) for key, part in table.slices.items()),
     ]
     return statistics_pb2.DatasetFeatureStatisticsList(datasets=datasets)

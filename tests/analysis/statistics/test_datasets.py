@@ -118,7 +118,7 @@ def test_merged_equals_computed_at_once(tmp_path: pathlib.Path) -> None:
             numbers = dataset.features[1].num_stats
             numbers.mean, numbers.std_dev = round(numbers.mean, 12), round(numbers.std_dev, 12)
     assert found == expected
-    assert list(merged) == ["eval", "train"]
+    assert list(merged) == ["train", "eval"]
     written = (tmp_path / "out" / "statistics" / "Split-train" / "FeatureStats.pb").read_bytes()
     assert written == to_proto(merged)["train"].SerializeToString(deterministic=True)
     again = read_accumulators(str(tmp_path / "out"))
@@ -209,9 +209,9 @@ def test_the_command(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str])
         main_module.run(
             ["statistics", "merge", first, str(tmp_path), "--output", str(tmp_path / "new")]
         )
-        == 1
+        == 2
     )
-    assert f"{tmp_path}: found no accumulators" in capsys.readouterr().err
+    assert f"{tmp_path}: found no statistics" in capsys.readouterr().err
     assert main_module.run(["statistics", "merge", first, "--output", str(tmp_path / "new")]) == 2
     assert "expected at least two" in capsys.readouterr().err
 

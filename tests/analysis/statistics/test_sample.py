@@ -18,7 +18,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 from beam_pipelines.analysis.anomalies import describe, find_anomalies
 from beam_pipelines.analysis.schema import infer_schema
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
-from beam_pipelines.analysis.statistics.proto import to_proto
+from beam_pipelines.analysis.statistics.proto import proto_of
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics, sample_rows
 from beam_pipelines.cli.main import run
@@ -129,11 +129,10 @@ def sampled(values: dict[str, list[Any]], share: float = 0.1) -> TableStatistics
     return TableStatistics.of(pa.RecordBatch.from_pydict(values), StatisticsPlan(sample=share))
 
 
-@pytest.mark.parametrize("as_proto", [False, True])
-def test_no_domain_is_inferred_from_a_sample(as_proto: bool) -> None:
+def test_no_domain_is_inferred_from_a_sample() -> None:
     """Rows outside the sample may have other values; presence is known."""
     table = sampled({"t": ["a", "b"] * 50, "n": [0, 1] * 50, "i": ["1", "2"] * 49 + [None] * 2})
-    schema = infer_schema({"train": proto_of(table) if as_proto else table})
+    schema = infer_schema({"train": table})
     present = "presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }"
     expected = f"""
         feature {{ name: "t" type: BYTES {present} }} feature {{ name: "n" type: INT {present} }}
@@ -142,12 +141,7 @@ def test_no_domain_is_inferred_from_a_sample(as_proto: bool) -> None:
     assert schema == text_format.Parse(expected, schema_pb2.Schema())
 
 
-def proto_of(table: TableStatistics) -> statistics_pb2.DatasetFeatureStatistics:
-    return to_proto({"": table})[""].datasets[0]
-
-
-@pytest.mark.parametrize("as_proto", [False, True])
-def test_checks_of_a_sample(as_proto: bool) -> None:
+def test_checks_of_a_sample() -> None:
     """Presence is checked in all rows, values in the sample.
 
     The number of distinct values is not checked.
@@ -161,8 +155,7 @@ def test_checks_of_a_sample(as_proto: bool) -> None:
         """,
         schema_pb2.Schema(),
     )
-    statistics = proto_of(table) if as_proto else table
-    rows = describe(find_anomalies({"train": statistics}, schema))
+    rows = describe(find_anomalies({"train": table}, schema))
     assert [(row.feature, row.type) for row in rows] == [
         ("t", "FEATURE_TYPE_LOW_FRACTION_PRESENT"),
         ("t", "ENUM_TYPE_UNEXPECTED_STRING_VALUES"),
@@ -171,17 +164,15 @@ def test_checks_of_a_sample(as_proto: bool) -> None:
     assert "a (~100%)" in rows[1].found
 
 
-@pytest.mark.parametrize("as_proto", [False, True])
 @pytest.mark.parametrize("values", [["a"], [1], [0.5]])
-def test_an_empty_sample_says_nothing_about_values(as_proto: bool, values: list[Any]) -> None:
+def test_an_empty_sample_says_nothing_about_values(values: list[Any]) -> None:
     """Without values in the sample, there is no anomaly of values."""
     table = sampled({"x": values}, 1e-9)
     assert table.columns["x"].sampled == 0
-    statistics = proto_of(table) if as_proto else table
     kind = {"a": "BYTES string_domain { value: 'b' }", 1: "INT int_domain { min: 5 }"}
     domain = kind.get(values[0], "FLOAT float_domain { min: 5 }")
     schema = text_format.Parse(f'feature {{ name: "x" type: {domain} }}', schema_pb2.Schema())
-    assert not find_anomalies({"train": statistics}, schema)["train"].reasons
+    assert not find_anomalies({"train": table}, schema)["train"].reasons
 
 
 def test_a_proto_says_that_values_are_sampled() -> None:

@@ -89,22 +89,15 @@ def cells_of_histograms(
 
     NaN and infinities have cells of their own.
     """
-    weights = finite_cells_of_histograms(left, right)
-    tails = [_tails(side) for side in (left, right)]
-    return [np.concatenate(side) for side in zip(weights, tails, strict=True)]
-
-
-def finite_cells_of_histograms(
-    left: statistics_pb2.Histogram, right: statistics_pb2.Histogram
-) -> list[Weights]:
-    """Returns the weights of finite values in the same cells, float64."""
     bounds = np.unique(
         [bound for side in (left, right) for bucket in _finite(side) for bound in bucket[:2]]
     )
     points = sorted(
         {low for side in (left, right) for low, high, _ in _buckets(side) if low == high}
     )
-    return [_aligned(side, bounds, points) for side in (left, right)]
+    return [
+        np.concatenate([_aligned(side, bounds, points), _tails(side)]) for side in (left, right)
+    ]
 
 
 def _buckets(histogram: statistics_pb2.Histogram) -> list[tuple[float, float, float]]:

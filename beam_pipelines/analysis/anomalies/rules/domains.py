@@ -242,16 +242,6 @@ def _string_findings(
     texts = view.strings
     if texts is None:
         return
-    if not texts.are_utf8:
-        yield Reason(
-            Info.ENUM_TYPE_INVALID_UTF8,
-            "Invalid UTF8 strings",
-            "Found strings that were not valid UTF8 strings.",
-            "UTF-8",
-            "other bytes",
-            clear_domain,
-        )
-        return
     allowed = domain_values(feature, domains)
     strange = texts.where(~in_domain(texts.values, allowed))
     number = int(strange.counts.sum())
