@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from google.protobuf import text_format
@@ -20,7 +20,7 @@ from beam_pipelines.analysis.schema.infer import infer_features
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.view import view_of
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.layout.schema_features import Steps, domains_of, features_by_path, name_of
+from beam_pipelines.core.layout.schema_features import domains_of, features_by_path, name_of
 from beam_pipelines.core.layout.tensor_representations import add_representations
 
 
@@ -74,13 +74,16 @@ def update_schema(
 
 _UNSET = "(unset)"
 _SHOWN_VALUES = 20
+_NAMED = {f"{kind}feature" for kind in ("", "sparse_", "weighted_")} | {
+    f"{kind}_domain" for kind in ("string", "float", "int")
+}
 
 
 class Difference(NamedTuple):
     """One difference of two schemas.
 
     Attributes:
-      where: ``feature 'x'``, ``string_domain 'd'``, or a field of the schema.
+      where: ``feature 'x'``, ``string_domain 'd'``, or ``schema``.
       what: path of the field within it, or empty if only one side has it.
       before, after: values as text.
     """
@@ -97,18 +100,14 @@ def diff_schemas(before: schema_pb2.Schema, after: schema_pb2.Schema) -> list[Di
     The order of features and of a domain's values does not matter.
     """
     found: list[Difference] = []
-    for field in schema_pb2.Schema.DESCRIPTOR.fields:
-        if field.name in _NAMED:
-            found += _named(field.name, getattr(before, field.name), getattr(after, field.name))
-        elif field.name == "tensor_representation_group":
-            old, new = before.tensor_representation_group, after.tensor_representation_group
-            found += [
-                Difference(f"tensor_representation_group '{key}'", "", *_texts(old, new, key))
-                for key in sorted({*old, *new})
-                if key not in old or key not in new or old[key] != new[key]
-            ]
-        else:
-            found += [_at(field.name, change) for change in _field(field, before, after, ())]
+    old, new = _parts_of(before), _parts_of(after)
+    for where in dict.fromkeys([*old, *new]):
+        if where not in new:
+            found.append(Difference(where, "", "there", "removed"))
+        elif where not in old:
+            found.append(Difference(where, "", "", f"added: {_one_line(new[where])}"))
+        elif old[where] != new[where]:
+            found += _changes(where, _fields_of(old[where]), _fields_of(new[where]))
     return found
 
 
@@ -129,117 +128,67 @@ def render_diff(differences: Sequence[Difference]) -> str:
     return "\n".join([*lines, f"{len(differences)} difference{'s' * (len(differences) != 1)}"])
 
 
-_NAMED = (
-    "feature",
-    "sparse_feature",
-    "weighted_feature",
-    "string_domain",
-    "float_domain",
-    "int_domain",
-)
+def _parts_of(schema: schema_pb2.Schema) -> dict[str, Any]:
+    """Returns features, domains and tensors by their names, after the rest."""
+    found: dict[str, Any] = {}
+    rest = schema_pb2.Schema()
+    rest.CopyFrom(schema)
+    for field, items in schema.ListFields():
+        if field.name in _NAMED:
+            found |= {f"{field.name} '{item.name}'": item for item in items}
+            rest.ClearField(field.name)
+    groups = schema.tensor_representation_group
+    found |= {f"tensor_representation_group '{key}'": groups[key] for key in sorted(groups)}
+    rest.ClearField("tensor_representation_group")
+    return {"schema": rest, **found}
 
 
-def _named(
-    kind: str, before: Sequence[Any], after: Sequence[Any], struct: Steps = ()
+def _fields_of(message: Any, path: str = "") -> dict[str, list[str]]:
+    """Returns the path of each field that is set, and its values."""
+    found: dict[str, list[str]] = {}
+    for field, value in message.ListFields():
+        name = f"{path}{field.name}"
+        for item in value if field.label == field.LABEL_REPEATED else [value]:
+            inner = _fields_of(item, f"{name}.") if field.message_type is not None else {}
+            for what, texts in (inner or {name: [_text(field, item)]}).items():
+                found.setdefault(what, []).extend(texts)
+    return found
+
+
+def _changes(
+    where: str, old: Mapping[str, list[str]], new: Mapping[str, list[str]]
 ) -> Iterator[Difference]:
-    old, new = ({item.name: item for item in items} for items in (before, after))
-    for name in dict.fromkeys([*old, *new]):
-        path = (*struct, name)
-        where = f"{kind} '{name_of(path)}'"
-        if name not in new:
-            yield Difference(where, "", "there", "removed")
-        elif name not in old:
-            yield Difference(where, "", "", f"added: {_summary(new[name])}")
-        elif old[name] != new[name]:
-            sides = old[name], new[name]
-            are_structs = all(_is_struct(side) for side in sides)
-            for field in new[name].DESCRIPTOR.fields:
-                if field.name != "struct_domain" or not are_structs:
-                    yield from (_at(where, change) for change in _field(field, *sides, ()))
-            if are_structs:
-                for inner in schema_pb2.StructDomain.DESCRIPTOR.fields_by_name:
-                    old_ones, new_ones = (getattr(side.struct_domain, inner) for side in sides)
-                    yield from _named(inner, old_ones, new_ones, path)
+    for what in dict.fromkeys([*old, *new]):
+        before, after = old.get(what, []), new.get(what, [])
+        is_filled = any(other.startswith(f"{what}.") for other in (*old, *new))
+        if before == after or is_filled:  # a message that was empty, or is
+            continue
+        if sorted(before) == sorted(after) and before[0].startswith('"'):
+            continue  # the order of texts does not matter
+        if max(len(before), len(after)) == 1:
+            yield Difference(where, what, *((texts or [_UNSET])[0] for texts in (before, after)))
+            continue
+        signs = {"+": [one for one in after if one not in before]}
+        signs |= {"-": [one for one in before if one not in after]}
+        shown = "; ".join(f"{sign} {_listed(texts)}" for sign, texts in signs.items() if texts)
+        yield Difference(where, what, "", shown or f"now {_listed(after)}")
 
 
-def _is_struct(item: Any) -> bool:
-    return isinstance(item, schema_pb2.Feature) and item.HasField("struct_domain")
+def _listed(texts: list[str]) -> str:
+    more = f" and {len(texts) - _SHOWN_VALUES:,} more" if len(texts) > _SHOWN_VALUES else ""
+    return ", ".join(texts[:_SHOWN_VALUES]) + more
 
 
-def _summary(item: Any) -> str:
+def _one_line(item: Any) -> str:
     text: str = text_format.MessageToString(item, as_utf8=True, as_one_line=True).strip()
     return shorten(text, 200)
 
 
-def _at(where: str, change: Difference) -> Difference:
-    return change._replace(where=where, what=change.what if change.what != where else "")
-
-
-def _texts(old: Any, new: Any, key: str) -> tuple[str, str]:
-    return (
-        _summary(old[key]) if key in old else _UNSET,
-        _summary(new[key]) if key in new else "removed",
-    )
-
-
-def _field(
-    field: FieldDescriptor, before: Any, after: Any, path: tuple[str, ...]
-) -> Iterator[Difference]:
-    """Yields the differences in one field of two messages."""
-    path = (*path, field.name)
-    old, new = getattr(before, field.name), getattr(after, field.name)
-    if field.label == field.LABEL_REPEATED:
-        if list(old) != list(new):
-            yield from _repeated(field, list(old), list(new), path)
-        return
-    sides = (before.HasField(field.name), after.HasField(field.name))
-    if old == new and sides[0] == sides[1]:
-        return
-    if field.message_type is not None and all(sides):
-        for inner in field.message_type.fields:
-            yield from _field(inner, old, new, path)
-        return
-    texts = [
-        _text(field, value) if is_set else _UNSET
-        for value, is_set in zip((old, new), sides, strict=True)
-    ]
-    yield Difference("", ".".join(path), *texts)
-
-
-def _repeated(
-    field: FieldDescriptor, old: list[Any], new: list[Any], path: tuple[str, ...]
-) -> Iterator[Difference]:
-    if field.message_type is not None:
-        texts = [
-            "[" + ", ".join(_text(field, item) for item in items) + "]" for items in (old, new)
-        ]
-        yield Difference("", ".".join(path), *texts)
-        return
-    for items, others, sign in ((new, old, "+"), (old, new, "-")):
-        known = set(others)
-        only = [item for item in items if item not in known]
-        if only:
-            yield Difference("", ".".join(path), "", f"{sign} {_listed(field, only)}")
-
-
-def _listed(field: FieldDescriptor, items: list[Any]) -> str:
-    shown = ", ".join(_text(field, item) for item in items[:_SHOWN_VALUES])
-    return shown + (
-        f" and {len(items) - _SHOWN_VALUES:,} more" if len(items) > _SHOWN_VALUES else ""
-    )
-
-
 def _text(field: FieldDescriptor, value: Any) -> str:
     if field.message_type is not None:
-        return f"{{ {_summary(value)} }}"
+        return "{ }"
     if field.enum_type is not None:
         return str(field.enum_type.values_by_number[value].name)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return (
-        f"{value:.9g}"
-        if isinstance(value, float)
-        else f'"{value}"'
-        if isinstance(value, str)
-        else str(value)
-    )
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
