@@ -289,14 +289,14 @@ def compare_shares(
 
 def _numbers(view: FeatureView) -> float:
     """Returns the number of counted values but NaN."""
-    return max(view.counted_values - view.nans, 0)
+    return max(view.num_values - view.nans, 0)
 
 
 def _missing(view: FeatureView) -> int:
     """Returns the rows without a value, or with NaN alone."""
     if not view.nans or view.num_values != view.present:
         return view.missing
-    return view.missing + round(view.nans * view.num_values / max(1, view.counted_values))
+    return view.missing + view.nans
 
 
 def _only_one_side(

@@ -28,7 +28,7 @@ def is_like_ids(feature: FeatureView, fewest: int = _FEWEST) -> bool:
       feature: its statistics.
       fewest: values that it must have, as few may differ by chance.
     """
-    count, low, high = feature.counted_values, feature.minimum, feature.maximum
+    count, low, high = feature.num_values, feature.minimum, feature.maximum
     if feature.is_temporal or count < fewest:
         return False
     if feature.distinct is not None:

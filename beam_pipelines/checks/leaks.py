@@ -241,10 +241,10 @@ def _time_column(name: str, recipe: Recipe, known: SelectedColumns) -> str | Non
             f"column '{name}' is dropped, expected it in the statistics. To write no feature of "
             f"it, take 'encode: {{{yaml_text(name)}: drop}}' instead of 'drop'"
         )
-    elif statistics.sample is not None or name not in (statistics.features or (name,)):
+    elif name not in (statistics.features or (name,)):
         message = (
             f"found 'statistics' without all values of column '{name}', expected them, because "
-            "its times are compared. Leave 'sample' out, and name it in 'features'"
+            "its times are compared. Name it in 'features'"
         )
     if message:
         known.problems.append(Problem(path, message))

@@ -282,7 +282,7 @@ class Recipe:
         keys.section(Statistics, "a mapping such as {weight: importance, slice_by: [country]}"),
         Statistics(),
         "none",
-        "Weights, slices, columns and a sample of the statistics.",
+        "Weights, slices and columns of the statistics.",
     )
     on_error: OnError = keys.recipe_key(
         keys.section(OnError, "a mapping such as {reject: 0.1%}"),

@@ -28,7 +28,7 @@ _ALWAYS: Mapping[str, Any] = {
     "idx": {"form": None, "labels": None, "classes": []},
 }
 # Keys that the section ``statistics`` and the recipe had, for the same reason.
-_OF_STATISTICS: dict[str, Any] = {"cross": []}
+_OF_STATISTICS: dict[str, Any] = {"cross": [], "sample": None}
 _OF_RECIPE: dict[str, Any] = {"validation_config": None}
 
 

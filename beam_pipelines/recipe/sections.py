@@ -32,12 +32,6 @@ class Statistics:
         "all",
         "Columns whose values are counted; of others, only their presence.",
     )
-    sample: float | None = recipe_key(
-        read_share("a share above 0 and up to 1, as 0.1 or 10%", lambda share: 0 < share <= 1),
-        None,
-        "all rows",
-        "Share of the rows whose values are counted; presence is counted in every row.",
-    )
 
 
 MOST_COPIES = 1_000

@@ -125,7 +125,7 @@ class _Accumulate(beam.DoFn):
             self._range_number = chunk.range_number
         if chunk.batch.num_rows:
             address = (chunk.range_number, chunk.part)
-            part = Node(address, TableStatistics.of(chunk.batch, self._plan, address))
+            part = Node(address, TableStatistics.of(chunk.batch, self._plan))
             self._trees.setdefault(chunk.split, Tree()).add(part)
 
     def finish_bundle(self) -> Iterator[Any]:

@@ -6,14 +6,17 @@ Which rows are taken follows from their places in the source, never from the num
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.statistics.table import sample_rows
+from beam_pipelines.core.arrow.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.core.chunks import Chunk, add_counts
 
-# Other rows than those of ``statistics: {sample: …}``.
+# Another stream of numbers than those of the shuffle and the splits.
+_SEED = 0x73616D706C65  # "sample"
 _STREAM = 0x74616B65  # "take"
 
 
@@ -56,3 +59,23 @@ def take_chunks(take: Take, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
         yield chunk._replace(batch=batch, counts=add_counts(chunk.counts, {"left_out": left_out}))
         if chunk.range_number == take.last_range and before >= take.last_rows:
             return
+
+
+def sample_rows(share: float, address: Sequence[int], rows: int) -> npt.NDArray[np.bool_]:
+    """Returns bool[rows]: whether each row of a batch is in the sample.
+
+    It depends on the share, the address and the row's position only. A larger share has all rows of
+    a smaller one.
+
+    Args:
+      share: of the rows that are in the sample on average, above 0 and up to 1.
+      address: numbers of the batch, the same on every run.
+      rows: of the batch.
+    """
+    seed = _SEED
+    for number in address:
+        seed = mix_int(seed + GOLDEN + number)
+    keys = mix(np.arange(rows, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
+    # 53 bits, which a float64 holds exactly.
+    chosen: npt.NDArray[np.bool_] = (keys >> np.uint64(11)) < share * (1 << 53)
+    return chosen

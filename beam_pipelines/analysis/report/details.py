@@ -177,9 +177,6 @@ def _summary(columns: _Columns, show: Show) -> _Lines:
             [Cell(f"{found.min_values:,} – {found.max_values:,}") for found in rows],
         )
         yield "Mean values in a row", [Cell(show_number(column.average_values)) for column in stats]
-    sampled = [column.sampled for column in stats if column.sampled is not None]
-    if sampled:
-        yield "Rows sampled for all below", [Cell(f"{number:,}") for number in sampled]
     yield "Distinct", [show_distinct(column) for column in stats]
     numbers = [item for item in values if isinstance(item, NumberStatistics)]
     if numbers:

@@ -122,8 +122,6 @@ def _infer_feature(
         feature.presence.min_fraction = 1.0
     _infer_valency(feature, filled)
     counted = [column for column in filled if column.num_values and column.is_counted]
-    if any(column.counted is not None for column in counted):
-        return feature, []  # other rows may have other values than the sample
     return feature, _infer_domain(feature, counted)
 
 

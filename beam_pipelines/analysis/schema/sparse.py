@@ -53,19 +53,13 @@ def _maximum(views: Sequence[DatasetView], name: str) -> int:
     """Returns the largest value of a feature of integers, at least 0.
 
     Raises:
-      RecipeError: its values were not counted, or only in a sample of the rows.
+      RecipeError: its values were not counted.
     """
     columns = [view.features[name] for view in views if name in view.features]
-    why = "because its largest value is the size of a sparse feature."
     if not all(column.is_counted for column in columns):
         raise RecipeError(
-            f"statistics.features: found no '{name}', expected it, {why} Add it, or declare 'size' "
-            "of the source."
-        )
-    if any(column.counted is not None for column in columns):
-        raise RecipeError(
-            f"statistics.sample: found a sample of '{name}', expected all rows, {why} Leave "
-            "'sample' out, or declare 'size' of the source."
+            f"statistics.features: found no '{name}', expected it, because its largest value is "
+            "the size of a sparse feature. Add it, or declare 'size' of the source."
         )
     known = (column.maximum or 0 for column in columns)
     return int(max(known, default=0))

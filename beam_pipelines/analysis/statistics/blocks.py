@@ -157,7 +157,7 @@ _SUMS = operator.attrgetter(
     *(f"values.moments.{name}" for name in ("count", "total", "squares")),
     *(f"values.{name}" for name in ("zeros", "nans", "minus_infinities", "plus_infinities")),
 )
-_OTHERS = operator.attrgetter("lengths", "categories", "weighted", "sampled")
+_OTHERS = operator.attrgetter("lengths", "categories", "weighted")
 
 
 def to_blocks(
@@ -169,7 +169,7 @@ def to_blocks(
         own = {
             name: others.pop(name)
             for name, column in columns.items()
-            if column.type == type_ and column.is_counted and _OTHERS(column) == (None,) * 4
+            if column.type == type_ and column.is_counted and _OTHERS(column) == (None,) * 3
         }
         plain.append(NumberBlock.of(type_, own))
     return plain, others

@@ -80,8 +80,6 @@ class ColumnStatistics:
       values_in_rows: of a feature list with null steps, or with lists as steps, distribution of
         the number of values in present rows; else ``None``, and each step has one value.
       weighted_steps: presence of these steps by weight, where the rows have weights.
-      sampled: number of rows whose values were counted, ``values`` and ``categories``; ``None``:
-        all rows.
     """
 
     type: pa.DataType
@@ -99,7 +97,6 @@ class ColumnStatistics:
     step_values: StepValues | None = None
     values_in_rows: Distribution | None = None
     weighted_steps: WeightedPresence | None = None
-    sampled: int | None = None
 
     @classmethod
     def of(
@@ -110,7 +107,6 @@ class ColumnStatistics:
         limits: ColumnLimits | None = None,
         is_feature_list: bool = False,
         is_counted: bool = True,
-        sample: Rows | None = None,
     ) -> ColumnStatistics:
         """Returns the statistics of one array.
 
@@ -123,7 +119,6 @@ class ColumnStatistics:
           limits: sizes at which accumulators turn into sketches.
           is_feature_list: whether a list's values are steps.
           is_counted: whether to count values, rather than presence and numbers of values only.
-          sample: numbers of the rows whose values are counted; ``None``: all.
         """
         limits = limits or ColumnLimits()
         present = len(array) - array.null_count
@@ -136,13 +131,10 @@ class ColumnStatistics:
             step_values = _values_of_steps(steps) if pa.types.is_list(steps.type) else None
             if null_steps or step_values is not None:
                 values_in_rows, weighted_steps = _values_in_rows(array, steps, weights, limits)
-        counted, counted_weights = array, weights
-        if not is_counted:
-            counted, counted_weights = array[:0], None if weights is None else weights[:0]
-        elif sample is not None:
-            counted = array.take(pa.array(sample))
-            counted_weights = None if weights is None else weights[sample]
-        items, item_weights = _items(counted, counted_weights)
+        counted = len(array) if is_counted else 0
+        items, item_weights = _items(
+            array[:counted], None if weights is None else weights[:counted]
+        )
         values, categories = _values(items, item_weights, is_categorical, limits)
         weighted = None if weights is None else _weighted_presence(array, weights)
         return cls(
@@ -159,7 +151,6 @@ class ColumnStatistics:
             step_values,
             values_in_rows,
             weighted_steps,
-            None if sample is None or not is_counted else len(sample),
         )
 
     @classmethod
@@ -173,7 +164,6 @@ class ColumnStatistics:
         categories = [part.categories for part in parts if part.categories is not None]
         weighted = [part.weighted for part in parts if part.weighted is not None]
         null_steps = [part.null_steps for part in parts if part.null_steps is not None]
-        sampled = [part.sampled for part in parts if part.sampled is not None]
         return cls(
             parts[0].type,
             sum(part.present for part in parts),
@@ -189,7 +179,6 @@ class ColumnStatistics:
             parts[0].is_counted,
             _merged_steps(parts),
             *_merged_rows(parts, limits),
-            sum(sampled) if sampled else None,
         )
 
     @property

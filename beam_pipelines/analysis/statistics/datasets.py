@@ -170,8 +170,6 @@ def _shown(plan: StatisticsPlan) -> str:
         parts.append(f"feature lists {', '.join(plan.lists)}")
     if plan.features:
         parts.append(f"values of {', '.join(plan.features)} only")
-    if plan.sample is not None:
-        parts.append(f"values of {100 * plan.sample:.6g} % of the rows")
     return "; ".join(parts)
 
 

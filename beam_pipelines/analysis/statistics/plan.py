@@ -27,7 +27,6 @@ class StatisticsPlan(PickledOnce):
       features: columns whose values are counted; empty: all. Of others only their presence and
         number of values are.
       private: columns whose values are not counted, whatever ``features`` says.
-      sample: share of the rows whose values are counted; ``None``: all.
     """
 
     weight: str | None = None
@@ -35,7 +34,6 @@ class StatisticsPlan(PickledOnce):
     categorical: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
-    sample: float | None = None
     private: tuple[str, ...] = ()
 
     def counts(self, column: str) -> bool:
@@ -101,7 +99,6 @@ def plan_statistics(
         _categorical(schema, expected),
         lists,
         wanted.features,
-        wanted.sample,
         private,
     )
 

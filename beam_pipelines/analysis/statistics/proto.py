@@ -34,8 +34,6 @@ _DATASET = "All Examples"
 _LOWEST_WEIGHT = 1.0
 # Name of the custom statistic that says which statistics are sketched.
 SKETCHED = "sketched"
-# Name of the custom statistic with the number of rows whose values were counted.
-SAMPLED = "sampled_rows"
 
 _Feature = statistics_pb2.FeatureNameStatistics
 
@@ -129,8 +127,6 @@ def _feature(name: str, column: ColumnStatistics) -> statistics_pb2.FeatureNameS
     else:
         feature.num_stats.CopyFrom(_numeric(texts))
         feature.num_stats.common_stats.CopyFrom(common)
-    if column.sampled is not None:
-        feature.custom_stats.add(name=SAMPLED, num=column.sampled)
     sketched = "; ".join(_sketched(texts, column.lengths))
     if sketched:
         feature.custom_stats.add(name=SKETCHED, str=sketched)

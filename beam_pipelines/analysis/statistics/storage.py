@@ -70,7 +70,7 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
         for name, column in part.columns.items()
     ]
     stored = dataclasses.asdict(plan)
-    for name in ("features", "sample", "private"):
+    for name in ("features", "private"):
         if not stored[name]:
             del stored[name]
     metadata = {
@@ -287,7 +287,6 @@ _COLUMN: dict[str, _Codec] = {
 # Fields that are left out if they have their default.
 _OPTIONAL: dict[str, tuple[Any, _Codec]] = {
     "is_counted": (True, _AS_IS),
-    "sampled": (None, _AS_IS),
     "step_values": (None, _listed(StepValues)),
     "values_in_rows": (None, _DISTRIBUTION),
     "weighted_steps": (None, _maybe(_PRESENCE)),
@@ -325,7 +324,9 @@ def _tuples(facts: Any) -> Any:
 
 
 def _plan(facts: Facts) -> StatisticsPlan:
-    # Versions before 0.3 counted sparse and weighted features as well.
+    # Versions before 0.3 counted sparse and weighted features as well, or a sample of the rows.
+    if facts.pop("sample", None) is not None:
+        raise ValueError("values of a sample of the rows")
     return StatisticsPlan(
         **{name: _tuples(found) for name, found in facts.items() if name != "composites"}
     )

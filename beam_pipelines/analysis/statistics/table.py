@@ -22,33 +22,8 @@ from beam_pipelines.analysis.statistics.column import (
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.core.arrow.columns import take_rows
-from beam_pipelines.core.arrow.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.process.pickling import PickledOnce
-
-# Another stream of numbers than those of the shuffle and the splits.
-_SEED = 0x73616D706C65  # "sample"
-
-
-def sample_rows(share: float, address: Sequence[int], rows: int) -> npt.NDArray[np.bool_]:
-    """Returns bool[rows]: whether each row of a batch is in the sample.
-
-    It depends on the share, the address and the row's position only. A larger share has all rows of
-    a smaller one.
-
-    Args:
-      share: of the rows that are in the sample on average, above 0 and up to 1.
-      address: numbers of the batch, the same on every run.
-      rows: of the batch.
-    """
-    seed = _SEED
-    for number in address:
-        seed = mix_int(seed + GOLDEN + number)
-    keys = mix(np.arange(rows, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
-    # 53 bits, which a float64 holds exactly.
-    chosen: npt.NDArray[np.bool_] = (keys >> np.uint64(11)) < share * (1 << 53)
-    return chosen
-
 
 # Each slice has statistics of its own.
 MAX_SLICES = 100
@@ -131,22 +106,19 @@ class TableStatistics(PickledOnce):
         cls,
         batch: pa.RecordBatch,
         plan: StatisticsPlan | None = None,
-        address: Sequence[int] = (),
     ) -> TableStatistics:
         """Returns the statistics of one batch of column types.
 
         Args:
           batch: rows of all columns.
           plan: of the statistics; by default nothing beyond those of all rows.
-          address: of the batch in its table; it decides the sampled rows.
 
         Raises:
           DataError: a row has no weight or a negative one, or there are too many slices.
         """
         plan = plan or StatisticsPlan()
         weights = None if plan.weight is None else _weights(plan.weight, batch.column(plan.weight))
-        sample = None if plan.sample is None else sample_rows(plan.sample, address, len(batch))
-        table = _table(batch, weights, sample, plan, ColumnLimits.of_columns(batch.num_columns))
+        table = _table(batch, weights, plan, ColumnLimits.of_columns(batch.num_columns))
         limits = ColumnLimits.of_columns(batch.num_columns * MAX_SLICES)
         slices: dict[DataSlice, TableStatistics] = {}
         for column in plan.slice_by:
@@ -154,7 +126,6 @@ class TableStatistics(PickledOnce):
                 slices[key] = _table(
                     take_rows(batch, rows),
                     None if weights is None else weights[rows],
-                    None if sample is None else sample[rows],
                     plan,
                     limits,
                 )
@@ -230,20 +201,17 @@ def _weights(column: str, array: pa.Array) -> Weights:
 def _table(
     batch: pa.RecordBatch,
     weights: Weights | None,
-    sample: npt.NDArray[np.bool_] | None,
     plan: StatisticsPlan,
     limits: ColumnLimits,
 ) -> TableStatistics:
     categorical, lists = set(plan.categorical), set(plan.lists)
-    chosen = None if sample is None else np.flatnonzero(sample)
     arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
-    is_plain = weights is None and sample is None
-    plain = [name for name in arrays if is_plain and name not in categorical and plan.counts(name)]
-    together = count_columns({name: arrays[name] for name in plain}, limits)
+    plain = [name for name in arrays if name not in categorical and plan.counts(name)]
+    together = count_columns({name: arrays[name] for name in plain if weights is None}, limits)
     columns = {
         name: together.get(name)
         or ColumnStatistics.of(
-            array, weights, name in categorical, limits, name in lists, plan.counts(name), chosen
+            array, weights, name in categorical, limits, name in lists, plan.counts(name)
         )
         for name, array in arrays.items()
     }

@@ -84,8 +84,6 @@ class FeatureView:
         steps and their values.
       is_counted: whether the values were counted; else only presence, type and numbers of values
         are known.
-      counted: number of values that were counted, about, if only those of a sample of the rows
-        were; else ``None``.
     """
 
     path: Steps
@@ -105,12 +103,6 @@ class FeatureView:
     has_values_between_0_and_1: bool = False
     is_feature_list: bool = False
     is_counted: bool = True
-    counted: int | None = None
-
-    @property
-    def counted_values(self) -> int:
-        """Number of counted values, of all rows or of a sample."""
-        return self.num_values if self.counted is None else self.counted
 
     @property
     def strings(self) -> Texts | None:
@@ -159,7 +151,6 @@ def view_of_column(name: str, column: ColumnStatistics) -> FeatureView:
         column.innermost.num_values,
         is_feature_list=column.null_steps is not None,
         is_counted=column.is_counted,
-        counted=None if column.sampled is None else _counted(column.values),
     )
     if not column.is_counted:
         return view
@@ -178,10 +169,6 @@ def view_of_column(name: str, column: ColumnStatistics) -> FeatureView:
             texts=None if column.categories is None else _texts(column.categories),
         )
     return dataclasses.replace(view, texts=_texts(values)) if view.type == _Feature.STRING else view
-
-
-def _counted(values: NumberStatistics | TextStatistics) -> int:
-    return values.count + (values.nans if isinstance(values, NumberStatistics) else 0)
 
 
 def _steps(column: ColumnStatistics) -> Iterator[Level]:

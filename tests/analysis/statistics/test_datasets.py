@@ -193,6 +193,23 @@ def test_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
         from_bytes(data, "acc.arrow")
 
 
+def test_plans_of_older_versions() -> None:
+    """Counts of sparse features are left out, a sample is refused."""
+    reader = pa.ipc.open_file(to_bytes(TableStatistics.of(batch_of(1), PLAN), PLAN))
+    metadata, rows = reader.schema.metadata, reader.read_all()
+
+    def with_plan(**more: object) -> bytes:
+        sink = pa.BufferOutputStream()
+        changed = {**metadata, b"plan": json.dumps(json.loads(metadata[b"plan"]) | more)}
+        with pa.ipc.new_file(sink, reader.schema.with_metadata(changed)) as writer:
+            writer.write_table(rows)
+        return bytes(sink.getvalue())
+
+    assert from_bytes(with_plan(composites=[["s", "v", ["i"], False]]), "old.arrow")[1] == PLAN
+    with pytest.raises(DataError, match=r"old\.arrow: found .* a sample of the rows.* again"):
+        from_bytes(with_plan(sample=0.1), "old.arrow")
+
+
 def test_the_command(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``statistics merge`` writes proto and accumulators.
 

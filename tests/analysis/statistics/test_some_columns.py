@@ -18,8 +18,8 @@ from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.analysis.statistics.view import feature_name
 from beam_pipelines.cli.main import run
+from beam_pipelines.core.layout.schema_features import name_of
 from beam_pipelines.dataset.verify import verify_dataset
 
 COLUMNS = pa.schema(
@@ -66,7 +66,9 @@ def test_the_other_columns_keep_their_presence(rows, chosen, cut, sliced):
     [kept], [all_] = (to_proto({"": table}).values() for table in (found, full))
     assert [dataset.name for dataset in kept.datasets] == [d.name for d in all_.datasets]
     for some, every in zip(kept.datasets, all_.datasets, strict=True):
-        wanted = [f for f in every.features if feature_name(f) in (chosen | parents(chosen))]
+        wanted = [
+            f for f in every.features if name_of(tuple(f.path.step)) in (chosen | parents(chosen))
+        ]
         # As bytes, because NaN does not equal NaN.
         assert [f.SerializeToString() for f in some.features] == [
             f.SerializeToString() for f in wanted

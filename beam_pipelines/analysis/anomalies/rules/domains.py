@@ -50,7 +50,7 @@ def domain_findings(
             "bytes",
             clear_domain,
         )
-    elif view.counted_values and kind in _FINDINGS_FOR_DOMAIN:
+    elif view.num_values and kind in _FINDINGS_FOR_DOMAIN:
         yield from _FINDINGS_FOR_DOMAIN[kind](feature, view, domains)
 
 
@@ -249,11 +249,11 @@ def _string_findings(
     tolerated = (
         1.0 - constraints.min_domain_mass if feature.HasField("distribution_constraints") else 0.0
     )
-    if not number or (tolerated and number / view.counted_values <= tolerated):
+    if not number or (tolerated and number / view.num_values <= tolerated):
         return
     ordered = strange.ordered()
     named = ", ".join(
-        f"{text} ({_share(count, view.counted_values)})" for text, count in ordered[:_NAMED_VALUES]
+        f"{text} ({_share(count, view.num_values)})" for text, count in ordered[:_NAMED_VALUES]
     )
     more = f" and {len(ordered) - _NAMED_VALUES:,} more" if len(ordered) > _NAMED_VALUES else ""
     least = (

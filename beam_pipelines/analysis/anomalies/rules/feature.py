@@ -307,5 +307,4 @@ def feature_findings(
     yield from wrong
     if not wrong and view.is_counted:
         yield from domain_findings(feature, view, domains)
-        if view.counted is None:  # a sample has fewer distinct values
-            yield from unique_findings(feature, view)
+        yield from unique_findings(feature, view)
