@@ -21,7 +21,8 @@ from beam_pipelines.analysis.epochs import are_years, show_year
 from beam_pipelines.analysis.ids import are_like_ids
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.analysis.statistics.view import FeatureView, Texts, view_of_column
+from beam_pipelines.analysis.statistics.text import TextStatistics
+from beam_pipelines.analysis.statistics.view import FeatureView, view_of_column
 from beam_pipelines.core.arrow.columns import is_date, type_name, value_type
 from beam_pipelines.core.formatting import show_share, show_value
 
@@ -160,39 +161,21 @@ def compare_split(
       max_drift: bits of a column's divergence, or a difference of shares: of missing values, or of
         an infinity.
     """
-    sides = _columns_of(base), _columns_of(test)
     rows = base.rows, test.rows
     if not all(rows):
         findings = (f"no rows, and {rows[0]:,} before",) if rows[0] else ()
         return SplitComparison(rows, (), findings)
-    names = list(dict.fromkeys([*sides[0], *sides[1]]))
+    names = list(dict.fromkeys([*base.columns, *test.columns]))
     chance = CHANCE / max(1, len(names))
     columns = tuple(
-        _compare_column(name, sides[0].get(name), sides[1].get(name), max_drift, chance)
+        _compare_column(name, base.columns.get(name), test.columns.get(name), max_drift, chance)
         for name in names
     )
     return SplitComparison(rows, columns)
 
 
-class _Column(NamedTuple):
-    """A column of one side."""
-
-    own: ColumnStatistics
-    view: FeatureView
-    type: str
-    kind: pa.DataType
-
-
-def _columns_of(statistics: TableStatistics) -> dict[str, _Column]:
-    return {
-        name: _Column(own, view_of_column(name, own), type_name(own.type), value_type(own.type))
-        for name, own in statistics.columns.items()
-    }
-
-
-def _range(name: str, column: _Column) -> str:
+def _range(name: str, view: FeatureView, kind: pa.DataType) -> str:
     """Returns the least and the most number, as text."""
-    view, kind = column.view, column.kind
     if view.minimum is None or view.texts is not None:
         return ""
     is_year = pa.types.is_integer(kind) and are_years(name, view.minimum, view.maximum)
@@ -201,26 +184,29 @@ def _range(name: str, column: _Column) -> str:
     return low if low == high else f"{low} – {high}"
 
 
-def _figures(name: str, column: _Column | None) -> tuple[float | None, float | None, str]:
+def _figures(name: str, column: ColumnStatistics | None) -> tuple[float | None, float | None, str]:
     """Returns the shares of missing and of infinite values, and the range."""
     if column is None:
         return None, None, ""
-    view = column.view
+    view = view_of_column(name, column)
     infinite = sum(view.infinities) / max(1.0, _numbers(view))
-    return _missing(view) / view.rows, infinite, _range(name, column)
+    return _missing(view) / view.rows, infinite, _range(name, view, value_type(column.type))
 
 
 def _compare_column(
-    name: str, base: _Column | None, test: _Column | None, max_drift: float, chance: float
+    name: str,
+    base: ColumnStatistics | None,
+    test: ColumnStatistics | None,
+    max_drift: float,
+    chance: float,
 ) -> ColumnComparison:
-    first, second = _figures(name, base), _figures(name, test)
-    found = ColumnComparison(
-        name,
-        (base and base.type, test and test.type),
-        (first[0], second[0]),
-        (first[1], second[1]),
-        (first[2], second[2]),
+    types = (
+        None if base is None else type_name(base.type),
+        None if test is None else type_name(test.type),
     )
+    first, second = _figures(name, base), _figures(name, test)
+    missing, infinite = (first[0], second[0]), (first[1], second[1])
+    found = ColumnComparison(name, types, missing, infinite, (first[2], second[2]))
     if base is None:
         return dataclasses.replace(found, findings=(LargeDifference("new", "a new column"),))
     if test is None:
@@ -228,9 +214,9 @@ def _compare_column(
             found, findings=(LargeDifference("vanished", "the column vanished"),)
         )
     findings = []
-    if base.type != test.type:
-        findings.append(LargeDifference("type", f"the type was {base.type} and is {test.type}"))
-    views = base.view, test.view
+    if types[0] != types[1]:
+        findings.append(LargeDifference("type", f"the type was {types[0]} and is {types[1]}"))
+    views = view_of_column(name, base), view_of_column(name, test)
     rows = [(view.rows, _missing(view)) for view in views]
     findings += compare_shares("missing", "of the rows lacked it", rows, max_drift, chance)
     for sign, shown in enumerate(("-inf", "inf")):
@@ -238,25 +224,27 @@ def _compare_column(
         what = f"of the values were {shown}"
         findings += compare_shares("infinite", what, numbers, max_drift, chance)
     found = dataclasses.replace(found, findings=tuple(findings))
-    if base.type != test.type:
+    if types[0] != types[1]:
         return found
     if are_like_ids(*views):
         return dataclasses.replace(found, note="id")
     new, vanished = _only_one_side(views)
     found = dataclasses.replace(found, new=new, vanished=vanished)
-    measured = divergence(base.own, test.own)
-    return found if measured is None else _with_drift(found, measured, base, max_drift, chance)
+    measured = divergence(base, test)
+    if measured is None:
+        return found
+    return _with_drift(found, measured, is_date(value_type(base.type)), max_drift, chance)
 
 
 def _with_drift(
-    column: ColumnComparison, measured: Divergence, base: _Column, max_drift: float, chance: float
+    column: ColumnComparison, measured: Divergence, are_dates: bool, max_drift: float, chance: float
 ) -> ColumnComparison:
     """Returns a column with its drift, and maybe a finding."""
     if not measured.is_known:
         return dataclasses.replace(column, note="few")
     bits, p_value = measured.beyond_chance, measured.p_value
     column = dataclasses.replace(column, drift=bits, p_value=p_value)
-    if is_date(base.kind):
+    if are_dates:
         return dataclasses.replace(column, note="date")
     if bits <= max_drift or p_value >= chance:
         return column
@@ -309,15 +297,16 @@ def _only_one_side(
     return _missing_from(base, test), _missing_from(test, base)
 
 
-def _missing_from(base: Texts, test: Texts) -> TextsOfOneSide | None:
+def _missing_from(base: TextStatistics, test: TextStatistics) -> TextsOfOneSide | None:
     """Returns the texts that ``base`` has not; ``None`` if not known."""
     if not base.exact:
         return None  # the most frequent ones are kept only
-    only = test.where(~pc.is_in(test.values, base.values).to_numpy(zero_copy_only=False))
-    most = np.argsort(-only.counts, kind="stable")[:_NAMED]
-    named = zip(only.values.take(pa.array(most)).to_pylist(), only.counts[most], strict=True)
+    is_only = ~pc.is_in(test.values, base.values).to_numpy(zero_copy_only=False)
+    only, counts = test.values.filter(pa.array(is_only)), test.counts[is_only]
+    most = np.argsort(-counts, kind="stable")[:_NAMED]
+    named = zip(only.take(pa.array(most)).to_pylist(), counts[most], strict=True)
     shown = tuple((str(text), int(count)) for text, count in named)
-    return TextsOfOneSide(len(only.values), int(only.counts.sum()), shown)
+    return TextsOfOneSide(len(only), int(counts.sum()), shown)
 
 
 def measure_drift(

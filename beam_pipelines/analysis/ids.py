@@ -34,7 +34,7 @@ def is_like_ids(feature: FeatureView, fewest: int = _FEWEST) -> bool:
     if feature.distinct is not None:
         return feature.distinct == count
     if feature.texts is not None:
-        return feature.texts.unique >= _SHARE_OF_TEXTS * count
+        return feature.texts.distinct >= _SHARE_OF_TEXTS * count
     if not isinstance(low, int) or not isinstance(high, int):
         return False
     return _LEAST_NUMBERS * count <= high - low + 1 <= _MOST_NUMBERS * count

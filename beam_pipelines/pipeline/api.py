@@ -22,7 +22,6 @@ from beam_pipelines.analysis.statistics.datasets import (
     read_protos,
     read_statistics,
 )
-from beam_pipelines.analysis.statistics.view import view_of
 from beam_pipelines.core.layout.dataset_layout import anomalies_path
 from beam_pipelines.dataset.verify import Verification, verify_dataset
 from beam_pipelines.pipeline import convert as convert_module
@@ -245,7 +244,7 @@ def _validate_statistics(
 ) -> Mapping[str, anomalies_pb2.Anomalies]:
     schema_path = schema_path or schema_of(path)
     schema, statistics = read_schema(schema_path), read_statistics(path)
-    columns = [name for split in statistics.values() for name in view_of(split).features]
+    columns = [name for split in statistics.values() for name in split.columns]
     policy = make_policy(options, schema, schema_path, columns)
     found = check_statistics(path, statistics, schema_path, schema, policy)
     return anomalies_to_proto(found, schema)

@@ -43,9 +43,7 @@ class DataComparison:
 
     def to_html(self) -> str:
         """Returns the comparison as one HTML page."""
-        return render_comparison(
-            self.base, self.test, self.splits, self.joins, self.sizes, self.findings
-        )
+        return render_comparison(vars(self))
 
     def to_json(self) -> dict[str, Any]:
         """Returns the comparison as values of JSON; pairs are lists."""

@@ -19,7 +19,6 @@ from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 from beam_pipelines.analysis.compare import LargeDifference, compare_split
 from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.analysis.statistics.view import view_of
 from beam_pipelines.checks.check import Facts, Finding
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.errors import FindingsError, RecipeError
@@ -86,7 +85,7 @@ def with_baseline(
         base = baseline.get(split)
         if base is None and len(baseline) == len(statistics) == 1:
             compared, [base] = set(baseline), baseline.values()
-        if not view_of(statistics[split]).rows:
+        if not statistics[split].rows:
             found[split] = known
         elif base is None:
             missing = with_accepted([_only_one_has(split, _NEW_SPLIT)], DATASET, policy)

@@ -210,7 +210,7 @@ def _comparisons(
         todo.append(
             ("drift_comparator", "drift_measurements", DRIFT, current, policy.baseline.get(split))
         )
-    if first is not None and view_of(first).rows:
+    if first is not None and first.rows:
         todo.append(("skew_comparator", "skew_measurements", SKEW, first, current))
     for field, measurements, comparison, treatment, control in todo:
         features = {

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.analysis.anomalies import Row
-from beam_pipelines.analysis.compare import SplitComparison
-from beam_pipelines.analysis.joins import JoinMatches
 from beam_pipelines.analysis.report.details import Cell
 from beam_pipelines.analysis.report.diagram import draw_pipeline
 from beam_pipelines.analysis.report.features import describe_features, describe_slices
@@ -76,27 +74,17 @@ def _recipe_text(recipe: Mapping[str, Any]) -> str:
     return yaml.safe_dump(filled(recipe), sort_keys=False, allow_unicode=True, width=100)
 
 
-def render_comparison(
-    base: str,
-    test: str,
-    splits: Mapping[str, SplitComparison],
-    joins: Mapping[str, tuple[JoinMatches, JoinMatches]],
-    sizes: tuple[tuple[int, int] | None, tuple[int, int] | None],
-    findings: Sequence[str],
-) -> str:
+def render_comparison(comparison: Mapping[str, Any]) -> str:
     """Returns a comparison of two datasets as one HTML page.
 
-    Equal comparisons give equal bytes. The page loads nothing, and runs no script. The arguments
-    are the fields of ``DataComparison``.
+    Equal comparisons give equal bytes. The page loads nothing, and runs no script.
+
+    Args:
+      comparison: the fields of a ``DataComparison``.
     """
     environment = page_environment()
     return environment.get_template("comparison.html").render(
-        base=base,
-        test=test,
-        splits=splits,
-        joins=joins,
-        sizes=sizes,
-        findings=findings,
+        **comparison,
         style=page_file(environment, "page.css"),
         version=__version__,
     )

@@ -12,11 +12,11 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies.rules.texts import are_integers, true_and_false
 from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.view import (
     DatasetView,
     FeatureView,
     Level,
-    Texts,
     view_of,
 )
 from beam_pipelines.core.arrow.columns import shape_of
@@ -247,7 +247,7 @@ def _is_boolean(columns: Sequence[FeatureView]) -> bool:
     return least >= 0 and most == 1
 
 
-def _infer_text_domain(feature: schema_pb2.Feature, texts: Sequence[Texts]) -> list[str]:
+def _infer_text_domain(feature: schema_pb2.Feature, texts: Sequence[TextStatistics]) -> list[str]:
     if not all(text.exact for text in texts):
         return []
     values = _few_values(texts)
@@ -280,7 +280,7 @@ def _free_name(name: str, taken: Collection[str]) -> str:
     return free
 
 
-def _few_values(texts: Sequence[Texts]) -> list[str]:
+def _few_values(texts: Sequence[TextStatistics]) -> list[str]:
     """Returns the distinct values for a string domain, sorted.
 
     Returns none if there are too many for a string domain.

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
@@ -32,34 +31,6 @@ class Level(NamedTuple):
     missing: int
     min_values: int
     max_values: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Texts:
-    """The texts of a feature.
-
-    Attributes:
-      values: string array of distinct texts, no nulls, unordered.
-      counts: of each text.
-      exact: whether these are all distinct texts.
-      unique: number of distinct texts; an estimate if they were too many to count.
-    """
-
-    values: pa.Array
-    counts: npt.NDArray[np.int64]
-    exact: bool
-    unique: int
-
-    def where(self, chosen: npt.NDArray[np.bool_]) -> Texts:
-        """Returns the texts chosen by a mask over ``values``."""
-        return dataclasses.replace(
-            self, values=self.values.filter(pa.array(chosen)), counts=self.counts[chosen]
-        )
-
-    def ordered(self) -> list[tuple[str, int]]:
-        """Returns texts and counts in TFDV's order: count, then text, both descending."""
-        pairs = zip(self.values.to_pylist(), self.counts.tolist(), strict=True)
-        return sorted(pairs, key=lambda pair: (pair[1], pair[0].encode()), reverse=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +64,7 @@ class FeatureView:
     missing: int
     levels: tuple[Level, ...]
     num_values: int
-    texts: Texts | None = None
+    texts: TextStatistics | None = None
     minimum: int | float | None = None
     maximum: int | float | None = None
     distinct: int | None = None
@@ -105,7 +76,7 @@ class FeatureView:
     is_counted: bool = True
 
     @property
-    def strings(self) -> Texts | None:
+    def strings(self) -> TextStatistics | None:
         """The texts of a STRING feature."""
         return self.texts if self.type == _Feature.STRING else None
 
@@ -166,9 +137,9 @@ def view_of_column(name: str, column: ColumnStatistics) -> FeatureView:
             nans=values.nans,
             infinities=(values.minus_infinities, values.plus_infinities),
             has_values_between_0_and_1=bool(inner),
-            texts=None if column.categories is None else _texts(column.categories),
+            texts=column.categories,
         )
-    return dataclasses.replace(view, texts=_texts(values)) if view.type == _Feature.STRING else view
+    return dataclasses.replace(view, texts=values) if view.type == _Feature.STRING else view
 
 
 def _steps(column: ColumnStatistics) -> Iterator[Level]:
@@ -181,7 +152,3 @@ def _steps(column: ColumnStatistics) -> Iterator[Level]:
     one = int(column.num_values > column.null_steps)
     fewest, most, _ = column.step_values or (one, one, 0)
     yield Level(column.null_steps, 0 if column.null_steps else fewest, most)
-
-
-def _texts(values: TextStatistics) -> Texts:
-    return Texts(values.values, values.counts, values.exact, values.distinct)

@@ -21,7 +21,8 @@ from beam_pipelines.analysis.anomalies.rules.reason import (
     clear_domain,
     number_text,
 )
-from beam_pipelines.analysis.statistics.view import FeatureView, Texts
+from beam_pipelines.analysis.statistics.text import TextStatistics
+from beam_pipelines.analysis.statistics.view import FeatureView
 from beam_pipelines.core.layout.schema_features import Domains
 
 # A reason names at most so many unexpected texts, the most frequent; TFDV names all.
@@ -243,15 +244,14 @@ def _string_findings(
     if texts is None:
         return
     allowed = domain_values(feature, domains)
-    strange = texts.where(~in_domain(texts.values, allowed))
-    number = int(strange.counts.sum())
+    ordered = _ordered(texts, ~in_domain(texts.values, allowed))
+    number = sum(count for _, count in ordered)
     constraints = feature.distribution_constraints
     tolerated = (
         1.0 - constraints.min_domain_mass if feature.HasField("distribution_constraints") else 0.0
     )
     if not number or (tolerated and number / view.num_values <= tolerated):
         return
-    ordered = strange.ordered()
     named = ", ".join(
         f"{text} ({_share(count, view.num_values)})" for text, count in ordered[:_NAMED_VALUES]
     )
@@ -283,9 +283,16 @@ def _add_values(feature: schema_pb2.Feature, domains: Domains, *, values: list[s
         domain.value.extend(value for value in values if value not in known)
 
 
-def _first_text(texts: Texts, bad: texts.Mask) -> str | None:
+def _ordered(values: TextStatistics, chosen: texts.Mask) -> list[tuple[str, int]]:
+    """Returns texts and counts in TFDV's order: count, then text, both descending."""
+    some = values.values.filter(pa.array(chosen)).to_pylist()
+    pairs = zip(some, values.counts[chosen].tolist(), strict=True)
+    return sorted(pairs, key=lambda pair: (pair[1], pair[0].encode()), reverse=True)
+
+
+def _first_text(values: TextStatistics, bad: texts.Mask) -> str | None:
     """Returns the most frequent bad text; ``None`` if there is none."""
-    return texts.where(bad).ordered()[0][0] if bad.any() else None
+    return _ordered(values, bad)[0][0] if bad.any() else None
 
 
 def _share(count: int, total: int) -> str:

@@ -228,7 +228,7 @@ def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
             clear("unique_constraints"),
         )
         return
-    unique = view.texts.unique
+    unique = view.texts.distinct
     if limits.HasField("min") and unique < limits.min:
         yield Reason(
             Info.FEATURE_TYPE_LOW_UNIQUE,
