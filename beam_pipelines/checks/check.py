@@ -18,6 +18,7 @@ from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.keys import json_schema, needed_key, read_keys, recipe_key
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.values import Value, ValueReader, read_share, read_text
+from beam_pipelines.sources.format import Position
 from beam_pipelines.sql.expressions import Expression, NoValueError, find_row
 
 Severity = Literal["ok", "warn", "error"]
@@ -99,20 +100,18 @@ class CheckError(NoValueError):
     """An expression of a check has no value, which stops the run."""
 
 
-class FoundRow(Protocol):
-    """A row in its file."""
+class FoundRow(NamedTuple):
+    """A row in its file.
 
-    @property
-    def where(self) -> str:
-        """The name of the file and the place in it."""
+    Attributes:
+      where: the name of the file and the place in it.
+      position: its file, place and text.
+      values: that were asked for.
+    """
 
-    @property
-    def position(self) -> Any:
-        """Its file, place and text."""
-
-    @property
-    def values(self) -> Mapping[str, Any]:
-        """The values that were asked for."""
+    where: str
+    position: Position
+    values: Mapping[str, Any]
 
 
 class RowReader(Protocol):

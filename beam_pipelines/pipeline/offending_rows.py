@@ -20,6 +20,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.anomalies import SplitAnomalies
 from beam_pipelines.analysis.anomalies.rules.offenders import can_blame_rows, offending_rows
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
+from beam_pipelines.checks.check import FoundRow
 from beam_pipelines.checks.expect import show_value
 from beam_pipelines.core.arrow.python_values import python_rows, python_value
 from beam_pipelines.core.chunks import ROW, Chunk, Rejected
@@ -146,18 +147,6 @@ def find_bad_row(plan: Plan, message: str) -> str:
     return ""
 
 
-class OffendingRow(NamedTuple):
-    """The place of a row in its file, and some values."""
-
-    position: Position
-    values: Mapping[str, Any]
-
-    @property
-    def where(self) -> str:
-        """The name of the file and the place in it."""
-        return ", ".join(filter(None, (files.name_of(self.position.file), self.position.place)))
-
-
 def write_rows(entries: Iterable[Mapping[str, Any]], folder: str, name: str) -> str:
     """Writes rows to ``folder/rejected/``, one JSON object a line.
 
@@ -240,14 +229,14 @@ class RangeReader(RowChain):
                 return found[0]
         return ""
 
-    def rows_of(self, places: Iterable[Place], columns: Sequence[str]) -> list[OffendingRow]:
+    def rows_of(self, places: Iterable[Place], columns: Sequence[str]) -> list[FoundRow]:
         """Returns rows by their places after selection, in order.
 
         Args:
           places: of rows.
           columns: whose values are shown.
         """
-        found: dict[Place, OffendingRow] = {}
+        found: dict[Place, FoundRow] = {}
         ordered = sorted(set(places))
         for number, own in itertools.groupby(ordered, key=lambda place: place.range_number):
             found.update(self._rows_of_range(number, list(own), columns))
@@ -270,7 +259,7 @@ class RangeReader(RowChain):
 
     def _rows_of_range(
         self, number: int, places: Sequence[Place], columns: Sequence[str]
-    ) -> dict[Place, OffendingRow]:
+    ) -> dict[Place, FoundRow]:
         values: dict[Place, tuple[int, dict[str, Any]]] = {}
         for chunk in self.select(self.plan.base.ranges[number]):
             for place in places:
@@ -281,5 +270,11 @@ class RangeReader(RowChain):
         rows = sorted({row for row, _ in values.values()})
         positions = dict(zip(rows, self.positions.find(number, rows), strict=True))
         return {
-            place: OffendingRow(positions[row], shown) for place, (row, shown) in values.items()
+            place: FoundRow(_where(positions[row]), positions[row], shown)
+            for place, (row, shown) in values.items()
         }
+
+
+def _where(position: Position) -> str:
+    """Returns the name of a file and the place in it."""
+    return ", ".join(filter(None, (files.name_of(position.file), position.place)))

@@ -31,7 +31,7 @@ def page(split: SplitComparison, **changes: object) -> str:
         "sizes": (None, None),
         "findings": tuple(split.all_findings()),
     }
-    return render_comparison(**(values | changes))  # type: ignore[arg-type]
+    return render_comparison(values | changes)
 
 
 def test_differences_are_named_and_escaped() -> None:

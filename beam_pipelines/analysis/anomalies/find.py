@@ -36,7 +36,7 @@ from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 from beam_pipelines.analysis.anomalies.rules.specification import corrected
 from beam_pipelines.analysis.statistics.proto import proto_of
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.analysis.statistics.view import DatasetView, FeatureView, view_of
+from beam_pipelines.analysis.statistics.view import FeatureView, views_of
 from beam_pipelines.core.layout.schema_features import (
     TYPE_FOR_STATISTICS_TYPE,
     Steps,
@@ -116,33 +116,30 @@ def find_anomalies(
     first = next(iter(statistics.values()), None)
     found = {}
     for split, current in statistics.items():
-        view = view_of(current)
-        reasons = dict(_feature_reasons(view, schema, policy.environment)) if view.rows else {}
+        columns, rows = views_of(current), current.rows
+        reasons = dict(_feature_reasons(columns, schema, policy.environment)) if rows else {}
         measured: dict[str, anomalies_pb2.DriftSkewInfo] = {}
-        if view.rows:
+        if rows:
+            other = None if current is first else first
             for name, more in _comparisons(
-                split, current, None if current is first else first, view, schema, policy, measured
+                split, current, other, columns, schema, policy, measured
             ):
                 reasons[name] = (*reasons.get(name, ()), *more)
-        previous = (
-            None
-            if policy.baseline is None or split not in policy.baseline
-            else policy.baseline[split]
-        )
+        previous = None if policy.baseline is None else policy.baseline.get(split)
         previous_rows = None if previous is None else int(previous.num_examples)
-        dataset = dataset_reasons(schema.dataset_constraints, view.rows, previous_rows)
+        dataset = dataset_reasons(schema.dataset_constraints, rows, previous_rows)
         found[split] = SplitAnomalies(
             {
                 name: with_accepted(some, name, policy)
                 for name, some in _in_order(reasons, schema)
                 if some
             },
-            data_missing=not view.rows,
+            data_missing=not rows,
             dataset=with_accepted(dataset, DATASET, policy),
             measured=tuple(measured.values()),
             paths={
                 name_of(path): path
-                for path in [*features_by_path(schema), *view.paths]
+                for path in [*features_by_path(schema), *columns]
                 if len(path) > 1
             },
         )
@@ -166,15 +163,14 @@ def _in_order(
 
 
 def _feature_reasons(
-    view: DatasetView, schema: schema_pb2.Schema, environment: str | None
+    columns: Mapping[Steps, FeatureView], schema: schema_pb2.Schema, environment: str | None
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
-    features, columns, domains = features_by_path(schema), view.paths, domains_of(schema)
+    features, domains = features_by_path(schema), domains_of(schema)
     retired: set[Steps] = set()  # with the features of such structs
     for path, feature in features.items():
         name = name_of(path)
         if is_retired(feature) or path[:-1] in retired:
             retired.add(path)
-        if path in retired:
             continue
         required = is_required(feature, schema, environment)
         column = columns.get(path)
@@ -199,7 +195,7 @@ def _comparisons(
     split: str,
     current: TableStatistics,
     first: TableStatistics | None,
-    view: DatasetView,
+    columns: Mapping[Steps, FeatureView],
     schema: schema_pb2.Schema,
     policy: ValidationPolicy,
     measured: dict[str, anomalies_pb2.DriftSkewInfo],
@@ -216,7 +212,7 @@ def _comparisons(
         features = {
             path: feature
             for path, feature in features_by_path(schema).items()
-            if feature.HasField(field) and _is_comparable(feature, view.paths.get(path))
+            if feature.HasField(field) and _is_comparable(feature, columns.get(path))
         }
         if not features:
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 from google.protobuf import text_encoding, text_format
@@ -13,12 +13,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.anomalies.rules.texts import are_integers, true_and_false
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.analysis.statistics.view import (
-    DatasetView,
-    FeatureView,
-    Level,
-    view_of,
-)
+from beam_pipelines.analysis.statistics.view import FeatureView, view_of_column
 from beam_pipelines.core.arrow.columns import shape_of
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.schema_features import (
@@ -56,11 +51,10 @@ def infer_schema(statistics: Mapping[str, TableStatistics]) -> schema_pb2.Schema
       in every row has a ``shape`` and is parsed as a dense tensor; others are parsed as sparse
       tensors.
     """
-    views = [view_of(split) for split in statistics.values()]
-    views = [view for view in views if view.rows] or views
+    tables = [table for table in statistics.values() if table.rows] or [*statistics.values()]
     schema = schema_pb2.Schema()
     infer_features(
-        list(dict.fromkeys(name for view in views for name in view.features)), views, schema
+        dict.fromkeys(name for table in tables for name in table.columns), tables, schema
     )
     return schema
 
@@ -88,7 +82,7 @@ def with_shapes(schema: schema_pb2.Schema, columns: pa.Schema) -> schema_pb2.Sch
 
 
 def infer_features(
-    names: Sequence[str], views: Sequence[DatasetView], schema: schema_pb2.Schema
+    names: Iterable[str], tables: Sequence[TableStatistics], schema: schema_pb2.Schema
 ) -> None:
     """Adds features of columns and their string domains to a schema.
 
@@ -96,7 +90,7 @@ def infer_features(
     """
     taken = set(domains_of(schema))
     for name in names:
-        feature, values = _infer_feature(name, views, schema)
+        feature, values = _infer_feature(name, tables, schema)
         if values:
             feature.domain = _free_name(name, taken)
             schema.string_domain.add(name=feature.domain, value=values)
@@ -104,21 +98,22 @@ def infer_features(
 
 
 def _infer_feature(
-    name: str, views: Sequence[DatasetView], schema: schema_pb2.Schema
+    name: str, tables: Sequence[TableStatistics], schema: schema_pb2.Schema
 ) -> tuple[schema_pb2.Feature, list[str]]:
     """Adds a column's feature to a schema.
 
     Returns the feature, and the values of its string domain if it needs one.
     """
-    columns = [view.features.get(name) or _missing_column(view) for view in views]
+    known = (table.columns[name] for table in tables if name in table.columns)
+    columns = [view_of_column(name, column) for column in known]
     filled = [column for column in columns if column.present]
-    known = filled or [view.features[name] for view in views if name in view.features]
-    feature = add_feature(schema, known[0].path)
-    feature.type = TYPE_FOR_STATISTICS_TYPE[known[0].type]
-    feature.presence.min_count = int(len(filled) == len(columns))
+    first = (filled or columns)[0]
+    feature = add_feature(schema, first.path)
+    feature.type = TYPE_FOR_STATISTICS_TYPE[first.type]
+    feature.presence.min_count = int(len(filled) == len(tables))
     if not filled:
         return feature, []
-    if not any(column.missing for column in columns):
+    if len(columns) == len(tables) and not any(column.missing for column in columns):
         feature.presence.min_fraction = 1.0
     _infer_valency(feature, filled)
     counted = [column for column in filled if column.num_values and column.is_counted]
@@ -189,10 +184,6 @@ def _domain_to_text(domain: schema_pb2.StringDomain) -> str:
 def write_schema(path: str, schema: schema_pb2.Schema) -> None:
     """Writes a schema in protobuf's text format."""
     files.write_bytes(path, schema_to_text(schema))
-
-
-def _missing_column(view: DatasetView) -> FeatureView:
-    return FeatureView((), 0, view.rows, 0, view.rows, (Level(view.rows, 0, 0),), 0)
 
 
 def _infer_valency(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) -> None:

@@ -5,12 +5,11 @@ A sparse feature parses columns of indices and values as one tensor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.analysis.statistics.view import DatasetView, view_of
 from beam_pipelines.core.arrow.sparse_columns import SparseColumns
 from beam_pipelines.core.errors import RecipeError
 
@@ -34,7 +33,6 @@ def add_sparse_features(
     Raises:
       RecipeError: an undeclared size is needed, and not all values of its column were counted.
     """
-    views = [view_of(split) for split in statistics.values()]
     features = {feature.name: feature for feature in schema.feature}
     for columns in sparse:
         added = schema.sparse_feature.add(name=columns.name, is_sorted=True)
@@ -43,25 +41,25 @@ def add_sparse_features(
             added.index_feature.add(name=name)
             domain = features[name].int_domain
             domain.min = 0
-            domain.max = _maximum(views, name) if size is None else size - 1
+            domain.max = _maximum(statistics.values(), name) if size is None else size - 1
         for name in columns.columns:
             features[name].ClearField("shape")
             features[name].ClearField("value_count")
 
 
-def _maximum(views: Sequence[DatasetView], name: str) -> int:
+def _maximum(tables: Iterable[TableStatistics], name: str) -> int:
     """Returns the largest value of a feature of integers, at least 0.
 
     Raises:
       RecipeError: its values were not counted.
     """
-    columns = [view.features[name] for view in views if name in view.features]
+    columns = [table.columns[name] for table in tables if name in table.columns]
     if not all(column.is_counted for column in columns):
         raise RecipeError(
             f"statistics.features: found no '{name}', expected it, because its largest value is "
             "the size of a sparse feature. Add it, or declare 'size' of the source."
         )
-    known = (column.maximum or 0 for column in columns)
+    known = (getattr(column.values, "maximum", None) or 0 for column in columns)
     return int(max(known, default=0))
 
 

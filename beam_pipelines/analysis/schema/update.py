@@ -18,7 +18,7 @@ from beam_pipelines.analysis.anomalies.rules.reason import Info, deprecate
 from beam_pipelines.analysis.anomalies.rules.specification import corrected
 from beam_pipelines.analysis.schema.infer import infer_features
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.analysis.statistics.view import view_of
+from beam_pipelines.analysis.statistics.view import views_of
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.layout.schema_features import domains_of, features_by_path, name_of
 from beam_pipelines.core.layout.tensor_representations import add_representations
@@ -43,14 +43,15 @@ def update_schema(
     """
     updated = schema_pb2.Schema()
     updated.CopyFrom(schema)
-    views = [view for view in map(view_of, statistics) if view.rows]
+    tables = [table for table in statistics if table.rows]
+    views = [*map(views_of, tables)]
     domains = domains_of(updated)
     for path, feature in features_by_path(updated).items():
         name = name_of(path)
         for view in views:
             if is_retired(feature):
                 break
-            column = view.paths.get(path)
+            column = view.get(path)
             required = is_required(feature, updated, None)
             if column is None and required and applies(Info.SCHEMA_MISSING_COLUMN, name):
                 deprecate(feature, domains)
@@ -63,10 +64,10 @@ def update_schema(
                     if applies(finding.type, name):
                         finding.widen(feature, domains)
     known = features_by_path(updated)
-    new = dict.fromkeys(path for view in views for path in view.paths if path not in known)
+    new = dict.fromkeys(path for view in views for path in view if path not in known)
     infer_features(
         [name_of(path) for path in new if applies(Info.SCHEMA_NEW_COLUMN, name_of(path))],
-        views,
+        tables,
         updated,
     )
     return add_representations(updated, schema)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -86,28 +85,10 @@ class FeatureView:
         return self.present / self.rows
 
 
-@dataclasses.dataclass(frozen=True)
-class DatasetView:
-    """Statistics of a split: its rows, and its features by name.
-
-    The features are in order.
-    """
-
-    rows: int
-    features: Mapping[str, FeatureView]
-
-    @functools.cached_property
-    def paths(self) -> dict[Steps, FeatureView]:
-        """The features by their paths."""
-        return {feature.path: feature for feature in self.features.values()}
-
-
-def view_of(statistics: TableStatistics) -> DatasetView:
-    """Returns the view of one split's statistics."""
-    return DatasetView(
-        statistics.rows,
-        {name: view_of_column(name, column) for name, column in statistics.columns.items()},
-    )
+def views_of(statistics: TableStatistics) -> dict[Steps, FeatureView]:
+    """Returns path -> the view of each column of a split, in order."""
+    views = (view_of_column(name, column) for name, column in statistics.columns.items())
+    return {view.path: view for view in views}
 
 
 def view_of_column(name: str, column: ColumnStatistics) -> FeatureView:

@@ -21,7 +21,7 @@ from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.analysis.statistics.view import view_of
+from beam_pipelines.analysis.statistics.view import views_of
 from beam_pipelines.core.layout.schema_features import feature_lists_of
 from tests.analysis.statistics.support import three_ways
 
@@ -102,7 +102,7 @@ def test_a_file_says_the_same(rows: list[Any]) -> None:
     table = TableStatistics.of(pa.record_batch({"x": pa.array(rows, STEPS)}), PLAN)
     found, _ = from_bytes(to_bytes(table, PLAN), "there")
     assert found.columns["x"].step_values == table.columns["x"].step_values
-    assert view_of(found) == view_of(table)
+    assert views_of(found) == views_of(table)
 
 
 def test_weights_of_a_row_are_those_of_its_values() -> None:
