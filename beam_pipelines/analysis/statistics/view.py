@@ -86,7 +86,7 @@ class FeatureView:
 
 
 def views_of(statistics: TableStatistics) -> dict[Steps, FeatureView]:
-    """Returns path -> the view of each column of a split, in order."""
+    """Returns path -> view of each column, in order."""
     views = (view_of_column(name, column) for name, column in statistics.columns.items())
     return {view.path: view for view in views}
 
