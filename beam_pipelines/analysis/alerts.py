@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.analysis.epochs import cure, mixed, show_ends, show_of, since, unit_of
-from beam_pipelines.analysis.ids import is_like_ids
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.analysis.statistics.view import view_of_column
+from beam_pipelines.analysis.statistics.view import is_like_ids, view_of_column
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.columns import is_date, value_type
 from beam_pipelines.core.formatting import shorten, show_share, show_value

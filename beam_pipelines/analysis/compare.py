@@ -18,11 +18,10 @@ from beam_pipelines.analysis.drift import (
     divergence_of_rows,
 )
 from beam_pipelines.analysis.epochs import are_years, show_year
-from beam_pipelines.analysis.ids import are_like_ids
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.analysis.statistics.view import FeatureView, view_of_column
+from beam_pipelines.analysis.statistics.view import FeatureView, are_like_ids, view_of_column
 from beam_pipelines.core.arrow.columns import is_date, type_name, value_type
 from beam_pipelines.core.formatting import show_share, show_value
 

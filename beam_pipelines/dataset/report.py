@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from beam_pipelines.analysis.report import Report, render_report
-from beam_pipelines.analysis.statistics.datasets import read_accumulators
+from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.dataset_layout import MANIFEST, REPORT, REPORT_DATA
 from beam_pipelines.dataset.manifest import find_manifest
@@ -31,7 +31,7 @@ def make_report(folder: str) -> str:
             f"{folder}: found no {REPORT_DATA}, of which the report is made; versions before 0.2 "
             f"wrote none. Take {REPORT}, or convert again with --overwrite."
         )
-    found = read_accumulators(folder).splits
+    found = read_statistics(folder)
     splits = {name: found[name] for name in manifest.splits}
     try:
         return render_report(Report(manifest, splits, json.loads(files.read_bytes(path))))

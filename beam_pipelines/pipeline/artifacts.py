@@ -20,11 +20,7 @@ from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
 from beam_pipelines.analysis.compare import BASELINE, as_json, measure_drift
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.analysis.schema import schema_to_text
-from beam_pipelines.analysis.statistics.datasets import (
-    has_accumulators,
-    read_accumulators,
-    statistics_to_files,
-)
+from beam_pipelines.analysis.statistics.datasets import read_statistics, statistics_to_files
 from beam_pipelines.core.layout.dataset_layout import (
     RAW_SCHEMA,
     REJECTED,
@@ -152,7 +148,7 @@ def _rejected(
 def _data(plan: Plan, result: FirstPassResult, manifest: Manifest) -> report.ReportData:
     """Returns what the report shows and no other file has."""
     path, keys = plan.policy.baseline_path, plan.recipe.split.by
-    baseline = read_accumulators(path).splits if path and has_accumulators(path) else {}
+    baseline = read_statistics(path) if path else {}
     drifts = measure_drift(result.statistics, baseline)
     # The values of columns that the recipe splits by differ by its will.
     of_others = {

@@ -16,10 +16,14 @@ from beam_pipelines.analysis.drift import (
     divergence,
     divergence_of_counts,
 )
-from beam_pipelines.analysis.ids import are_like_ids, is_like_ids
 from beam_pipelines.analysis.statistics import ColumnStatistics, TableStatistics
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
-from beam_pipelines.analysis.statistics.view import FeatureView, view_of_column
+from beam_pipelines.analysis.statistics.view import (
+    FeatureView,
+    are_like_ids,
+    is_like_ids,
+    view_of_column,
+)
 
 
 def column(values: Any) -> ColumnStatistics:
