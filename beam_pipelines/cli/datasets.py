@@ -90,9 +90,8 @@ def inspect(
 
 @click.command(cls=StorageCommand, epilog="verify out/flights")
 @click.argument("path", metavar="DIR")
-@click.option("--images", is_flag=True, help="Also decode images, as TensorFlow would.")
 @output_options
-def verify(path: str, images: bool, form: str) -> None:
+def verify(path: str, form: str) -> None:
     """Read every shard again, and check it by the manifest.
 
     Checksums, numbers of rows and the schema have to fit.
@@ -100,7 +99,7 @@ def verify(path: str, images: bool, form: str) -> None:
     from beam_pipelines.core.formatting import show_bytes, show_count
     from beam_pipelines.dataset.verify import verify_dataset
 
-    found = verify_dataset(path, images)
+    found = verify_dataset(path)
     lines = [
         f"{path}: {show_count(found.shards, 'shard')} with {show_count(found.rows, 'row')} and "
         f"{show_bytes(found.bytes)}"
@@ -111,7 +110,6 @@ def verify(path: str, images: bool, form: str) -> None:
             if found.is_parsed
             else "; raw records are not parsed."
         )
-        + (" Every image is whole." if images else "")
     ]
     answer(form, {"path": path, **dataclasses.asdict(found)}, lines)
 

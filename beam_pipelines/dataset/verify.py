@@ -15,7 +15,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.arrow.binary_arrays import byte_lengths, is_valid
-from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.checked_files import changed_file
 from beam_pipelines.core.layout.dataset_layout import MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.layout.manifest import AlsoFile, CheckedFile, Manifest, ManifestShard
@@ -28,7 +28,6 @@ from beam_pipelines.core.layout.shard_formats import (
     SHARD_FOLDERS,
     part_compression_of,
 )
-from beam_pipelines.core.limits import Limits
 from beam_pipelines.dataset.manifest import changed_files, read_manifest
 from beam_pipelines.dataset.shard_records import (
     feature_list_names,
@@ -37,8 +36,6 @@ from beam_pipelines.dataset.shard_records import (
 )
 from beam_pipelines.reader.folders.opened import Opened
 from beam_pipelines.reader.parts import Indexed, read_part
-from beam_pipelines.sources.images.columns import damaged_images, image_features
-from beam_pipelines.sources.images.pixel_rows import ENCODED
 from beam_pipelines.sources.tfrecord.decoder import decode_records
 from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord import part_index
@@ -61,7 +58,7 @@ class Verification:
     files: int = 0
 
 
-def verify_dataset(folder: str, images: bool = False) -> Verification:
+def verify_dataset(folder: str) -> Verification:
     """Reads every shard of a dataset and checks it.
 
     Checks that the files of the manifest are there and no others, each file's size and CRC-32C,
@@ -69,12 +66,7 @@ def verify_dataset(folder: str, images: bool = False) -> Verification:
     schema, with every required feature (raw records are not parsed). Each part is read again by its
     index. The other files of the manifest have its checksums.
 
-    Args:
-      folder: of the dataset.
-      images: whether images are decoded, which takes several times as long.
-
     Raises:
-      RecipeError: images are to be decoded, and there are none.
       DataError: lists everything that is wrong, by file.
     """
     manifest = read_manifest(folder)
@@ -86,14 +78,13 @@ def verify_dataset(folder: str, images: bool = False) -> Verification:
     if manifest.schema != RAW_SCHEMA:
         # 'validate' and the next run with a baseline read it.
         read_schema(files.within(folder, RAW_SCHEMA))
-    pictures = _image_features(folder, manifest, schema) if images else None
     problems += [*_unexpected_files(folder, manifest), *_wrong_sums(manifest)]
     parts = _parts_of_shards(Opened.at(folder, None, 0), changed, problems)
     rows = size = count = 0
     for shard in manifest.shards:
         path = files.within(folder, shard.path)
         try:
-            rows += _verify_shard(path, shard, manifest, schema, pictures)
+            rows += _verify_shard(path, shard, manifest, schema)
             if found := parts.get(shard.path):
                 for part in found[0].parts.parts_of_shard(found[1]):
                     read_part(found[0], part)
@@ -156,25 +147,16 @@ def _wrong_counts(manifest: Manifest) -> Iterator[str]:
 
 
 def _verify_shard(
-    path: str,
-    shard: ManifestShard,
-    manifest: Manifest,
-    schema: schema_pb2.Schema,
-    images: Collection[str] | None,
+    path: str, shard: ManifestShard, manifest: Manifest, schema: schema_pb2.Schema
 ) -> int:
     if not files.exists(path):
         raise DataError(f"{path}: the shard is missing. Convert again with --overwrite.")
-    is_raw, limits, rows = manifest.record == "raw", _limits(manifest), 0
+    rows = 0
     for block in read_manifest_blocks(path, manifest, schema):
-        if not is_raw:
+        if manifest.record != "raw":
             is_sequence = manifest.record == "sequence_example"
             where = f"{path}, records {rows} to {rows + len(block) - 1}"
-            batch = _check_block(block, schema, is_sequence, where)
-            for name in images or ():
-                values = batch.column(batch.schema.get_field_index(name))
-                _check_images(values, limits, path, rows, f", feature '{name}'")
-        elif images is not None:
-            _check_images(pa.array(block, pa.large_binary()), limits, path, rows)
+            _check_block(block, schema, is_sequence, where)
         rows += len(block)
     if rows != shard.rows:
         raise DataError(
@@ -184,39 +166,10 @@ def _verify_shard(
     return rows
 
 
-def _image_features(folder: str, manifest: Manifest, schema: schema_pb2.Schema) -> Sequence[str]:
-    """Returns the features of images; raw records have none and are images."""
-    names = image_features(schema)
-    if not names and manifest.record != "raw":
-        raise RecipeError(
-            f"{folder}: found no feature of images, expected '{ENCODED}', or one with an "
-            "image_domain in the schema."
-        )
-    return names
-
-
-def _limits(manifest: Manifest) -> Limits:
-    """Returns the limits of the run that made a dataset."""
-    pixels = manifest.recipe.get("limits", {}).get("image_pixels", Limits().image_pixels)
-    if not isinstance(pixels, int):
-        raise DataError(
-            f"{MANIFEST}: found limits of {pixels!r} pixels, expected a whole number. Convert "
-            "again with --overwrite."
-        )
-    return Limits(image_pixels=pixels)
-
-
-def _check_images(images: pa.Array, limits: Limits, path: str, first: int, where: str = "") -> None:
-    """Checks images as sources do; raises for the first bad one."""
-    for row, error in damaged_images(images, limits):
-        cure = ". Convert again; 'on_error' rejects rows with such images." if error.cure else ""
-        raise DataError(f"{path}, record {first + row}{where}: {error.found}{cure}") from error
-
-
 def _check_block(
     block: Sequence[bytes], schema: schema_pb2.Schema, is_sequence: bool, where: str
-) -> pa.RecordBatch:
-    """Returns the records of a block as columns, checked against the schema."""
+) -> None:
+    """Checks the records of a block against the schema."""
     try:
         batch = decode_records(block, schema, is_sequence)
     except ValueError as error:
@@ -252,7 +205,6 @@ def _check_block(
                 f"{where}: feature list '{feature.name}' has steps without {expected}"
                 f"{' value' if size == 1 else ''}, expected {expected} in every step."
             )
-    return batch
 
 
 def _values_a_step(feature: schema_pb2.Feature) -> int | None:

@@ -250,18 +250,13 @@ def _validate_statistics(
     return anomalies_to_proto(found, schema)
 
 
-def verify(folder: str | os.PathLike[str], *, images: bool = False) -> Verification:
+def verify(folder: str | os.PathLike[str]) -> Verification:
     """Reads every shard of a dataset again: checksums, counts, manifest, schema.
 
-    Args:
-      folder: of the dataset.
-      images: also decode its images, as strictly as sources of images do.
-
     Raises:
-      RecipeError: images are to be decoded, and there are none.
       DataError: lists everything that is wrong, by file.
     """
-    return verify_dataset(os.fspath(folder), images)
+    return verify_dataset(os.fspath(folder))
 
 
 def inspect(path: str | os.PathLike[str], n: int = 5, *, split: str | None = None) -> Iterator[str]:
