@@ -138,8 +138,7 @@ def test_events_give_what_the_shards_have(tmp_path: Path, seed: int) -> None:
         history = {"clicks": clicks.to_pylist(), "prices": prices.to_pandas()}
         assert_same(encode(rows.to_pylist(), history), expected, count)
         for place, row in enumerate(rows.to_pylist()):
-            own = clicks.filter(pc.equal(clicks["user_id"], pa.scalar(row["user"], pa.int64())))
-            events = own.drop_columns(["user_id"])
+            events = clicks.filter(pc.equal(clicks["user_id"], pa.scalar(row["user"], pa.int64())))
             history = {"clicks": events.to_pylist() if place % 2 else events, "prices": prices}
             found = encode(row, history=history)
             for name, values in expected.items():
@@ -160,7 +159,10 @@ def test_some_features_may_come_with_the_request(dataset: bp.Dataset) -> None:
     assert encode.columns == {"spent": "float64", "n": "int64"}
     assert encode.events == {"clicks": {"user_id": "int64", "t": "timestamp", "price": "float64"}}
     row = {"user": 1, "at": "2024-01-01T12:00:00"}
-    events = [{"t": "2024-01-01T11:00:00", "price": 3.0}, {"t": "2024-01-01T12:00:00", "price": 9}]
+    events = [
+        {"user_id": 1, "t": "2024-01-01T11:00:00", "price": 3.0},
+        {"user_id": 1, "t": "2024-01-01T12:00:00", "price": 9},
+    ]
     for form in (events, pa.Table.from_pylist(events), pd.DataFrame(events)):
         found = encode(row, {"clicks": form})
         assert (found["n"].tolist(), rows_of(found["rate"], 1)) == ([1], [[(3.0, 1.0)]])
@@ -176,14 +178,13 @@ def test_some_features_may_come_with_the_request(dataset: bp.Dataset) -> None:
 @pytest.mark.parametrize(
     ("rows", "history", "error", "message"),
     [
-        ({"user": 1}, None, DataError, "'n', expected one of type int64, or the events that make it: history={'clicks': …}."),
+        ({"user": 1}, None, DataError, "'n', expected one of type int64. A null is given as None; the encoder's 'columns' and 'events' have all names."),
         ({"user": 1, "at": None}, {"click": []}, ValueError, "history: found 'click', expected 'prices', 'clicks': the sources that the recipe joins by time. Did you mean 'clicks'?"),
         ({"at": None}, {"clicks": []}, DataError, "row 0: found no column 'user', expected one of type int64"),
-        ({"user": 1, "at": None}, {"clicks": [{"t": None}]}, DataError, "history of 'clicks', row 0: found no column 'price', expected one of type float64."),
+        ({"user": 1, "at": None}, {"clicks": [{"t": None, "user_id": 1}]}, DataError, "history of 'clicks', row 0: found no column 'price', expected one of type float64."),
         ({"user": 1, "at": None}, {"clicks": 7}, TypeError, "history of 'clicks', rows: found int, expected a dictionary, a list"),
         ([{"user": 1, "at": None}] * 2, {"clicks": [{"t": None, "price": 1}]}, DataError, "history of 'clicks', row 0: found no column 'user_id', expected one of type int64."),
-        ({"user": 1, "at": None}, {"clicks": [{"t": None, "price": "x"}]}, DataError, "history of 'clicks', row 0, column 'price': found 'x', expected float64"),
-        ({"user": 1, "at": None}, {"clicks": [{"t": None, "price": 1}, {"t": None, "price": 1, "user_id": 2}]}, DataError, "history of 'clicks', row 0: found no column 'user_id'"),
+        ({"user": 1, "at": None}, {"clicks": [{"user_id": 1, "t": None, "price": "x"}]}, DataError, "history of 'clicks', row 0, column 'price': found 'x', expected float64"),
     ],
 )  # fmt: skip
 def test_wrong_histories_are_explained(

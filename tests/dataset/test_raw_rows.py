@@ -62,9 +62,9 @@ def test_days_and_times_fit_columns_that_hold_them(kind, value, expected):
     for rows in forms("t", value):
         if kind == "date" and expected == NOON:
             with pytest.raises(DataError, match=r"column 't': found .*it has a time of day"):
-                to_batch(rows, columns, {})
+                to_batch(rows, columns)
             continue
-        [found] = to_batch(rows, columns, {})["t"].to_pylist()
+        [found] = to_batch(rows, columns)["t"].to_pylist()
         if kind == "date" and expected is not None:
             assert found == expected.date()
         else:
@@ -79,7 +79,7 @@ def test_texts_that_are_no_iso_times_are_errors(kind, text):
     """A text that is no ISO 8601 time is no time."""
     for rows in forms("t", text):
         with pytest.raises(DataError, match=r"column 't': found .*expected (date|timestamp)"):
-            to_batch(rows, pa.schema([("t", TYPES[kind])]), {})
+            to_batch(rows, pa.schema([("t", TYPES[kind])]))
 
 
 ANY = (
@@ -108,7 +108,7 @@ def test_plain_values_become_what_others_do(type_, values):
 
     def found():
         try:
-            return str(to_batch(rows, columns, {})["x"])
+            return str(to_batch(rows, columns)["x"])
         except DataError as error:
             return str(error)
 
@@ -152,7 +152,7 @@ def test_nested_rows_are_as_flat_ones(row, changed):
     """A nested row, table or frame has a flat one's columns."""
     expected = pa.RecordBatch.from_pylist([FLAT | changed], NESTED)
     for rows in (row, [row], (row,), pd.DataFrame([row]), pa.Table.from_pylist([row])):
-        assert to_batch(rows, NESTED, {}).equals(expected)
+        assert to_batch(rows, NESTED).equals(expected)
 
 
 @pytest.mark.parametrize(
@@ -168,4 +168,4 @@ def test_fields_that_a_row_lacks_are_errors(row, missing):
     """A nested row without a field names its column."""
     for rows in (row, [row]):
         with pytest.raises(DataError, match=f"found no column '{missing}', expected one of type"):
-            to_batch(rows, NESTED, {})
+            to_batch(rows, NESTED)

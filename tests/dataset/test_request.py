@@ -309,7 +309,7 @@ def test_requests_without_an_answer_are_explained(orders: Path) -> None:
     row = {"id": 1, "placed": None, "usd": 1.0, "amount": 2, "ref": "1", "day_rain": None}
     with pytest.raises(DataError, match="row 0: found no column 'usd', expected one of type float"):
         dataset.encoder(["total"])({"amount": 2, "total": 2.0})
-    with pytest.raises(DataError, match=r"found no column 'day_rain'.*of a joined source"):
+    with pytest.raises(DataError, match="found no column 'day_rain', expected one of type"):
         dataset.encoder()({name: row[name] for name in row if name != "day_rain"})
     with pytest.raises(DataError, match="row 0, column 'amount': found 'x', expected int64"):
         dataset.encoder()(row | {"amount": "x"})

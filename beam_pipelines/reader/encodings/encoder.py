@@ -29,7 +29,7 @@ from beam_pipelines.encodings.schema import raw_features
 from beam_pipelines.encodings.stored import FILE_NAME, decode_encodings
 from beam_pipelines.reader.columns import Ragged, arrow_rows
 from beam_pipelines.reader.encodings.events import RequestMaker
-from beam_pipelines.reader.encodings.request import ColumnTypes, Requests, made_columns
+from beam_pipelines.reader.encodings.request import ColumnTypes, Requests
 from beam_pipelines.reader.features import ReadFeature, Wishes, wanted_features
 from beam_pipelines.reader.folders.opened import Opened
 from beam_pipelines.recipe.model import Recipe
@@ -44,13 +44,11 @@ class FittedPlan(NamedTuple):
     Attributes:
       plan: of these features and the columns that they need; fitted.
       raw: features of these columns before encoding.
-      origins: column -> how the recipe makes it, for messages.
       requests: plans the columns that a server has, and those that are made of them.
     """
 
     plan: EncodePlan
     raw: Mapping[str, RawFeature]
-    origins: Mapping[str, str]
     requests: Requests
 
 
@@ -67,9 +65,8 @@ class Encoder:
         bool, int, float, str, bytes, ``datetime.date``, ``time`` and ``datetime`` (without a zone:
         UTC) or their ISO 8601 texts, lists, numpy's numbers, and ``None`` for null.
       history: source -> the events of a join over time, in any form of ``rows``, in the order of
-        the source. Then rows have that join's keys and time in place of its columns. With one row,
-        events may lack the keys: they are the row's own. No event at or after the row's time is
-        used, as in the shards.
+        the source. Then rows have that join's keys and time in place of its columns. No event at or
+        after the row's time is used, as in the shards.
 
     Returns:
       Feature -> values, as ``Dataset.batches`` gives them: an array [n] or [n, \*shape] of int64,
@@ -94,7 +91,7 @@ class Encoder:
     ) -> None:
         """Takes the encodings, and the features as the dataset's schema has them."""
         self._fitted, self._features = fitted, features
-        self._plan, self._raw, self._origins, self._requests = fitted
+        self._plan, self._raw, self._requests = fitted
         self._makers: dict[frozenset[str], RequestMaker] = {}
         self.columns = _types(self._requests.plan().columns)
         self.features = tuple(feature.name for feature in features)
@@ -102,14 +99,10 @@ class Encoder:
 
     @property
     def events(self) -> dict[str, dict[str, str]]:
-        """Source -> column -> type: what events must have.
-
-        Those of a single row need no keys.
-        """
+        """Source -> column -> type: what events must have."""
         found: dict[str, dict[str, str]] = {}
         for each in self._requests.plan(self._requests.sources).joins:
-            columns = each.events(each.join.right_on).columns
-            found.setdefault(each.join.source, {}).update(_types(columns))
+            found.setdefault(each.join.source, {}).update(_types(each.events.columns))
         return found
 
     def __call__(self, rows: Any, history: Mapping[str, Any] | None = None) -> Encoded:
@@ -140,7 +133,7 @@ class Encoder:
         with self._lock:
             key = frozenset(sources)
             if key not in self._makers:
-                self._makers[key] = RequestMaker(self._requests.plan(key), self._origins)
+                self._makers[key] = RequestMaker(self._requests.plan(key))
             return self._makers[key]
 
     def __repr__(self) -> str:
@@ -330,25 +323,3 @@ def _sizes(manifest: Manifest, recipe: Recipe) -> dict[str, int]:
             for prefix in prefixes.get(name, ()):
                 sizes[recipe.rename.get(prefix + column, prefix + column)] = len(labels)
     return sizes
-
-
-def _origins(types: ColumnTypes, recipe: Recipe, columns: Sequence[str]) -> dict[str, str]:
-    """Returns where columns come from that the base source lacks."""
-    names = {new: old for old, new in recipe.rename.items()}
-    made = {name: join for join in recipe.join for name in made_columns(join, recipe, types)}
-    origins = {}
-    for name in columns:
-        old = names.get(name, name)
-        if name in recipe.derive:
-            origins[name] = f", derived in the recipe as {recipe.derive[name]}"
-        elif old in made and made[old].timed:
-            source = made[old].source
-            origins[name] = f", or the events that make it: history={{'{source}': …}}"
-        elif name in names:
-            origins[name] = f", renamed in the recipe from '{old}'"
-        elif old in recipe.sources[recipe.base].derive:
-            sql = recipe.sources[recipe.base].derive[old]
-            origins[name] = f", derived in source '{recipe.base}' as {sql}"
-        elif old not in types.sources[recipe.base]:
-            origins[name] = ", of a joined source"
-    return origins

@@ -16,6 +16,7 @@ from beam_pipelines.core.arrow.columns import normalise, only_chunk, type_name, 
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.encodings.apply import LONGEST_SHOWN, apply_to, to_feature
+from beam_pipelines.encodings.values import map_values
 
 # What pa.array raises for a value of another type.
 _WRONG_VALUE = (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError)
@@ -33,7 +34,7 @@ _TIME_OF_DAY = "it has a time of day"
 _EXPECTED = "a dictionary, a list of dictionaries, an Arrow table or batch, or a pandas DataFrame"
 
 
-def to_batch(rows: Any, columns: pa.Schema, origins: Mapping[str, str]) -> pa.RecordBatch:
+def to_batch(rows: Any, columns: pa.Schema) -> pa.RecordBatch:
     """Returns the columns of raw rows as a batch.
 
     Args:
@@ -42,7 +43,6 @@ def to_batch(rows: Any, columns: pa.Schema, origins: Mapping[str, str]) -> pa.Re
       columns: the wanted ones. ``a.b`` may be field ``b`` of a nested ``a``. Numbers, dates, times
         and texts become those of the column's type if it holds them exactly; a float is rounded.
         A time may be its ISO 8601 text; without a zone it is one of UTC.
-      origins: column -> the part of the recipe that makes it, for messages.
 
     Raises:
       DataError: a column is missing, or a value does not fit its column.
@@ -53,7 +53,7 @@ def to_batch(rows: Any, columns: pa.Schema, origins: Mapping[str, str]) -> pa.Re
     if isinstance(rows, Mapping):
         rows = [rows]
     pandas = sys.modules.get("pandas")
-    error = functools.partial(_no_column, columns, origins)
+    error = functools.partial(_no_column, columns)
     if isinstance(rows, pa.Table | pa.RecordBatch):
         arrays = _from_table(rows.schema.names, rows.column, columns, error)
     elif pandas is not None and isinstance(rows, pandas.DataFrame):
@@ -121,16 +121,13 @@ def _within(value: Any, name: str) -> Any:
 
 
 def _no_column(
-    columns: pa.Schema,
-    origins: Mapping[str, str],
-    names: Collection[str],
-    field: pa.Field,
-    where: str,
+    columns: pa.Schema, names: Collection[str], field: pa.Field, where: str
 ) -> DataError:
     unused = [str(name) for name in names if name not in columns.names]
     return DataError(
         f"{where}: found no column '{field.name}', expected one of type "
-        f"{type_name(field.type)}{origins.get(field.name, '')}. A null is given as None."
+        f"{type_name(field.type)}. A null is given as None; the encoder's 'columns' and 'events' "
+        f"have all names."
         f"{nearest(field.name, unused)}"
     )
 
@@ -138,67 +135,29 @@ def _no_column(
 def _from_values(values: Sequence[Any], field: pa.Field) -> pa.Array:
     """Returns Python values as a column."""
     try:
-        return _from_python(values, field)
-    except _WRONG_VALUE:
-        known = [None if _is_missing(value, field) else value for value in values]
-        if any(new is not old for new, old in zip(known, values, strict=True)):
-            return _from_values(known, field)
-        for number, value in enumerate(values):
-            try:
-                _from_python([value], field)
-            except _WRONG_VALUE as error:
-                raise DataError(
-                    f"row {number}, column '{field.name}': found "
-                    f"{shorten(repr(value), LONGEST_SHOWN)}, expected {type_name(field.type)} "
-                    f"({error})."
-                ) from error
-        raise
-
-
-def _is_missing(value: Any, field: pa.Field) -> bool:
-    """Whether a value is pandas' NA or NaT.
-
-    A NaN where no number has one.
-    """
-    if type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    is_nan = isinstance(value, float) and value != value  # noqa: PLR0124 - only NaN differs
-    return is_nan and not pa.types.is_floating(value_type(field.type))
-
-
-def _from_python(values: Sequence[Any], field: pa.Field) -> pa.Array:
-    item = value_type(field.type)
-    if _PLAIN.get(field.type, set()).issuperset(map(type, values)):
-        return pa.array(values, field.type)
-    if pa.types.is_date(item) or pa.types.is_timestamp(item):
-        values = [_as_time(value, field) for value in values]
-    elif pa.types.is_integer(item) or pa.types.is_boolean(item):
+        if _PLAIN.get(field.type, set()).issuperset(map(type, values)):
+            return pa.array(values, field.type)
         # With the type given, Arrow would cut fractions, and take a bool for an integer.
         return _cast(pa.array(values), field)
-    return _narrowed(pa.array(values, _wide(field.type)), field)
+    except _WRONG_VALUE:  # a wrong value, or values of several kinds
+        return pa.concat_arrays([_from_value(*pair, field) for pair in enumerate(values)])
 
 
-def _as_time(value: Any, field: pa.Field) -> Any:
-    """Returns a day or time of ISO 8601 in the column's type.
-
-    Raises:
-      ValueError: a time of day where the column has days.
-    """
-    if isinstance(value, list):
-        return [_as_time(item, field) for item in value]
-    if _is_missing(value, field):
-        return None
-    if isinstance(value, np.datetime64):
+def _from_value(row: int, value: Any, field: pa.Field) -> pa.Array:
+    """Returns one value as a column."""
+    if type(value).__name__ in ("NAType", "NaTType"):
+        value = None
+    elif isinstance(value, float) and value != value:  # noqa: PLR0124 - only NaN differs
+        value = value if pa.types.is_floating(value_type(field.type)) else None
+    elif isinstance(value, np.datetime64):  # of any unit
         value = value.astype("datetime64[us]").item()
-    elif isinstance(value, str):
-        value = _from_iso(pa.array([value]))[0].as_py()
-    has_time = isinstance(value, datetime.datetime)
-    if pa.types.is_timestamp(value_type(field.type)):
-        is_time = has_time or not isinstance(value, datetime.date)
-        return value if is_time else datetime.datetime.combine(value, datetime.time())
-    if has_time and value.time() != datetime.time():
-        raise ValueError(_TIME_OF_DAY)
-    return value.date() if has_time else value
+    try:
+        return _cast(pa.array([value]), field)
+    except _WRONG_VALUE as error:
+        raise DataError(
+            f"row {row}, column '{field.name}': found {shorten(repr(value), LONGEST_SHOWN)}, "
+            f"expected {type_name(field.type)} ({error})."
+        ) from error
 
 
 def _from_iso(texts: pa.Array) -> pa.Array:
@@ -243,8 +202,8 @@ def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
     if array.null_count == len(array):
         return pa.nulls(len(array), field.type)
     found = normalise(array)
-    if pa.types.is_string(found.type) and _family(field.type) == (False, "dates"):
-        found = _from_iso(found)
+    if _family(found.type)[1] == "texts" and _family(field.type)[1] == "dates":
+        found = map_values(found, _from_iso)
     if _family(found.type) != _family(field.type):
         raise TypeError(f"a value of another kind, {type_name(found.type)}")
     wide = _wide(field.type)

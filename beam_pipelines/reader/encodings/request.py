@@ -8,8 +8,7 @@ come along, a request has the columns before that join instead.
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -45,14 +44,14 @@ class EventJoin(NamedTuple):
       left: column on the left side -> its name in the request.
       added: (column of an event, its name in the result), of an as-of join.
       made: column that the join adds -> its name in the request.
-      events: returns the columns of an event with some keys, and those that are derived of them.
+      events: the columns of an event, and those that are derived of them.
     """
 
     join: Join
     left: Mapping[str, str]
     added: tuple[tuple[str, str], ...]
     made: Mapping[str, str]
-    events: Callable[[Iterable[str]], Request]
+    events: Request
 
 
 class Request(NamedTuple):
@@ -192,18 +191,15 @@ def _event_join(
     wanted.update(left.values())
     features = {name: text for name, text in join.features.items() if join.prefix + name in names}
     join = dataclasses.replace(join, how="left", features=features)
-    needed = (*(every[name] for name in names), timed.right, timed.tie)
-    columns = frozenset(name for name in needed if name)
+    needed = (*(every[name] for name in names), timed.right, timed.tie, *join.right_on)
     added = () if join.window else tuple((every[name], name) for name in names)
-    events = functools.partial(_events, join.source, recipe, types, columns)
+    events = _events(join.source, recipe, types, {name for name in needed if name})
     return EventJoin(join, left, added, names, events)
 
 
-def _events(
-    source: str, recipe: Recipe, types: ColumnTypes, columns: frozenset[str], keys: Iterable[str]
-) -> Request:
+def _events(source: str, recipe: Recipe, types: ColumnTypes, wanted: set[str]) -> Request:
     """Returns the columns that an event has to have."""
-    fields, wanted = _typed(types.sources[source]), {*columns, *keys}
+    fields = _typed(types.sources[source])
     expressions = recipe.sources[source].derive
     names = {name: name for name in [*fields, *expressions]}
     derived = _take(list(_parsed(expressions, names, set(fields), set())), wanted)
