@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import decimal
-import functools
 import json
 import math
 import types
@@ -23,7 +22,6 @@ from beam_pipelines.sql.database import (
     ExpressionError,
     arguments_of,
     connection,
-    parsed,
     registered,
     walk,
 )
@@ -39,22 +37,17 @@ from beam_pipelines.sql.sizes import size_of
 # Numbers of a chunk that an aggregate is merged of, in order; ``None`` is null.
 Piece = tuple[Any, ...]
 UNIQUE = "unique"
-_VARIANCES = ("stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop")
-# Aggregate -> templates of its pieces: function, and ``double`` if its argument is cast.
-_PIECES: dict[str, tuple[tuple[str, bool], ...]] = {
+# Aggregate -> those that its pieces are.
+_PIECES: dict[str, tuple[str, ...]] = {
     **{
-        name: ((name, False),)
+        name: (name,)
         for name in ("count_star", "count", "count_if", "sum", "min", "max", "bool_and", "bool_or")
     },
-    "avg": (("sum", False), ("count", False)),
-    **dict.fromkeys(_VARIANCES, (("count", False), ("avg", True), ("var_pop", True))),
+    "avg": ("sum", "count"),
     UNIQUE: (),
 }
 _SAME = {"countif": "count_if", "mean": "avg"}
-_KNOWN = (
-    "count, count_if, sum, avg, min, max, stddev, stddev_pop, variance, var_pop, bool_and, "
-    f"bool_or and {UNIQUE}"
-)
+_KNOWN = f"count, count_if, sum, avg, min, max, bool_and, bool_or and {UNIQUE}"
 
 
 class Call(NamedTuple):
@@ -143,8 +136,6 @@ def merged_value(call: Call, pieces: Sequence[Piece]) -> Any:
       call: other than ``unique``.
       pieces: of all chunks, in order.
     """
-    if call.name in _VARIANCES:
-        return _variance(call.name, pieces)
     if call.name in ("min", "max"):
         return _extreme(call, _present(pieces))
     return _MERGES[call.name](pieces)
@@ -275,9 +266,7 @@ def _call(
         parse_expression(name, _text(statement, each), empty.schema.names) for each in inner
     ]
     columns.update(column for each in parsed_inner for column in each.columns)
-    pieces = tuple(
-        _text(statement, _renamed(node, function, is_cast)) for function, is_cast in _PIECES[name]
-    )
+    pieces = tuple(_text(statement, _renamed(node, function)) for function in _PIECES[name])
     return Call(
         name,
         sql.replace('"unique"', UNIQUE).replace("count_star()", "count(*)"),
@@ -302,30 +291,15 @@ def _type(
         raise ExpressionError(
             f"found {sql} of type {types[0]}, expected a number, date, time or boolean"
         )
-    return "DOUBLE" if name == "avg" or name in _VARIANCES else types[0]
+    return "DOUBLE" if name == "avg" else types[0]
 
 
-def _renamed(node: Mapping[str, Any], function: str, is_cast: bool) -> dict[str, Any]:
-    """Returns a call with another function, maybe of the argument as DOUBLE."""
+def _renamed(node: Mapping[str, Any], function: str) -> dict[str, Any]:
+    """Returns a call with another function."""
     new = copy.deepcopy(dict(node)) | {"function_name": function}
     if "qualified_name" in new:
         new["qualified_name"]["path"][-1] = function
-    if is_cast:
-        (argument,) = arguments_of(new)
-        cast = dict(_cast_tree())
-        cast["child"] = argument
-        if "arguments" in new:
-            new["arguments"][0]["expression"] = cast
-        else:
-            new["children"] = [cast]
     return new
-
-
-@functools.cache
-def _cast_tree() -> dict[str, Any]:
-    tree: dict[str, Any] = parsed("SELECT CAST(x AS DOUBLE)")
-    cast: dict[str, Any] = tree["statements"][0]["node"]["select_list"][0]
-    return cast
 
 
 def _text(statement: Mapping[str, Any], expression: Mapping[str, Any]) -> str:
@@ -373,34 +347,13 @@ def _average(pieces: Sequence[Piece]) -> float | None:
     return None if total is None or not count else total / count
 
 
-def _variance(name: str, pieces: Sequence[Piece]) -> float | None:
-    """Returns a variance or its root, merged from chunks."""
-    filled = [piece for piece in pieces if piece[0]]
-    count = sum(piece[0] for piece in filled)
-    is_sample = name not in ("stddev_pop", "var_pop")
-    if count <= is_sample:
-        return None
-    mean = math.fsum(rows * own for rows, own, _ in filled) / count
-    squares = math.fsum(rows * (spread + (own - mean) ** 2) for rows, own, spread in filled)
-    variance = squares / (count - is_sample)
-    return math.sqrt(variance) if name.startswith("stddev") else variance
-
-
 def _extreme(call: Call, values: Sequence[Any]) -> Any:
     """Returns the least or the largest value; ``None`` of no values."""
-    if not values or not isinstance(values[0], str):
-        return (min if call.name == "min" else max)(values, key=_order, default=None)
-    # Texts of decimals, dates and times have another order, such as 10000-01-01.
+    # Texts of dates, and NaN, have another order than DuckDB's.
+    texts = pa.array(list(map(str, values)), pa.string())
     query = f"SELECT {call.name}(CAST(x AS {call.type})) FROM {TABLE}"  # noqa: S608
-    ((found,),) = _rows(query, {"x": pa.array(values, pa.string())})
+    ((found,),) = _rows(query, {"x": texts})
     return plain_value(found)
-
-
-def _order(value: Any) -> tuple[bool, Any]:
-    """Returns a key to order by; NaN comes last, as in DuckDB."""
-    if isinstance(value, float):
-        return math.isnan(value), 0.0 if math.isnan(value) else value
-    return False, value
 
 
 _MERGES: dict[str, Callable[[Sequence[Piece]], Any]] = {

@@ -42,6 +42,7 @@ _ZONED_TIME = (
 )
 _REMEDIES = {
     "damerau_levenshtein": "; levenshtein(x, y) needs less",
+    "list_reduce": "; list_sum(x) and list_aggregate(x, 'product') do not",
     "hash": "; md5_number_lower(x) is the same everywhere",
     "current_date": "; write the date, such as DATE '2026-01-31'",
 }

@@ -39,7 +39,6 @@ _FORMATS = ("format", "printf")
 _SHORTENING = {"left": 1, "right": 1, "substr": 2, "substring": 2}
 _MAPS = frozenset({"apply", "array_apply", "array_transform", "list_apply", "list_transform"})
 _FILTERS = frozenset({"array_filter", "filter", "list_filter"})
-_REDUCES = frozenset({"array_reduce", "list_reduce", "reduce"})
 # The value may have each argument once for each part of another.
 _CROSSING = """aggregate array_aggr array_aggregate array_select array_to_string list_aggr
 list_aggregate list_select list_string_agg"""
@@ -48,7 +47,7 @@ _PATHS = "->> json_extract json_extract_path json_extract_path_text json_extract
 _CHOOSING = "- * / // % ** ^ greatest least if nullif"
 _REPLACING = ("regexp_replace", "replace")
 _MULTIPLYING = frozenset((*_COUNTED, *_CROSSING.split(), *_REPLACING))
-_WITH_LAMBDA = _MAPS | _FILTERS | _REDUCES
+_WITH_LAMBDA = _MAPS | _FILTERS
 # Function -> bytes that it makes of one.
 _ENCODING = {
     "base64": 2,
@@ -132,8 +131,6 @@ class _Sizes:
     def _call(self, node: Mapping[str, Any], known: Parameters) -> int:
         name, arguments = str(node["function_name"]).lower(), arguments_of(node)
         if name in _WITH_LAMBDA and len(arguments) > 1 and arguments[1]["class"] == "LAMBDA":
-            if name in _REDUCES:
-                return self._reduce(arguments, known)
             size = self.of(arguments[0], known)
             body = self.of(arguments[1]["expr"], _inner(arguments[1], known, [(1, size)]))
             return size * body if name in _MAPS else size
@@ -152,29 +149,6 @@ class _Sizes:
         known = _largest(known)
         computed = [each for each in arguments[1:] if each["class"] != "CONSTANT"]
         return math.prod(self.of(each, known) for each in (*arguments[:1], *computed))
-
-    def _reduce(self, arguments: Sequence[Any], known: Parameters) -> int:
-        """Returns the size of the value that a reduction ends with."""
-        function = arguments[1]
-        if any(str(node.get("function_name", "")).lower() in _REDUCES for node in walk(function)):
-            raise ExpressionError("found list_reduce within list_reduce, expected one of them")
-        elements = self.of(arguments[0], known)
-        start = max(self.of(each, known) for each in (arguments[0], *arguments[2:]))
-
-        def body(size: int) -> int:
-            inner = _inner(function, known, [(size, size), (1, elements)])
-            return self.of(function["expr"], inner)
-
-        grown = body(1)
-        if body(2) > grown + 1:
-            raise ExpressionError(
-                "found list_reduce, whose value may become several times as large with each "
-                "element, expected a function that has its first parameter once, such as "
-                "lambda a, x: a || x"
-            )
-        size = start + elements * grown
-        body(size)
-        return size
 
 
 def _check_paths(paths: Sequence[Any]) -> None:
@@ -288,21 +262,9 @@ def _formatted(name: str, arguments: Sequence[Any], sizes: Sequence[int]) -> int
     return widths + sizes[0] + max(1, len(fields)) * sum(sizes[1:])
 
 
-def _replaced(name: str, arguments: Sequence[Any], sizes: Sequence[int]) -> int:
-    """Returns the size of a text with parts replaced."""
-    if len(arguments) < 3:  # DuckDB says so
-        return 1
-    found, new = constant_of(arguments[1]), constant_of(arguments[2])
-    if new[0] != "STRING":
-        return math.prod((sizes[0], 1 + sizes[2], 2))
-    if name == "replace":
-        old = sizes[1] if found[0] == "STRING" else 1
-        return sizes[0] * max(1, math.ceil(sizes[2] / old))
-    grown = sizes[0] * max(1, new[1].count("\\")) + len(new[1].encode())
-    is_once = len(arguments) < 4 or (
-        constant_of(arguments[3])[0] == "STRING" and "g" not in constant_of(arguments[3])[1]
-    )
-    return grown if is_once else grown + sizes[0] * len(new[1].encode())
+def _replaced(name: str, arguments: Sequence[Any], sizes: Sequence[int]) -> int:  # noqa: ARG001
+    """Returns the size of a text whose parts, also empty ones, are replaced."""
+    return math.prod((sizes[0], *sizes[2:3])) * (1 if name == "replace" else 2) if sizes else 1
 
 
 def _shortened(name: str, arguments: Sequence[Any], sizes: Sequence[int]) -> int:

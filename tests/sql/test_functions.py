@@ -78,13 +78,14 @@ BATCH = pa.record_batch({"a": [1], "b": ["x"], "t": pa.array([0], pa.timestamp("
 OF_NESTING = """json_pretty(b); json_contains(b, '1'); json_structure(b::JSON); b->'$..*'
 b::JSON::VARIANT::VARCHAR; TRY_CAST([b] AS VARIANT[])::VARCHAR; b::STRUCT(c VARIANT)::VARCHAR
 variant_typeof(b); json_merge_patch(b, b); damerau_levenshtein(b, b); b->>'$..*'; b->>['$.a', '$..*']
-json_extract(b, '$.' || '.*'); json_value(b, lower('$..A')); b->>'"\\u002e"'"""
+json_extract(b, '$.' || '.*'); json_value(b, lower('$..A')); b->>'"\\u002e"'
+list_reduce([a], lambda p, q: p + q); reduce([b], lambda p, q: p || p)"""
 
 
 @pytest.mark.parametrize("sql", re.split(r"; |\n", OF_NESTING))
 def test_what_grows_with_nesting_is_refused(sql: str) -> None:
     """Texts that nest deep neither fill memory nor end the process."""
-    with pytest.raises(ExpressionError, match=r"grows with|found a path of JSON"):
+    with pytest.raises(ExpressionError, match=r"grows? with|found a path of JSON"):
         parse_expression("x", sql, BATCH.schema.names)
 
 

@@ -66,12 +66,6 @@ TOO_LARGE = (
     "[i for i in x if repeat(a, 2000000) = '']",
     "list_transform([repeat(a, 100000)], lambda y: replace(y, 'x', y))",
     "list_transform([range(10000)], lambda y: flatten(list_transform(y, lambda z: y)))[1]",
-    "list_reduce(range(60)::VARCHAR[], lambda p, q: p || p)",
-    "list_reduce(range(60)::VARCHAR[], lambda p, q: format('{0}{0}', p))",
-    "list_reduce(range(60)::VARCHAR[], lambda p, q: replace('aa', 'a', p))",
-    "list_reduce([[1], [2]], lambda p, q: p + p)",
-    "list_reduce([[1], [2]], lambda p, q: flatten([p, p]))",
-    "list_reduce(['a'], lambda p, q: list_reduce([p, p], lambda r, s: r || s))",
     "replace(repeat('a', 100000), 'a', repeat('b', 100000))",
     "replace(replace(repeat(a, 100000), 'a', 'bbbb'), 'b', 'aaaaaa')",
     "regexp_replace(repeat('a', 100000), 'a', 'aaaaaaaaaaaa', 'g')",
@@ -125,9 +119,6 @@ ORDINARY = (
     ("range(least(n, 3))", [[0, 1, 2]] * 2),
     ("length(repeat('x', 1000000))", [1_000_000] * 2),
     ("list_sum(list_transform(range(1000), lambda i: i + n))", [502_500, 503_500]),
-    ("list_reduce(x, lambda p, q: p * 31 + q)", [1, 65]),
-    ("list_reduce(x::VARCHAR[], lambda p, q: p || q)", ["1", "23"]),
-    ("list_reduce(x, lambda p, q: CASE WHEN q > p THEN q ELSE p END)", [1, 3]),
     ("[i + 1 for i in x if i > 1]", [[], [3, 4]]),
     ("j->'k'->>'m'", ["1", None]),
     ("j->>'$.k.m'", ["1", None]),
@@ -143,7 +134,7 @@ ORDINARY = (
 @pytest.mark.parametrize("sql", TOO_LARGE)
 def test_a_value_that_may_be_too_large_is_refused(sql: str) -> None:
     """Nothing is evaluated; numbers multiply along the nesting."""
-    with pytest.raises(ExpressionError, match=r"expected at most 1,000,000; use|list_reduce"):
+    with pytest.raises(ExpressionError, match="expected at most 1,000,000; use"):
         parse_expression("z", sql, BATCH.schema.names)
 
 
