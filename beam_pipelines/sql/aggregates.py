@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import decimal
-import json
 import math
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +20,8 @@ from beam_pipelines.sql.database import (
     TABLE,
     ExpressionError,
     arguments_of,
-    connection,
     registered,
+    sql_of,
     walk,
 )
 from beam_pipelines.sql.expressions import (
@@ -122,7 +121,7 @@ def parse_condition(
         raise ExpressionError("found no aggregate, expected one such as avg(x); 'row' has none")
     columns: set[str] = set()
     calls = tuple(_call(statement, node, empty, columns) for node in found)
-    condition = Condition(name, sql, tuple(sorted(columns)), calls, _text(statement, rest))
+    condition = Condition(name, sql, tuple(sorted(columns)), calls, sql_of(statement, rest))
     types = _types(_with_values(condition, [None] * len(calls)), {})
     if types[0] not in ("BOOLEAN", '"NULL"'):
         raise ExpressionError(f"found a value of type {types[0]}, expected a condition")
@@ -245,7 +244,7 @@ def _is_aggregate(name: str) -> bool:
 def _call(
     statement: Mapping[str, Any], node: dict[str, Any], empty: pa.RecordBatch, columns: set[str]
 ) -> Call:
-    name, arguments, sql = _function(node), arguments_of(node), _text(statement, node)
+    name, arguments, sql = _function(node), arguments_of(node), sql_of(statement, node)
     if name not in _PIECES:
         raise ExpressionError(
             f"found the aggregate '{name}', which cannot be merged from parts of the rows, "
@@ -263,10 +262,10 @@ def _call(
         raise ExpressionError(f"found FILTER with {name}, expected {name}(CASE WHEN … THEN x END)")
     inner = [*arguments, *([] if node["filter"] is None else [node["filter"]])]
     parsed_inner = [
-        parse_expression(name, _text(statement, each), empty.schema.names) for each in inner
+        parse_expression(name, sql_of(statement, each), empty.schema.names) for each in inner
     ]
     columns.update(column for each in parsed_inner for column in each.columns)
-    pieces = tuple(_text(statement, _renamed(node, function)) for function in _PIECES[name])
+    pieces = tuple(sql_of(statement, _renamed(node, function)) for function in _PIECES[name])
     return Call(
         name,
         sql.replace('"unique"', UNIQUE).replace("count_star()", "count(*)"),
@@ -300,14 +299,6 @@ def _renamed(node: Mapping[str, Any], function: str) -> dict[str, Any]:
     if "qualified_name" in new:
         new["qualified_name"]["path"][-1] = function
     return new
-
-
-def _text(statement: Mapping[str, Any], expression: Mapping[str, Any]) -> str:
-    """Returns an expression of a statement's tree as SQL."""
-    tree = copy.deepcopy(dict(statement))
-    tree["statements"][0]["node"]["select_list"] = [expression]
-    rows = connection().execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()
-    return str(rows[0][0]).removeprefix("SELECT ")
 
 
 def _with_values(condition: Condition, values: Sequence[Any]) -> str:

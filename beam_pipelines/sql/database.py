@@ -169,6 +169,15 @@ def parsed(statement: str) -> dict[str, Any]:
     return tree
 
 
+def sql_of(statement: Mapping[str, Any], expression: Mapping[str, Any]) -> str:
+    """Returns a part of a statement's parse tree as SQL."""
+    (first,) = statement["statements"]
+    node = {**first["node"], "select_list": [expression]}
+    tree = json.dumps({**statement, "statements": [{**first, "node": node}]})
+    ((found,),) = connection().execute("SELECT json_deserialize_sql(?)", [tree]).fetchall()
+    return str(found).removeprefix("SELECT ")
+
+
 def walk(tree: Any) -> Iterator[dict[str, Any]]:
     """Yields every object of a parse tree."""
     if isinstance(tree, dict):

@@ -113,7 +113,7 @@ def _unquoted(sql: str, known: Sequence[str], error: str) -> str:
 
 
 def _parse(name: str, sql: str, known: Sequence[str], sizes: Mapping[str, int]) -> Expression:
-    tree = tree_of(sql)
+    tree = statement_of(sql)["statements"][0]["node"]["select_list"][0]
     nodes = list(walk(tree))
     for node in nodes:
         if refused := refused_part(node):
@@ -353,16 +353,6 @@ def statement_of(sql: str) -> dict[str, Any]:
         f"SELECT {sql}"
     )  # a text such as "true) OR (true" is an expression only within our brackets
     return tree
-
-
-def tree_of(sql: str) -> dict[str, Any]:
-    """Returns DuckDB's parse tree of one expression.
-
-    Raises:
-      ExpressionError: the text is not one expression.
-    """
-    expression: dict[str, Any] = statement_of(sql)["statements"][0]["node"]["select_list"][0]
-    return expression
 
 
 def refused_part(node: Mapping[str, Any]) -> str | None:

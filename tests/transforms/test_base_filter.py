@@ -71,11 +71,11 @@ def conditions(plan: Plan) -> tuple[str | None, str | None]:
         ("country = 'DE0'", None, "country = 'DE0'"),
         (
             "PRICE > 3 AND country = 'DE0' AND (note = 'n1' OR id < 9) AND id + length(country) > 9",
-            "PRICE > 3 AND (note = 'n1' OR id < 9)",
-            "country = 'DE0' AND id + length(country) > 9",
+            "(PRICE > 3) AND ((note = 'n1') OR (id < 9))",
+            "(country = 'DE0') AND ((id + length(country)) > 9)",
         ),
         ("price > 3 OR country = 'DE0'", None, "price > 3 OR country = 'DE0'"),
-        ("user > 3 AND TRUE", "user > 3", "TRUE"),
+        ("id > 3 AND 2 > 1", "(id > 3)", "(2 > 1)"),
         ("price AND length(country)", "(\nprice\n) AND TRUE", "(\nlength(country)\n) AND TRUE"),
     ],
 )
@@ -160,6 +160,6 @@ def test_a_row_without_a_value_is_an_error_before_the_joins(tmp_path: pathlib.Pa
     """Its message has the part and the row; ``TRY_CAST`` mends it."""
     write_data(tmp_path)
     recipe = f"{SOURCES}filter: CAST(note AS BIGINT) > 3 AND country <> 'US1'\n"
-    with pytest.raises(DataError, match=r"filter \(CAST\(note AS BIGINT\) > 3\).*note: 'n1'"):
+    with pytest.raises(DataError, match=r"filter \(\(CAST\(note AS BIGINT\) > 3\)\).*note: 'n1'"):
         rows_of(tmp_path, recipe)
     assert rows_of(tmp_path, recipe.replace("CAST", "TRY_CAST")) == []

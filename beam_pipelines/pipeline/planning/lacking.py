@@ -19,7 +19,7 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.wrapping.partitions import WithNulls
-from beam_pipelines.sql.conjuncts import conjunction, conjuncts_of
+from beam_pipelines.sql.conjuncts import conjuncts_of
 from beam_pipelines.sql.expressions import parse_expression
 from beam_pipelines.storage import files
 
@@ -128,7 +128,7 @@ def without_lacking(recipe: Recipe, lacking: Lacking, columns: Iterable[str]) ->
             for part in conjuncts_of(condition)
             if not lacking.joined.intersection(parse_expression("filter", part, known).columns)
         ]
-        condition = conjunction(parts) if parts else None
+        condition = " AND ".join(parts) or None
     weight = recipe.statistics.weight
     return dataclasses.replace(
         recipe,

@@ -29,7 +29,7 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.protect import Protection
 from beam_pipelines.sources.faults.bad_values import large_cell
 from beam_pipelines.sources.images.columns import first_damage, image_columns
-from beam_pipelines.sql.conjuncts import conjunction, conjuncts_of
+from beam_pipelines.sql.conjuncts import conjuncts_of
 from beam_pipelines.sql.database import ExpressionError, LargeColumnError
 from beam_pipelines.sql.derive import plan_derived
 from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
@@ -351,7 +351,7 @@ def divide_filter(
 
 def _condition(parts: Sequence[str], schema: pa.Schema) -> Expression:
     """Returns the condition that all parts hold."""
-    condition = parse_expression("filter", conjunction(parts), schema.names)
+    condition = parse_expression("filter", " AND ".join(parts), schema.names)
     found = evaluate(pa.RecordBatch.from_pylist([], schema=schema), condition)
     if pa.types.is_boolean(found.type):
         return condition
