@@ -8,18 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
 
-from tensorflow_metadata.proto.v0 import schema_pb2
-
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
-from beam_pipelines.core.layout.schema_features import (
-    feature_lists_of,
-    features_of,
-    has_one_value,
-    has_one_value_a_step,
-)
 from beam_pipelines.core.process import full_package
-from beam_pipelines.reader.features import names_of_lists_of_lists
+from beam_pipelines.reader.features import (
+    ReadFeature,
+    Wishes,
+    names_of_lists_of_lists,
+    wanted_features,
+)
 from beam_pipelines.reader.folders.opened import CACHE_BYTES, Opened
 from beam_pipelines.reader.parts import ReadSplit, make_split
 
@@ -210,24 +207,16 @@ def _check_features(first: Opened, other: Opened) -> None:
 
 
 def _forms(one: Opened) -> dict[str, str]:
-    """Returns feature -> what readers take from the schema, in words."""
-    schema = one.schema()
-    lists = {feature.name for feature in feature_lists_of(schema)}
+    """Returns feature -> the form that readers give it, in words."""
     several = names_of_lists_of_lists(one.fields.columns)
-    return {
-        feature.name: _form(feature, feature.name in lists, feature.name in several)
-        for feature in features_of(schema)
-    }
+    # Padding tells lists from single values that may be missing.
+    features = wanted_features(one.shown, one.schema(), several, Wishes(padding=0), "numpy")
+    return {feature.name: _form(feature) for feature in features}
 
 
-def _form(feature: schema_pb2.Feature, is_list: bool, is_several: bool) -> str:
-    type_ = schema_pb2.FeatureType.Name(feature.type)
-    if is_list:
-        one = has_one_value_a_step(feature) and not is_several
-        return f"a list of {type_}, {'one value' if one else 'any number of values'} a step"
-    form = "one value" if has_one_value(feature) else "any number of values"
-    shape = [dim.size for dim in feature.shape.dim]
-    is_dense = feature.HasField("shape") and feature.presence.min_fraction == 1
-    if is_dense or any(size != 1 for size in shape):
-        form = f"shape {[] if shape == [1] else shape}"
-    return f"{type_}, {form}, {'never' if is_dense else 'may be'} missing"
+def _form(feature: ReadFeature) -> str:
+    if feature.steps is not None:
+        return f"{feature.type}, steps of {feature.steps} value{'s' * (feature.steps != 'one')}"
+    if feature.shape is not None:
+        return f"{feature.type}, shape {list(feature.shape)}, never missing"
+    return f"{feature.type}, {'one value or none' if feature.padding is None else 'a list'}"
