@@ -22,7 +22,6 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.layout.schema_features import feature_lists_of, features_of, has_one_value
-from beam_pipelines.core.layout.tensor_representations import is_parsed
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.shard_records import read_examples
 from beam_pipelines.encodings.labels import LONGEST_LIST, LONGEST_TEXT, labels_behind
@@ -150,11 +149,9 @@ def first_records(found: Found, number: int) -> Iterator[tuple[str, list[bytes]]
 
 
 def _show_parsed(found: Found, records: list[bytes], path: str) -> Iterator[str]:
-    sparse = () if found.schema is None else tuple(filter(is_parsed, found.schema.sparse_feature))
     yield from show_examples(
         decode_examples(records, path, found.schema),
         path,
-        sparse,
         found.labels,
         lists_of(found.schema),
         names_of_lists_of_lists(found.manifest.columns if found.manifest else {}),
@@ -199,7 +196,6 @@ def decode_examples(
 def show_examples(
     batch: pa.RecordBatch,
     path: str,
-    sparse: Sequence[schema_pb2.SparseFeature] = (),
     labels: Mapping[str, Sequence[str]] | None = None,
     lists: Collection[str] = (),
     lists_of_lists: Collection[str] = (),
@@ -209,31 +205,19 @@ def show_examples(
     Args:
       batch: columns of lists (null: the feature is missing), as tfx-bsl decodes them.
       path: of the file whose first rows these are.
-      sparse: features that are shown instead of their columns, as ``index:value`` pairs.
       labels: feature -> labels by id, which are shown after its values.
       lists: features that are lists even if they have one value.
       lists_of_lists: feature lists whose steps are, too.
     """
-    columns = {
-        name: column.to_pylist()
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    }
     named = labels or {}
     shown = {
         name: [
             show_values(values, name in lists, name in lists_of_lists)
             + labels_behind(values, named.get(name, ()))
-            for values in column
+            for values in column.to_pylist()
         ]
-        for name, column in columns.items()
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
     }
-    for feature in sparse:
-        parts = [*(index.name for index in feature.index_feature), feature.value_feature.name]
-        if all(name in shown for name in parts):
-            shown[feature.name] = [
-                show_sparse(row) for row in zip(*(columns[name] for name in parts), strict=True)
-            ]
-            shown = {name: texts for name, texts in shown.items() if name not in parts}
     width = max((len(name) for name in shown), default=0)
     for row in range(batch.num_rows):
         lines = [
@@ -241,25 +225,6 @@ def show_examples(
             *(f"  {name:<{width}}  {texts[row]}" for name, texts in shown.items()),
         ]
         yield "\n".join(lines) + "\n"
-
-
-def show_sparse(parts: Sequence[list[Any] | None]) -> str:
-    """Returns a row of a sparse feature as ``3:0.5 7:1``.
-
-    Args:
-      parts: indices, then values. If they differ in length they are shown as they are.
-    """
-    if None in parts or len({len(part) for part in parts if part is not None}) > 1:
-        return ", ".join(show_values(part) for part in parts) if any(parts) else MISSING
-    places = list(zip(*(part for part in parts if part is not None), strict=True))
-    if not places:
-        return "[]"
-    pairs = [":".join(_short(number) for number in place) for place in places[:LONGEST_LIST]]
-    return " ".join(pairs) + (f" … {len(places):,} values" if len(places) > LONGEST_LIST else "")
-
-
-def _short(value: float | bytes) -> str:
-    return show_value(value).removesuffix(".0")
 
 
 def show_values(

@@ -107,16 +107,16 @@ def _inferred(schema: schema_pb2.Schema) -> dict[str, schema_pb2.TensorRepresent
     """
     columns = {feature.name: feature for feature in schema.feature}
     found = {}
-    for sparse in filter(is_parsed, schema.sparse_feature):
+    for sparse in filter(_is_parsed, schema.sparse_feature):
         found[sparse.name] = _of_sparse_feature(sparse, columns)
         for part in (*sparse.index_feature, sparse.value_feature):
             columns.pop(part.name, None)
-    for feature in filter(is_parsed, columns.values()):
+    for feature in filter(_is_parsed, columns.values()):
         if feature.type != schema_pb2.STRUCT:
             representation = _of_feature(feature, schema.represent_variable_length_as_ragged)
             if representation is not None:
                 found[feature.name] = representation
-    for feature in filter(is_parsed, feature_lists_of(schema)):
+    for feature in filter(_is_parsed, feature_lists_of(schema)):
         path = path_of(feature.name, is_list=True)
         found[".".join(path.step)] = _Representation(
             ragged_tensor=_Representation.RaggedTensor(feature_path=path)
@@ -124,7 +124,7 @@ def _inferred(schema: schema_pb2.Schema) -> dict[str, schema_pb2.TensorRepresent
     return found
 
 
-def is_parsed(feature: Any) -> bool:
+def _is_parsed(feature: Any) -> bool:
     """Whether tfx-bsl parses a feature; deprecated ones it does not."""
     return not (feature.deprecated or feature.lifecycle_stage in _STAGES)
 
