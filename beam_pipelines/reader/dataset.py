@@ -362,8 +362,8 @@ class Dataset:
     def _repr_html_(self) -> str | None:
         """Returns the HTML that a notebook shows; ``None``: the text."""
         try:  # several datasets, no package, or a server without ranges: the text says enough
-            notebook = full_package.import_module("dataset.notebook", "Dataset._repr_html_")
-            html: str = notebook.html_of(self, the_only(self._all, "folder").fields)
+            inspect = full_package.import_module("dataset.inspect", "Dataset._repr_html_")
+            html: str = inspect.html_of(self, the_only(self._all, "folder").fields)
         except (ImportError, DataError, ValueError):
             return None
         return html

@@ -15,9 +15,8 @@ import numpy as np
 from beam_pipelines.reader.features import ReadFeature
 from beam_pipelines.reader.frameworks import Batch, handover, mapped
 from beam_pipelines.reader.images import Image, Pictures
-from beam_pipelines.reader.packing import PackedArray, PackedGroup
 from beam_pipelines.reader.pipeline import Reading
-from beam_pipelines.reader.process import Filled, ReadingProcess
+from beam_pipelines.reader.process import Filled, PackedArray, PackedGroup, ReadingProcess
 from beam_pipelines.reader.sequence import StreamPlace
 
 

@@ -6,6 +6,7 @@ Opening an encoder and encoding rows load neither TensorFlow nor Beam nor tfx-bs
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -28,8 +29,12 @@ from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
 from beam_pipelines.encodings.schema import raw_features
 from beam_pipelines.encodings.stored import FILE_NAME, decode_encodings
 from beam_pipelines.reader.columns import Ragged, arrow_rows
-from beam_pipelines.reader.encodings.events import RequestMaker
-from beam_pipelines.reader.encodings.request import ColumnTypes, Requests
+from beam_pipelines.reader.encodings.request import (
+    ColumnTypes,
+    Request,
+    RequestMaker,
+    plan_request,
+)
 from beam_pipelines.reader.features import ReadFeature, Wishes, wanted_features
 from beam_pipelines.reader.folders.opened import Opened
 from beam_pipelines.recipe.model import Recipe
@@ -44,12 +49,15 @@ class FittedPlan(NamedTuple):
     Attributes:
       plan: of these features and the columns that they need; fitted.
       raw: features of these columns before encoding.
-      requests: plans the columns that a server has, and those that are made of them.
+      request: plans the columns that a server has, and those that are made of them, for some
+        sources.
+      sources: those whose events may come along.
     """
 
     plan: EncodePlan
     raw: Mapping[str, RawFeature]
-    requests: Requests
+    request: Callable[..., Request]
+    sources: tuple[str, ...]
 
 
 class Encoder:
@@ -91,9 +99,9 @@ class Encoder:
     ) -> None:
         """Takes the encodings, and the features as the dataset's schema has them."""
         self._fitted, self._features = fitted, features
-        self._plan, self._raw, self._requests = fitted
+        self._plan, self._raw, self._request, self._sources = fitted
         self._makers: dict[frozenset[str], RequestMaker] = {}
-        self.columns = _types(self._requests.plan().columns)
+        self.columns = _types(self._request().columns)
         self.features = tuple(feature.name for feature in features)
         self._lock, self._encode = Lock(), BatchEncoder(self._plan)
 
@@ -101,7 +109,7 @@ class Encoder:
     def events(self) -> dict[str, dict[str, str]]:
         """Source -> column -> type: what events must have."""
         found: dict[str, dict[str, str]] = {}
-        for each in self._requests.plan(self._requests.sources).joins:
+        for each in self._request(self._sources).joins:
             found.setdefault(each.join.source, {}).update(_types(each.events.columns))
         return found
 
@@ -124,7 +132,7 @@ class Encoder:
           ValueError: no join over time takes events of a source.
         """
         for name in sources:
-            if name not in (known := self._requests.sources):
+            if name not in (known := self._sources):
                 expected = ", ".join(f"'{each}'" for each in known) or "none"
                 raise ValueError(
                     f"history: found '{name}', expected {expected}: the sources that the recipe "
@@ -133,7 +141,7 @@ class Encoder:
         with self._lock:
             key = frozenset(sources)
             if key not in self._makers:
-                self._makers[key] = RequestMaker(self._requests.plan(key))
+                self._makers[key] = RequestMaker(self._request(key))
             return self._makers[key]
 
     def __repr__(self) -> str:
@@ -241,10 +249,10 @@ def read_plan(
     types = ColumnTypes(
         manifest.columns, {name: source.columns for name, source in manifest.sources.items()}
     )
-    requests = Requests(recipe, types, plan.columns, folder)
-    asked = requests.plan().columns
-    origins = _origins(types, recipe, asked.names)
-    fitted = FittedPlan(plan, raw_features(raw_schema, plan.columns), origins, requests)
+    request = functools.partial(plan_request, recipe, types, plan.columns, folder)
+    timed = (join.source for join in recipe.join if join.timed and join.adds_columns)
+    raw = raw_features(raw_schema, plan.columns)
+    fitted = FittedPlan(plan, raw, request, tuple(dict.fromkeys(timed)))
     return fitted, features
 
 

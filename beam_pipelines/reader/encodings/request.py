@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from beam_pipelines.core.arrow.columns import column_type, parse_type
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.joins.index import build_index, join_batch
 from beam_pipelines.joins.windows import feature_type
+from beam_pipelines.reader.encodings.raw_rows import to_batch
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.protect import DROP
-
-if TYPE_CHECKING:
-    from beam_pipelines.sql.derive import DerivedColumn
+from beam_pipelines.sql.database import ExpressionError
+from beam_pipelines.sql.derive import DerivedColumn, Deriver
+from beam_pipelines.sql.expressions import NoValueError, find_row, parse_expression
 
 
 class ColumnTypes(NamedTuple):
@@ -70,38 +72,6 @@ class Request(NamedTuple):
     most_bytes: int = 0
     joins: tuple[EventJoin, ...] = ()
     base: tuple[DerivedColumn, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Requests:
-    """Plans the requests of a dataset, each once.
-
-    Attributes:
-      recipe: of the dataset.
-      types: of its columns.
-      columns: that the encodings need.
-      folder: of the dataset, for messages.
-    """
-
-    recipe: Recipe
-    types: ColumnTypes
-    columns: pa.Schema
-    folder: str
-    _planned: dict[frozenset[str], Request] = dataclasses.field(default_factory=dict, repr=False)
-
-    @property
-    def sources(self) -> list[str]:
-        """Sources whose events may come along."""
-        timed = (join.source for join in self.recipe.join if join.timed and join.adds_columns)
-        return list(dict.fromkeys(timed))
-
-    def plan(self, sources: Collection[str] = ()) -> Request:
-        """Returns the request that has the events of some sources; see ``plan_request``."""
-        key = frozenset(sources)
-        if key not in self._planned:
-            needed = self.recipe, self.types, self.columns, self.folder
-            self._planned[key] = plan_request(*needed, key)
-        return self._planned[key]
 
 
 def plan_request(
@@ -166,7 +136,7 @@ def _take(derived: Sequence[DerivedColumn], wanted: set[str]) -> tuple[DerivedCo
 
     Their inputs are wanted instead.
     """
-    taken = list["DerivedColumn"]()
+    taken = list[DerivedColumn]()
     for column in reversed(derived):
         if column.name in wanted:
             taken.append(column)
@@ -244,12 +214,6 @@ def _parsed(
       known: names.
       hidden: names of what no expression may see.
     """
-    if not expressions:
-        return
-    from beam_pipelines.sql.database import ExpressionError
-    from beam_pipelines.sql.derive import DerivedColumn
-    from beam_pipelines.sql.expressions import parse_expression
-
     for name, sql in expressions.items():
         try:
             expression = parse_expression(name, sql, list(names))
@@ -299,3 +263,69 @@ def _typed(types: Mapping[str, str]) -> dict[str, pa.Field]:
 def _renamed(recipe: Recipe, names: Iterable[str]) -> dict[str, str]:
     """Returns each name -> the name that ``rename`` gives it."""
     return {name: recipe.rename.get(name, name) for name in names}
+
+
+class RequestMaker:
+    """Derives and joins the columns of a request, as a conversion does.
+
+    Several threads may call it at once.
+    """
+
+    def __init__(self, request: Request) -> None:
+        """Plans the expressions, by a request without rows."""
+        self._request = request
+        most = request.most_bytes
+        self._base = Deriver(request.base, request.columns, most)
+        own = [each.events for each in request.joins]
+        self._events = [Deriver(each.derived, each.columns, most) for each in own]
+        nothing = pa.RecordBatch.from_pylist([], schema=request.columns)
+        joined = self._joined(nothing, {each.join.source: [] for each in request.joins})
+        self._derive = Deriver(request.derived, joined.schema, most)
+
+    def __call__(self, rows: Any, history: Mapping[str, Any]) -> pa.RecordBatch:
+        """Returns raw rows with all columns.
+
+        Args:
+          rows: as ``to_batch`` takes them.
+          history: source -> its events, of each join of the request.
+
+        Raises:
+          DataError: as ``to_batch`` does; an expression has no value; or an as-of join finds
+            several newest events.
+          TypeError: rows or events are something else.
+        """
+        batch = to_batch(rows, self._request.columns)
+        return _with_derived(self._derive, self._joined(batch, history))
+
+    def _joined(self, batch: pa.RecordBatch, history: Mapping[str, Any]) -> pa.RecordBatch:
+        batch = _with_derived(self._base, batch)
+        for each, derive in zip(self._request.joins, self._events, strict=True):
+            source = each.join.source
+            try:
+                events = _with_derived(derive, to_batch(history[source], each.events.columns))
+            except (DataError, TypeError) as error:
+                raise type(error)(f"history of '{source}', {error}") from error
+            left = pa.RecordBatch.from_arrays(
+                [batch.column(name) for name in each.left.values()], list(each.left)
+            )
+            index = build_index(pa.Table.from_batches([events]), each.join, each.added)
+            joined, _ = join_batch(left, index, each.join)
+            for name, new in each.made.items():
+                batch = batch.append_column(new, joined.column(name))
+        return batch
+
+
+def _with_derived(derive: Deriver, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns rows with the derived columns.
+
+    Raises:
+      DataError: an expression has no value for a row.
+    """
+    try:
+        return derive(batch)
+    except NoValueError as error:
+        row = find_row(error.batch, error.expression)
+        raise DataError(
+            f"{'rows' if row is None else f'row {row}'}, {error.where} "
+            f"({error.expression.sql}): found {error}, expected a value."
+        ) from error
