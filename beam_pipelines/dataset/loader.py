@@ -5,14 +5,13 @@ For trainers: imports neither Apache Beam nor a module of ours that needs it.
 
 from __future__ import annotations
 
-import functools
 import secrets
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
-from beam_pipelines.dataset.tensorflow_batches import as_tensorflow
+from beam_pipelines.core.layout.schema_features import features_of
 from beam_pipelines.reader.dataset import Dataset
 from beam_pipelines.reader.folders.together import Folders
 from beam_pipelines.reader.frameworks import check_installed
@@ -86,69 +85,51 @@ def load(
         "rank": shard[0],
         "world_size": shard[1],
     }
-    if dataset.record == "raw":
-        _check_no_features(dataset, features, label)
-        make_reader = functools.partial(
-            dataset.batches, split, batch_size, as_="records", **options
-        )
-        records = as_tensorflow(make_reader, (), None, batch_size if drop_remainder else None, 1)
-        return records.map(lambda batch: batch[RECORD])
-    spec, label_name = _wanted(dataset, features, label)
+    label_name = _label_of(dataset, label)
     batches = dataset.batches(
         split,
         batch_size,
-        columns=_columns(spec),
+        columns=_columns(dataset, features, label_name),
         padding=padding,
         images=images,
         as_="tf",
         **options,
     )
+    if dataset.record == "raw":
+        return batches.map(lambda batch: batch[RECORD])
     if label_name is None:
         return batches
     return batches.map(lambda batch: (batch, batch.pop(label_name)))
 
 
-def _check_no_features(dataset: Dataset, features: Iterable[str] | None, label: bool | str) -> None:
-    for name, given in (("features", features is not None), ("label", isinstance(label, str))):
-        if given:
-            raise ValueError(
-                f"{name}: found it for {dataset.folder}, whose records are raw: they have no "
-                "features. Leave it out, and map a "
-                "function over the batches."
-            )
-
-
-def _wanted(
-    dataset: Dataset, features: Iterable[str] | None, label: bool | str
-) -> tuple[dict[str, Any], str | None]:
-    """Returns the wanted feature spec, and the label's name or ``None``."""
-    spec = spec_of(dataset.schema)
-    label_name = (dataset.label if label is True else None) if isinstance(label, bool) else label
-    if label is True and dataset.label is not None and dataset.label not in spec:
+def _label_of(dataset: Dataset, label: bool | str) -> str | None:
+    """Returns the name of the label, which is a feature, or ``None``."""
+    name = (dataset.label if label else None) if isinstance(label, bool) else label
+    known = [one.name for one in features_of(dataset.schema) if dataset.record != "raw"]
+    if name is None or name in known:
+        return name
+    if label is True:
         raise DataError(
-            f"{dataset.folder}: {MANIFEST} names the label '{dataset.label}', which is no feature "
-            "of the schema. Convert again with --overwrite."
+            f"{dataset.folder}: {MANIFEST} names the label '{name}', which is no feature of the "
+            "schema. Convert again with --overwrite."
         )
-    names = list(spec) if features is None else list(features)
-    for name in [*names, *([] if label_name is None else [label_name])]:
-        if name not in spec:
-            raise ValueError(
-                f"{dataset.folder}: found no feature '{name}', expected one of the "
-                f"schema's.{nearest(name, spec)}"
-            )
-    return {name: spec[name] for name in spec if name in names or name == label_name}, label_name
+    raise ValueError(
+        f"{dataset.folder}: found no feature '{name}', expected one of the "
+        f"schema's.{nearest(name, known)}"
+    )
 
 
-def _columns(spec: Mapping[str, Any]) -> list[str]:
+def _columns(
+    dataset: Dataset, features: Iterable[str] | None, label: str | None
+) -> list[str] | None:
     """Returns the columns of features; a sparse feature has several."""
-    import tensorflow as tf
-
+    if features is None:
+        if dataset.record == "raw":
+            return None
+        features = spec_of(dataset.schema)
+    sparse = {feature.name: feature for feature in dataset.schema.sparse_feature}
     names: dict[str, None] = {}
-    for name, feature in spec.items():
-        if isinstance(feature, tf.io.SparseFeature):
-            keys = feature.index_key
-            names |= dict.fromkeys([keys] if isinstance(keys, str) else keys)
-            names[feature.value_key] = None
-        else:
-            names[name] = None
+    for name in (*features, *filter(None, [label])):
+        own = [*sparse[name].index_feature, sparse[name].value_feature] if name in sparse else []
+        names |= dict.fromkeys([column.name for column in own] or [name])
     return list(names)

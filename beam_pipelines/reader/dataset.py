@@ -285,8 +285,9 @@ class Dataset:
         """
         split = self._split_name(split)
         found = indexed(self._all, split)
-        wishes, read = options_of(batch_size, "numpy" if as_ == "tf" else as_, options)
-        features = self._to_read(wishes, as_)
+        kind = "records" if as_ == "tf" and self.record == "raw" else as_
+        wishes, read = options_of(batch_size, "numpy" if kind == "tf" else kind, options)
+        features = self._to_read(wishes, kind)
         if features:
             found = found.with_columns([feature.name for feature in features])
         stream = Stream(found, options.get("seed", 1), options.get("shuffle", True))
@@ -294,13 +295,9 @@ class Dataset:
         if as_ != "tf":
             return make_reader()
         module = full_package.import_module("dataset.tensorflow_batches", "as_='tf'")
-        return module.as_tensorflow(
-            make_reader,
-            features,
-            self.schema,
-            None if read.remainder == "short" else batch_size,
-            read.epochs,
-        )
+        schema = self.schema if features else None
+        rows = None if read.remainder == "short" else batch_size
+        return module.as_tensorflow(make_reader, features, schema, rows, read.epochs)
 
     def _to_read(self, wishes: Wishes, as_: str) -> list[ReadFeature]:
         """Returns the features of batches; of serialized records none."""

@@ -91,50 +91,27 @@ class RowGroups:
                 table = parquet.read_row_group(number, columns=self.names, use_threads=False)
             if self.names is not None:
                 table = table.select(self.names)
-        except (pa.ArrowException, OSError, KeyError, EOFError) as error:
+        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             raise ValueError(f"found a damaged row group ({error})") from error
         if table.num_rows != rows:
             raise ValueError(f"found {table.num_rows:,} rows, expected {rows:,}")
         return table
 
 
-class _Stretch(io.RawIOBase):
+class _Stretch(io.BytesIO):
     """Some bytes of a file, at their places in it."""
 
     def __init__(self, data: bytes, offset: int) -> None:
-        self._data, self._offset, self._place = data, offset, offset
-
-    def readable(self) -> bool:
-        """Whether it can be read."""
-        return True
-
-    def seekable(self) -> bool:
-        """Whether it has places."""
-        return True
+        super().__init__(data)
+        self._offset = offset
 
     def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
-        """Goes to a place in the file."""
-        bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._place}
-        bases[io.SEEK_END] = self._offset + len(self._data)
-        self._place = bases[whence] + place
-        return self._place
+        """Goes to a place in the file; one before the bytes is an error."""
+        return self._offset + super().seek(place - self._offset * (whence == io.SEEK_SET), whence)
 
     def tell(self) -> int:
         """Returns the place in the file."""
-        return self._place
-
-    def read(self, size: int = -1) -> bytes:
-        """Returns bytes from the place on.
-
-        Raises:
-          EOFError: they are not of the stretch.
-        """
-        start = self._place - self._offset
-        end = len(self._data) if size < 0 else start + size
-        if start < 0 or end > len(self._data):
-            raise EOFError(f"byte {self._place:,} is outside of the row group")
-        self._place = self._offset + end
-        return self._data[start:end]
+        return self._offset + super().tell()
 
 
 def columns_of(

@@ -528,7 +528,7 @@ def test_tf_idf_equals_plain_python(
         ("cross", {"columns": ["a"], "buckets": 3}, "expected two columns or more"),
         ("cross", {"columns": ["a", "b"]}, "found None, expected a number of buckets"),
         ("tokenize", {"split": "("}, r"found '\(' .*expected a regular expression"),
-        ("tokenize", {"lower": 1}, "found 1, expected true or false"),
+        ("tokenize", {"lower": 1}, "found lower 1, expected true or false"),
         ("tokenize", {"ngrams": []}, "expected numbers of words"),
         ("tokenize", {"ngrams": [0]}, "expected numbers of words"),
         ("bag_of_words", {}, "found None, expected the length of the vector"),

@@ -23,6 +23,7 @@ from beam_pipelines.encodings.formula import (
     from_matrix,
     to_matrix,
 )
+from beam_pipelines.encodings.tokens import sums_of
 from beam_pipelines.encodings.values import LARGEST, check_parameters, need_flag, need_numbers
 
 if TYPE_CHECKING:
@@ -93,11 +94,6 @@ class FillValue(Fixed):
 
     fills = True
     keeps_apart = True
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> FillValue:
-        """Made by ``fill``, with a checked value."""
-        return cls(parameters["value"], parameters.get("missing", False))
 
     def parts(self) -> Mapping[str, Encoding]:
         """Makes itself and, on demand, what was missing."""
@@ -238,20 +234,14 @@ class Occurrences:
 
     def count(self, array: pa.Array, weights: Weights | None) -> pa.RecordBatch:
         """Counts the rows with each value, or sums their weights."""
-        known = pa.array(~_is_unknown(array))
-        keys = array.filter(known)
+        is_known = ~_is_unknown(array)
+        keys = array.filter(pa.array(is_known))
         if pa.types.is_floating(keys.type):
             keys = pc.add(keys, pa.scalar(0, keys.type))  # -0.0 becomes 0.0
-        if weights is None:
-            counts = keys.value_counts()
-            return pa.RecordBatch.from_arrays(
-                [counts.field("values"), counts.field("counts")], ["key", "count"]
-            )
-        table = pa.table([keys, pa.array(weights).filter(known)], ["key", "count"])
-        table = table.group_by("key", use_threads=False).aggregate([("count", "sum")])
-        return pa.RecordBatch.from_arrays(
-            [table[name].combine_chunks() for name in ("key", "count_sum")], ["key", "count"]
-        )
+        found = keys.dictionary_encode()
+        rows = np.flatnonzero(is_known)
+        counts = sums_of(found.indices.to_numpy(), rows, len(found.dictionary), weights)
+        return pa.RecordBatch.from_arrays([found.dictionary, pa.array(counts)], ["key", "count"])
 
     def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the most frequent value."""

@@ -17,7 +17,7 @@ from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.tokens import flat_values, row_numbers
-from beam_pipelines.encodings.values import as_lists, check_parameters
+from beam_pipelines.encodings.values import as_lists, check_parameters, need_flag
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -55,7 +55,7 @@ class Tokenize(Fixed):
         check_parameters(parameters, _EXPECTED)
         return cls(
             _expression(parameters["split"]) if "split" in parameters else "",
-            _flag(parameters.get("lower", False)),
+            need_flag(parameters, "lower"),
             _numbers(parameters.get("ngrams", 1)),
         )
 
@@ -138,12 +138,6 @@ def _expression(value: Any) -> str:
         pc.replace_substring_regex(pa.array([""]), value, _CUT)
     except pa.ArrowInvalid as error:
         raise ValueError(f"found {value!r} ({error}), expected {_EXPECTED['split']}.") from error
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"found {value!r}, expected {_EXPECTED['lower']}.")  # noqa: TRY004
     return value
 
 
