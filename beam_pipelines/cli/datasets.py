@@ -59,26 +59,9 @@ def _pictures_of(
     help="How many examples to show.",
 )
 @click.option("--split", metavar="NAME", help="Split to take them from; default: the first.")
-@click.option("--report", metavar="FILE", help="Make the dataset's report again: a .html file.")
 @output_options
-def inspect(
-    path: str,
-    number: int,
-    split: str | None,
-    report: str | None,
-    form: str,
-) -> None:
-    """Print examples of a dataset or a TFRecord file.
-
-    With --report, write the report.
-    """
-    if report is not None:
-        from beam_pipelines.dataset.report import make_report
-        from beam_pipelines.storage import files
-
-        files.write_bytes(report, make_report(path).encode())
-        answer(form, {"path": report}, [f"{report}: the report of {path}."])
-        return
+def inspect(path: str, number: int, split: str | None, form: str) -> None:
+    """Print examples of a dataset or a TFRecord file."""
     from beam_pipelines.dataset.inspect import example_values, inspect_examples
 
     if form == "json":
