@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from beam_pipelines.reader.columns import Ragged
 from beam_pipelines.reader.features import ReadFeature
 from beam_pipelines.reader.frameworks import mapped
 from beam_pipelines.reader.parse import RECORD
@@ -29,12 +30,10 @@ class _Form(NamedTuple):
 
     Attributes:
       signature: specs of the arrays that cross.
-      take_apart: makes them of a value of a batch.
       assemble: makes the tensor of them.
     """
 
     signature: tuple[tf.TensorSpec, ...]
-    take_apart: Callable[[Any], tuple[Any, ...]]
     assemble: Callable[..., Any]
 
 
@@ -61,7 +60,7 @@ def as_tensorflow(
     spec = {} if schema is None else spec_of(schema)
     forms = {feature.name: _form(feature, spec, batch_size) for feature in features}
     if not features:
-        forms = {RECORD: _Form((tf.TensorSpec([batch_size], tf.string),), _one, tf.identity)}
+        forms = {RECORD: _Form((tf.TensorSpec([batch_size], tf.string),), tf.identity)}
     crossing = _Crossing([one for form in forms.values() for one in form.signature])
     passes = itertools.count()
 
@@ -70,10 +69,7 @@ def as_tensorflow(
             first = next(passes) * epochs
             reader.load_state_dict(reader.state_dict() | {"epoch": first, "row": 0})
             for batch in reader:
-                parts = (
-                    form.take_apart(mapped(_with_objects, batch[name]))
-                    for name, form in forms.items()
-                )
+                parts = (_arrays_of(mapped(_with_objects, batch[name])) for name in forms)
                 yield crossing.pack(list(itertools.chain.from_iterable(parts)))
 
     def assemble(*packed: tf.Tensor) -> dict[str, Any]:
@@ -155,31 +151,25 @@ def _form(feature: ReadFeature, spec: Mapping[str, Any], batch_size: int | None)
     edges = tf.TensorSpec([None if batch_size is None else batch_size + 1], tf.int64)
     if feature.image is not None:
         pixels = tf.TensorSpec([batch_size, *feature.image.size, feature.image.channels], tf.uint8)
-        return _Form((pixels,), _one, tf.identity)
+        return _Form((pixels,), tf.identity)
     if feature.shape is not None:
         row = feature.shape or (1,)
         if isinstance(parsed, tf.io.FixedLenFeature):
             row = tuple(parsed.shape)
-        return _Form(
-            (tf.TensorSpec([batch_size, *row], dtype),),
-            lambda value: (value.reshape(len(value), *row),),
-            tf.identity,
-        )
+        return _Form((tf.TensorSpec([batch_size, *row], dtype),), tf.identity)
     if feature.padding is not None:
         rank = 3 if feature.steps == "several" else 2
         padded = tf.TensorSpec([batch_size, *[None] * (rank - 1)], dtype)
-        return _Form((padded,), _one, tf.identity)
+        return _Form((padded,), tf.identity)
     if feature.steps in {"some", "several"}:
         return _Form(
             (values, inner, edges),
-            lambda value: (value.values.values, value.values.offsets, value.offsets),
             lambda values, inner, outer: tf.RaggedTensor.from_nested_row_splits(
                 values, [tf.cast(outer, splits), tf.cast(inner, splits)], validate=False
             ),
         )
     return _Form(
         (values, edges),
-        lambda value: (value.values, value.offsets),
         lambda values, offsets: (
             tf.RaggedTensor.from_row_splits(values, offsets, validate=False).to_sparse()
             if splits is None
@@ -188,8 +178,9 @@ def _form(feature: ReadFeature, spec: Mapping[str, Any], batch_size: int | None)
     )
 
 
-def _one(value: Any) -> tuple[Any]:
-    return (value,)
+def _arrays_of(value: Any) -> list[Any]:
+    """Returns the arrays of a value that cross; a dense one is flat or in its shape."""
+    return [*_arrays_of(value.values), value.offsets] if isinstance(value, Ragged) else [value]
 
 
 def _with_objects(values: Any) -> Any:

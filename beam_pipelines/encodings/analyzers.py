@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -155,11 +155,7 @@ class Quantiles:
         """
         if not len(self.values):
             return self.values
-        ends = np.cumsum(self.weights)
-        # Products of whole numbers are exact, quotients are not.
-        places = np.searchsorted(ends * number, np.arange(number + 1) * ends[-1])
-        chosen: Numbers = self.values[places.clip(max=len(ends) - 1)]
-        return chosen
+        return self._at(number, np.arange(number + 1), "left")
 
     def boundaries(self, number: int) -> Numbers:
         """Returns the distinct values that divide the weight evenly.
@@ -187,9 +183,14 @@ class Quantiles:
         """
         if not len(self.values):
             return np.zeros(number - 1, np.float32)
+        return self._at(number, np.arange(1, number), "right").astype(np.float32)
+
+    def _at(self, number: int, parts: Any, side: Literal["left", "right"]) -> Numbers:
+        """Returns the values at some ``number``-th parts of the weight."""
         ends = np.cumsum(self.weights)
-        places = np.searchsorted(ends * number, np.arange(1, number) * ends[-1], side="right")
-        chosen: Numbers = self.values[places.clip(max=len(ends) - 1)].astype(np.float32)
+        # Products of whole numbers are exact, quotients are not.
+        places = np.searchsorted(ends * number, parts * ends[-1], side)
+        chosen: Numbers = self.values[places.clip(max=len(ends) - 1)]
         return chosen
 
 

@@ -20,9 +20,9 @@ from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.reader.encodings.encoder import fitted_encodings, recipe_of
 from beam_pipelines.serving import specs
-from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.serving.specs import ENCODED_SCHEMA, schema_files
+from beam_pipelines.serving.write import GraphJob
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.encode import load_fitted
 

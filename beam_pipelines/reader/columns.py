@@ -246,70 +246,67 @@ def arrow_rows(values: pa.Array, shape: Sequence[int]) -> pa.Array:
     return values
 
 
-class DenseColumn:
+class DenseColumn(NamedTuple):
     """Rows of one shape, or of an Arrow array."""
 
-    def __init__(self, array: Values) -> None:
-        self._array = array
+    array: Values
 
     def cut(self, start: int, end: int) -> Values:
         """Returns neighbouring rows, without a copy."""
-        return self._array[start:end]
+        return self.array[start:end]
 
 
-class RaggedColumn:
+class RaggedColumn(NamedTuple):
     """Rows, or steps, of several lengths.
 
     A row's values are neighbours in a column, which may itself be ragged.
     """
 
-    def __init__(
-        self, values: FeatureValues, offsets: Offsets, is_present: npt.NDArray[np.bool_]
-    ) -> None:
-        self._values, self._offsets, self._is_present = values, offsets, is_present
+    values: FeatureValues
+    offsets: Offsets
+    is_present: npt.NDArray[np.bool_]
 
     def cut(self, start: int, end: int) -> Ragged:
         """Returns neighbouring rows; their values are not copied."""
-        offsets = self._offsets[start : end + 1]
-        values = self._values.cut(int(offsets[0]), int(offsets[-1]))
-        return Ragged(values, offsets - offsets[0], self._is_present[start:end])
+        offsets = self.offsets[start : end + 1]
+        values = self.values.cut(int(offsets[0]), int(offsets[-1]))
+        return Ragged(values, offsets - offsets[0], self.is_present[start:end])
 
 
-class PaddedColumn:
+class PaddedColumn(NamedTuple):
     """Rows that are padded to the longest, or to a length."""
 
-    def __init__(
-        self, values: npt.NDArray[Any], offsets: Offsets, padding: Any, length: int | None
-    ) -> None:
-        self._values, self._offsets, self._padding = values, offsets, padding
-        self._length = length
+    values: npt.NDArray[Any]
+    offsets: Offsets
+    padding: Any
+    length: int | None
 
     def cut(self, start: int, end: int) -> npt.NDArray[Any]:
         """Returns [rows, most values of a row]."""
-        return padded(self._values, self._offsets[start : end + 1], self._padding, self._length)
+        return padded(self.values, self.offsets[start : end + 1], self.padding, self.length)
 
 
-class PaddedTexts:
-    """Texts that are padded with empty ones, without a copy."""
+class PaddedTexts(NamedTuple):
+    """Texts that are padded with empty ones, without a copy.
 
-    def __init__(self, sizes: FeatureValues, texts: pa.Array, firsts: Offsets) -> None:
-        """Keeps the texts.
+    Attributes:
+      sizes: of the texts in bytes, padded with 0.
+      texts: of all rows.
+      firsts: int64[rows + 1], the rows' places in the texts.
+    """
 
-        Args:
-          sizes: of the texts in bytes, padded with 0.
-          texts: of all rows.
-          firsts: int64[rows + 1], the rows' places in the texts.
-        """
-        self._sizes, self._texts, self._firsts = sizes, texts, firsts
+    sizes: FeatureValues
+    texts: pa.Array
+    firsts: Offsets
 
     def cut(self, start: int, end: int) -> pa.Array:
         """Returns neighbouring rows, as fixed-size lists."""
-        sizes = self._sizes.cut(start, end)
-        edges = np.full(sizes.size + 1, offsets_of(self._texts)[self._firsts[start]])
+        sizes = self.sizes.cut(start, end)
+        edges = np.full(sizes.size + 1, offsets_of(self.texts)[self.firsts[start]])
         edges[1:] += np.cumsum(sizes)
-        data = self._texts.buffers()[2] or pa.py_buffer(b"")
+        data = self.texts.buffers()[2] or pa.py_buffer(b"")
         buffers = [None, pa.py_buffer(edges), data]
-        return arrow_rows(pa.Array.from_buffers(self._texts.type, sizes.size, buffers), sizes.shape)
+        return arrow_rows(pa.Array.from_buffers(self.texts.type, sizes.size, buffers), sizes.shape)
 
 
 def padded(

@@ -10,7 +10,6 @@ import importlib
 import io
 import math
 import os
-import threading
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple
@@ -90,19 +89,6 @@ def check_image(name: str, image: Image) -> None:
                 f"images: found no {package} that can be imported ({error}). Install "
                 f"{' and '.join(_PACKAGES.values())}."
             ) from error
-
-
-class _Scratch(threading.local):
-    """Memory that a thread keeps; new memory takes page faults."""
-
-    def __init__(self) -> None:
-        self._array = np.empty(0, np.uint8)
-
-    def of(self, size: int) -> Pixels:
-        """Returns uint8[size or more], the same for the next image."""
-        if len(self._array) < size:
-            self._array = np.empty(size, np.uint8)
-        return self._array
 
 
 class Pictures(NamedTuple):
@@ -225,12 +211,11 @@ def _decode_rows(
     results: list[Pixels],
 ) -> None:
     """Decodes rows that a kernel has left, each to its array."""
-    scratch = _Scratch()
 
     def decode(row: int, result: Pixels) -> None:
         content = contents[row].as_py()
         try:
-            _decode(content, image, (seed, int(epochs[row])), scratch, result)
+            _decode(content, image, (seed, int(epochs[row])), result)
         except Exception as error:  # Pillow raises errors of many kinds
             raise WrongRowError(
                 row,
@@ -245,13 +230,11 @@ def _decode_rows(
                 pass
 
 
-def _decode(
-    content: bytes, image: Image, key: tuple[int, int], scratch: _Scratch, result: Pixels
-) -> None:
+def _decode(content: bytes, image: Image, key: tuple[int, int], result: Pixels) -> None:
     """Writes the pixels of a picture to [height, width, channels]."""
     if content[:2] == b"\xff\xd8":
         try:
-            return _decode_jpeg(content, image, key, scratch, result)
+            return _decode_jpeg(content, image, key, result)
         except ValueError:
             pass  # CMYK, or bytes that libjpeg warns of: Pillow decodes or refuses them
     import PIL.Image
@@ -268,9 +251,7 @@ def _decode(
     return None
 
 
-def _decode_jpeg(
-    content: bytes, image: Image, key: tuple[int, int], scratch: _Scratch, result: Pixels
-) -> None:
+def _decode_jpeg(content: bytes, image: Image, key: tuple[int, int], result: Pixels) -> None:
     import simplejpeg
 
     height, width, _, _ = simplejpeg.decode_jpeg_header(content)
@@ -285,9 +266,7 @@ def _decode_jpeg(
     if found == image.size and box == (0, 0, width, height):
         simplejpeg.decode_jpeg(content, mode, buffer=result, **least)
         return
-    # Decoded at a fraction, it has at most these pixels too: the scale is rounded up.
-    memory = scratch.of(height * width * image.channels)
-    pixels = simplejpeg.decode_jpeg(content, mode, buffer=memory, **least)
+    pixels = simplejpeg.decode_jpeg(content, mode, **least)
     # The last pixels stand for fewer than `factor`, where it does not divide the size.
     left, top, right, bottom = (edge / factor for edge in box)
     _resize(pixels, (left, top, right, bottom), result)

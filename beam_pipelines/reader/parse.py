@@ -82,25 +82,20 @@ def _padded_steps(
     return columns.PaddedColumn(whole, rows, padding, feature.length)
 
 
-class _PaddedSteps:
+class _PaddedSteps(NamedTuple):
     """Steps with any number of values, padded in both dimensions."""
 
-    def __init__(
-        self,
-        values: Values,
-        rows: columns.Offsets,
-        places: columns.Offsets,
-        padding: Any,
-        length: int | None,
-    ) -> None:
-        self._values, self._rows, self._places, self._padding = values, rows, places, padding
-        self._length = length
+    values: Values
+    rows: columns.Offsets
+    places: columns.Offsets
+    padding: Any
+    length: int | None
 
     def cut(self, start: int, end: int) -> Values:
         """Returns [rows, most steps of a row, most values of a step]."""
-        rows = self._rows[start : end + 1]
-        steps = columns.padded(self._values, self._places[rows[0] : rows[-1] + 1], self._padding)
-        return columns.padded(steps, rows - rows[0], self._padding, self._length)
+        rows = self.rows[start : end + 1]
+        steps = columns.padded(self.values, self.places[rows[0] : rows[-1] + 1], self.padding)
+        return columns.padded(steps, rows - rows[0], self.padding, self.length)
 
 
 def _check_steps(

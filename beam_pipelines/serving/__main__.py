@@ -14,8 +14,7 @@ import sys
 import threading
 import time
 
-from beam_pipelines.serving.job import MARK, GraphJob
-from beam_pipelines.serving.write import write_transform_graph
+from beam_pipelines.serving.write import MARK, GraphJob, write_transform_graph
 
 _POLL_SECS = 0.1
 

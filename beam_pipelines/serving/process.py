@@ -15,7 +15,7 @@ import tempfile
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.dataset_layout import SAVED_MODEL
 from beam_pipelines.core.process import python_process
-from beam_pipelines.serving.job import MARK, GraphJob
+from beam_pipelines.serving.write import MARK, GraphJob
 from beam_pipelines.storage import files
 
 _CODE = "from beam_pipelines.serving.__main__ import main; sys.exit(main())"

@@ -47,8 +47,27 @@ if TYPE_CHECKING:
     AnyTensor: TypeAlias = tf.Tensor | tf.SparseTensor | tf.RaggedTensor
 
 
+# Begins the last line of the process's stderr, the message for the user.
+MARK = "transform_graph: "
 TRANSFORM_FN = "transform_fn"
 ASSET_MAP = "transformed_metadata/asset_map"
+
+
+class GraphJob(NamedTuple):
+    """Arguments of ``write_transform_graph``, pickled.
+
+    Attributes:
+      plan: encodings, all fitted; pickled by reference to their modules.
+      raw_schema, encoded_schema: of the columns, and of the features.
+      label: name of the label, or ``None``.
+      preprocessing: folder of the graph of a ``preprocessing_fn``, local or not, or ``None``.
+    """
+
+    plan: EncodePlan
+    raw_schema: schema_pb2.Schema
+    encoded_schema: schema_pb2.Schema
+    label: str | None = None
+    preprocessing: str | None = None
 
 
 def write_transform_graph(

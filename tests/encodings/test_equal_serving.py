@@ -205,6 +205,8 @@ EXAMPLES: list[Example] = [
     Example("one_hot of given size", [{"one_hot": 7}], (INT,)),
     Example("one_hot of buckets", [{"bucketize": 4}, "one_hot"], (FLOAT,)),
     Example("multi_hot of given size", [{"multi_hot": 7}], (INTS,), (SMALL_IDS,)),
+    Example("one_hot of lists", [{"one_hot": 7}], (INTS,), (SMALL_IDS,)),
+    Example("multi_hot of one id", [{"multi_hot": 7}], (INT,)),
     Example("multi_hot of any integers", [{"multi_hot": 3}], (INTS,)),
     Example("multi_hot of buckets", [{"boundaries": [0, 1]}, "multi_hot"], (FLOATS,)),
     Example("cyclic of integers", [{"cyclic": 24}], (INT,), (st.integers(-100, 100),)),

@@ -27,10 +27,9 @@ from beam_pipelines.encodings.apply import encode_batch, to_feature
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.serving.signatures import argument_names
-from beam_pipelines.serving.write import write_transform_graph
+from beam_pipelines.serving.write import GraphJob, write_transform_graph
 from beam_pipelines.transforms.fit import fit_batch
 from tests.support.contents import contents
 

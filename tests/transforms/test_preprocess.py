@@ -22,8 +22,8 @@ from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.runners.run import find_error
-from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
+from beam_pipelines.serving.write import GraphJob
 from beam_pipelines.transforms.fit import fit_batch
 from beam_pipelines.transforms.preprocessing.function import Preprocessing, plan_preprocessing
 from beam_pipelines.transforms.preprocessing.steps import (

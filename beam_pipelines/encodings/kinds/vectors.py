@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class OneHot(Fixed):
-    """A vector of zeros with a one at the id.
+    """A vector of zeros with a one at the id, or at each id of a list.
 
-    Null, and ids outside the range, become zeros only. The length is the number of ids: known after
-    ``vocabulary``, ``bucketize``, ``hash_bucket``, …, else given by the parameter.
+    Null, empty lists, and ids outside the range set no one. The length is the number of ids: known
+    after ``vocabulary``, ``bucketize``, ``hash_bucket``, …, else given by the parameter.
 
     Attributes:
       size: length of the vector; ``None`` while unknown.
@@ -76,20 +76,12 @@ class OneHot(Fixed):
                 f"found {type_name(features[0].type)}, expected ids, as 'vocabulary' or "
                 "'bucketize' give."
             )
-        self._check_list(features[0])
         if self.size is not None and self.size > MOST_PLACES:
             raise ValueError(
                 f"found {self.size:,} ids, expected at most {MOST_PLACES:,} for a vector. Take "
                 "fewer, or leave them as ids."
             )
         return Feature(pa.list_(pa.float32()), required=True, length=self.size)
-
-    def _check_list(self, feature: Feature) -> None:
-        if feature.is_list:
-            raise ValueError(
-                f"found {type_name(feature.type)}, expected one id a row. Take 'multi_hot' for "
-                "lists."
-            )
 
     def check_known(self) -> None:
         """Needs the number of ids."""
@@ -139,19 +131,9 @@ class OneHot(Fixed):
 
 @dataclasses.dataclass(frozen=True)
 class MultiHot(OneHot):
-    """A vector with a one at each id of a list.
-
-    The other places are zero. Null and empty lists, and ids outside the range, set no one.
-    """
+    """The same, by its name for lists."""
 
     kind = "multi_hot"
-
-    def _check_list(self, feature: Feature) -> None:
-        if not feature.is_list:
-            raise ValueError(
-                f"found {type_name(feature.type)}, expected a list of ids a row. Take 'one_hot' "
-                "for one id."
-            )
 
 
 _COLUMNS = "a list of features, as in {vector: [age, income]}"
