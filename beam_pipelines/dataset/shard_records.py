@@ -14,7 +14,6 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.arrow.binary_arrays import data_of, offsets_of
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.layout.schema_features import feature_lists_of
 from beam_pipelines.core.layout.shard_formats import PARQUET_COMPRESSION
 from beam_pipelines.reader.row_groups import batch_of
@@ -82,16 +81,6 @@ def block_of(rows: pa.Table, path: str, lists: Collection[str]) -> RecordBlock:
         ) from error
     starts = offsets_of(frames)
     return RecordBlock(data_of(frames).to_pybytes(), starts - starts[0])
-
-
-def read_manifest_blocks(
-    path: str, manifest: Manifest, schema: schema_pb2.Schema
-) -> Iterator[RecordBlock]:
-    """Yields the records of a dataset's shard, in blocks.
-
-    Errors are those of ``read_blocks``.
-    """
-    return read_blocks(path, manifest.compression, feature_list_names(schema))
 
 
 def read_examples(path: str, number: int, schema: schema_pb2.Schema | None = None) -> list[bytes]:

@@ -32,7 +32,6 @@ from beam_pipelines.dataset.manifest import changed_files, read_manifest
 from beam_pipelines.dataset.shard_records import (
     feature_list_names,
     read_blocks,
-    read_manifest_blocks,
 )
 from beam_pipelines.reader.folders.opened import Opened
 from beam_pipelines.reader.parts import Indexed, read_part
@@ -152,7 +151,7 @@ def _verify_shard(
     if not files.exists(path):
         raise DataError(f"{path}: the shard is missing. Convert again with --overwrite.")
     rows = 0
-    for block in read_manifest_blocks(path, manifest, schema):
+    for block in read_blocks(path, manifest.compression, feature_list_names(schema)):
         if manifest.record != "raw":
             is_sequence = manifest.record == "sequence_example"
             where = f"{path}, records {rows} to {rows + len(block) - 1}"

@@ -83,11 +83,6 @@ def _unrounded(plan: EncodePlan, name: str, tensor: tf.RaggedTensor) -> tf.Ragge
     )
 
 
-def needed_columns(plan: EncodePlan, names: Collection[str]) -> set[str]:
-    """Returns the names of the columns that some features need."""
-    return needed(plan, names)[1]
-
-
 def to_ragged(tensor: AnyTensor) -> tf.RaggedTensor:
     """Returns each row's values as a ragged tensor [batch, None].
 

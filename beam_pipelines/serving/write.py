@@ -18,12 +18,12 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.arrow.columns import value_type
+from beam_pipelines.encodings.apply import needed
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.encodings.vocabulary_asset import file_name
 from beam_pipelines.serving.ragged import (
     encode_tensors,
     from_ragged,
-    needed_columns,
     to_ragged,
 )
 from beam_pipelines.serving.signatures import make_signatures, to_dense
@@ -175,7 +175,7 @@ class _Graph:
         spec = {name: ragged_spec(self._spec[name]) for name in names}
         left_out = set(self._spec) - names
         taken = names if self.own is None else cut(self.own.transform_fn, left_out).inputs
-        columns = needed_columns(self._plan, taken)
+        columns = needed(self._plan, taken)[1]
         parsed = {name: ragged_spec(spec) for name, spec in raw_spec.items() if name in columns}
 
         def known(inputs: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
@@ -219,8 +219,8 @@ class _Graph:
         """Builds some features of the plan, as a feature spec describes them."""
         import tensorflow as tf
 
-        needed = needed_columns(self._plan, names)
-        columns = {name: to_ragged(tensor) for name, tensor in raw.items() if name in needed}
+        own = needed(self._plan, names)[1]
+        columns = {name: to_ragged(tensor) for name, tensor in raw.items() if name in own}
         # Elementwise encodings keep the row splits, and so the indices of the sparse tensor.
         sources = {
             columns[name].row_splits.ref(): tensor

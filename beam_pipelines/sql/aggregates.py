@@ -11,7 +11,7 @@ import copy
 import decimal
 import math
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -135,9 +135,12 @@ def merged_value(call: Call, pieces: Sequence[Piece]) -> Any:
       call: other than ``unique``.
       pieces: of all chunks, in order.
     """
+    values = _present(pieces)
     if call.name in ("min", "max"):
-        return _extreme(call, _present(pieces))
-    return _MERGES[call.name](pieces)
+        return _extreme(call, values)
+    if call.name in ("bool_and", "bool_or"):
+        return (all if call.name == "bool_and" else any)(values) if values else None
+    return _average(pieces) if call.name == "avg" else _add(values)
 
 
 def holds(condition: Condition, values: Sequence[Any]) -> bool | None:
@@ -345,13 +348,3 @@ def _extreme(call: Call, values: Sequence[Any]) -> Any:
     query = f"SELECT {call.name}(CAST(x AS {call.type})) FROM {TABLE}"  # noqa: S608
     ((found,),) = _rows(query, {"x": texts})
     return plain_value(found)
-
-
-_MERGES: dict[str, Callable[[Sequence[Piece]], Any]] = {
-    **dict.fromkeys(
-        ("count_star", "count", "count_if", "sum"), lambda pieces: _add(_present(pieces))
-    ),
-    "avg": _average,
-    "bool_and": lambda pieces: all(_present(pieces)) if _present(pieces) else None,
-    "bool_or": lambda pieces: any(_present(pieces)) if _present(pieces) else None,
-}
