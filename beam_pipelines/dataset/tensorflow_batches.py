@@ -179,7 +179,7 @@ def _form(feature: ReadFeature, spec: Mapping[str, Any], batch_size: int | None)
 
 
 def _arrays_of(value: Any) -> list[Any]:
-    """Returns the arrays of a value that cross; a dense one is flat or in its shape."""
+    """Returns the arrays of a value that cross, in any shape."""
     return [*_arrays_of(value.values), value.offsets] if isinstance(value, Ragged) else [value]
 
 

@@ -106,7 +106,7 @@ class _Stretch(io.BytesIO):
         self._offset = offset
 
     def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
-        """Goes to a place in the file; one before the bytes is an error."""
+        """Goes to a place in the file, from the stretch on."""
         return self._offset + super().seek(place - self._offset * (whence == io.SEEK_SET), whence)
 
     def tell(self) -> int:

@@ -263,7 +263,7 @@ def _formatted(name: str, arguments: Sequence[Any], sizes: Sequence[int]) -> int
 
 
 def _replaced(name: str, arguments: Sequence[Any], sizes: Sequence[int]) -> int:  # noqa: ARG001
-    """Returns the size of a text whose parts, also empty ones, are replaced."""
+    """Returns the size of a text with parts, also empty ones, replaced."""
     return math.prod((sizes[0], *sizes[2:3])) * (1 if name == "replace" else 2) if sizes else 1
 
 

@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class OneHot(Fixed):
-    """A vector of zeros with a one at the id, or at each id of a list.
+    """A vector of zeros with a one at each id.
 
-    Null, empty lists, and ids outside the range set no one. The length is the number of ids: known
-    after ``vocabulary``, ``bucketize``, ``hash_bucket``, …, else given by the parameter.
+    An id a row, or a list of them. Null, empty lists, and ids outside the range set no one. The
+    length is the number of ids: known after ``vocabulary``, ``bucketize``, ``hash_bucket``, …, else
+    given by the parameter.
 
     Attributes:
       size: length of the vector; ``None`` while unknown.
