@@ -1,4 +1,4 @@
-"""Codes that parse as numbers, lists in cells, and remedies of cells."""
+"""Codes that parse as numbers, and remedies of cells."""
 
 from __future__ import annotations
 
@@ -51,33 +51,6 @@ DIGITS = re.compile(r"-?[0-9]+")
 _LONG_TEXT = re.compile(_LONG, re.ASCII)
 # 007 and 0x1F.
 LEADING_ZERO = re.compile(r"[ \t\n\f\r]*[+-]?0[0-9xX]")
-
-# Lists of numbers and texts as Python and JSON write them, and those of NumPy; a text with a
-# backslash is read otherwise than it was written.
-_VALUE = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-_QUOTED = r"""(?:'[^'\\]*'|"[^"\\]*")"""
-_BARS = "texts between bars or semicolons"
-# RE2 syntax: Python's takes time by the square of a long text.
-_LISTS = {
-    "lists of numbers": (rf"\[\s*(?:{_VALUE}(?:,\s*{_VALUE})*)?\s*\]", "a CAST to DOUBLE[]"),
-    "lists of texts": (rf"\[\s*(?:{_QUOTED}(?:,\s*{_QUOTED})*)?\s*\]", "a CAST to VARCHAR[]"),
-    "lists of NumPy": (rf"\[\s*{_VALUE}(?:\s+{_VALUE})*\s*\]", "regexp_extract_all"),
-    "numbers between blanks": (f"{_VALUE}(?: {_VALUE}){{3,}}", "string_split"),
-    _BARS: (r"[^|]+(?:\|[^|]+)+|[^;]{1,30}(?:;[^; ][^;]{0,29})+", "string_split"),
-    "objects of JSON": (r"\s*\{\s*\".*\}\s*", "json_extract_string"),
-}
-# The share of cells with bars; the others have one text.
-_LEAST_BARS = 0.25
-
-
-def kind_of_lists(cells: Sequence[str]) -> str:
-    """Returns what lists in cells are, and what reads them; else nothing."""
-    for words, (pattern, reader) in _LISTS.items():
-        least = len(cells) * (_LEAST_BARS if words == _BARS else 1)
-        fits = pc.match_substring_regex(pa.array(cells, pa.string()), rf"(?s)\A(?:{pattern})\z")
-        if len(cells) and pc.sum(fits).as_py() >= least:
-            return f"{words}, such as {shorten(cells[0], 40)!r}; {reader} in 'derive' reads them"
-    return ""
 
 
 def plain_numbers(texts: pa.Table, floats: Sequence[bool], looked_at: int) -> set[str]:

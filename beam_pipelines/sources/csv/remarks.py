@@ -17,7 +17,7 @@ from beam_pipelines.recipe.cell_formats import BLANKS, WHITE_SPACE, DateFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources import inference
-from beam_pipelines.sources.csv.codes import DIGITS, example_of, kind_of_lists
+from beam_pipelines.sources.csv.codes import DIGITS, example_of
 from beam_pipelines.sources.csv.evidence import (
     COMPACT,
     IDENTIFIER,
@@ -30,7 +30,6 @@ from beam_pipelines.sources.csv.evidence import (
     number_formats,
 )
 from beam_pipelines.sources.csv.formats import named_pattern, to_plain
-from beam_pipelines.sources.csv.sniffer import MONTHS, WEEKDAYS, names_pattern
 from beam_pipelines.sources.options import TextsOptions
 
 # Cells that make a finding, and the share of them that it must fit.
@@ -47,44 +46,6 @@ _MEASURED = re.compile(
     r"(?:[^\W\d_]|[°\"'′″])[^\s\d.,:;()_]{0,11})?"
 )
 _MOST_UNITS = 5
-_DATED = re.compile(
-    rf"(?=.*[0-9]{{4}})(?=.*(?:{names_pattern(MONTHS)}|(?<![0-9])(?:[0-9]{{4}}([-/.])[0-9]{{1,2}}\1"
-    r"[0-9]{1,2}|[0-9]{1,2}([-/.])[0-9]{1,2}\2[0-9]{4})(?![0-9])))"
-    rf"(?:{names_pattern(MONTHS)}(?![A-Za-z])|{names_pattern(WEEKDAYS)}(?![A-Za-z])"
-    r"|[0-9]+(?:st|nd|rd|th)?|(?:of|at|the|am|pm|[A-Z]{1,4})\b|T|[-+/.,:\s])+"
-)
-# Kinds of texts: their words, the pattern of each, and the functions that read them.
-_KINDS = (
-    ("durations", re.compile("[0-9]+:[0-5][0-9](?::[0-5][0-9])?"), "split_part"),
-    (
-        "durations",
-        re.compile(
-            r"[0-9]+ days?,? (?:[0-9]+:){2}[0-9.]+|PT?(?:[0-9.]+[DHMST]{1,2})+"
-            r"|[0-9]+ ?(?:d(?:ays?)?|h(?:ours?|rs?)?|m(?:in(?:ute)?s?)?)(?:,? ?[0-9]+ ?[a-z]+)+"
-        ),
-        "regexp_extract or a CAST to INTERVAL",
-    ),
-    (
-        "quarters or weeks",
-        re.compile("[0-9]{4}[-/ ]?Q[1-4]|Q[1-4][-/ ]?[0-9]{4}|[0-9]{4}-?W[0-9]{2}(?:-?[1-7])?"),
-        "make_date or strptime",
-    ),
-    (
-        "dates in words",
-        re.compile(
-            r"[0-9]{1,2}(?:er|\.)? (?:de )?[^\W\d_]{3,10}\.?(?: de)? [0-9]{4}"
-            "|.{0,2}[0-9元]+[年년] ?[0-9]+[月월] ?[0-9]+[日일]"
-        ),
-        "replace and strptime",
-    ),
-    (
-        "numbers with signs",
-        re.compile(r"[$€£]?\([$€£]?[0-9][0-9.,]*\)|[<>≤≥~≈]=? ?[0-9.]+|[0-9.,]+[-KMB]"),
-        "regexp_replace",
-    ),
-    ("dates or times that no one format reads", _DATED, "strptime or a CAST to TIMESTAMPTZ"),
-    ("texts with the marks of a spreadsheet", re.compile('="[^"]*"|\'[^\']+'), "regexp_replace"),
-)
 _TYPES = {"int64": "numbers", "double": "numbers", "bool": "booleans"}
 
 
@@ -200,10 +161,10 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
         return [f"types: {{{key}: int64}}  # {words}"] * are_days
     cells = [cell.strip(WHITE_SPACE) for cell in evidence.some]
     example = example_of(name, cells)
-    words = f"codes, such as {shorten(example, 40)!r}; types: {{{key}: float64}} reads numbers"
-    cells = [cell for cell in cells if cell]
-    if words := words if example else kind_of_lists(cells):
+    if example:
+        words = f"codes, such as {shorten(example, 40)!r}; types: {{{key}: float64}} reads numbers"
         return [f"types: {{{key}: text}}  # {words}"]
+    cells = [cell for cell in cells if cell]
     # All kinds have a digit; to look for each takes long.
     has_digits = _are_alike([bool(re.search("[0-9]", c)) for c in cells])
     is_enough = len(cells) >= _LEAST or (len(cells) > 2 and len({*cells}) > 1)
@@ -238,9 +199,6 @@ def _kinds(name: str, cells: list[str], decimal: str) -> Iterator[tuple[str, lis
             likeness, read = "months", "reads the first day of each"
         fits = to_plain(texts, format_).is_valid().to_pylist()
         yield likeness, fits, f"{_formats(name, [str(format_)])} {read}"
-    for likeness, form, functions in _KINDS:
-        fits = [form.fullmatch(cell) is not None for cell in cells]
-        yield likeness, fits, f"{functions} in 'derive' may read them"
     matches = [_MEASURED.fullmatch(cell) for cell in cells]
     units = Counter(match["before"] or match["unit"] for match in matches if match)
     units.pop(None, None)
