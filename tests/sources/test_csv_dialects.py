@@ -63,7 +63,7 @@ FOUND = [
     ("Date:,2024-01-02,,\na,b,c,d\n1,2,3,4\n", [{"a": 1, "b": 2, "c": 3, "d": 4}], ["skip_lines: 1"]),
     ("Title\nx;y;z\n1,5;a;b\n2,5;a;c\n",
      [{"x": 1.5, "y": "a", "z": "b"}, {"x": 2.5, "y": "a", "z": "c"}], ["skip_lines: 1", "delimiter", "formats"]),
-    ("a,b\n1,x;y\n2,z;w\n3,u;v\n", [{"a": n, "b": b} for n, b in ((1, "x;y"), (2, "z;w"), (3, "u;v"))], ["types: {b: text}"]),
+    ("a,b\n1,x;y\n2,z;w\n3,u;v\n", [{"a": n, "b": b} for n, b in ((1, "x;y"), (2, "z;w"), (3, "u;v"))], []),
     ("a,b\n1.250,2024-01-02\n", [{"a": 1.25, "b": DAY(2024, 1, 2)}], []),
     ("zip,n\n00501,5kg\n12345,6kg\n", [{"zip": "00501", "n": "5kg"}, {"zip": "12345", "n": "6kg"}], []),
     ("a\nyes\nyes\n", [{"a": "yes"}, {"a": "yes"}], []),
@@ -279,9 +279,10 @@ def test_a_file_with_another_dialect_is_an_error(tmp_path, first, second, messag
 
 def test_backslashes_before_quotes_are_refused(tmp_path: Path) -> None:
     """Escapes by backslashes are an error that says what to do."""
-    path = write(tmp_path / "a.csv", 'a,b\n1,"say \\"hi\\", he"\n2,"x"\n')
-    with pytest.raises(DataError, match=r"line 2: found a backslash before a quote .* doubled"):
-        plan_of(path)
+    for cell in (r'"say \"hi\", he"', r'"\"hi\""', r'"{\"k\": 1}"'):
+        path = write(tmp_path / "a.csv", f'a,b\n1,{cell}\n2,"x"\n')
+        with pytest.raises(DataError, match=r"line 2: found text after .* twice .* backslash"):
+            read_rows(path)
     path = write(tmp_path / "b.csv", 'a,b\n1,"C:\\"\n2,"x ""y"""\n')
     assert read_rows(path)[0] == {"a": 1, "b": "C:\\"}
 
@@ -299,31 +300,28 @@ def test_signs_of_western_text(tmp_path: Path, cell: str, encoding: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("cell", "encoding", "proposed"),
+    ("cell", "encoding"),
     [
-        ("台北", "big5", "big5"),
-        ("名字城市年龄", "gb18030", "gb18030"),
-        ("東京", "cp932", "cp932"),
-        ("カメラ", "euc_jp", "euc_jp"),
-        ("Москва", "cp1251", "cp1251"),
-        ("Łódź", "cp1250", ""),
-        ("서울", "euc_kr", "cp949"),
-        ("ｱｲ", "shift_jis", ""),
+        ("台北", "big5"),
+        ("名字城市年龄", "gb18030"),
+        ("カメラ", "euc_jp"),
+        ("Москва", "cp1251"),
+        ("Łódź", "cp1250"),
+        ("서울", "cp949"),
+        ("ｱｲ", "cp932"),
     ],
 )
-def test_text_of_other_languages(tmp_path: Path, cell: str, encoding: str, proposed: str) -> None:
+def test_text_of_other_languages(tmp_path: Path, cell: str, encoding: str) -> None:
     """Other text is asked about, and the right encoding settles it."""
     lines = "".join(f"{n},{cell}\n" for n in range(50))
     path = write(tmp_path / "a.csv", f"id,a\n{lines}".encode(encoding))
-    with pytest.raises(DataError, match=f"Set 'encoding: {proposed}"):
+    with pytest.raises(DataError, match=rf"Set 'encoding: .* another one: .*{encoding}"):
         plan_of(path)
     assert read_rows(path, encoding=encoding)[7] == {"id": 7, "a": cell}
-    if proposed:
-        lines = f'{{"a": "{cell}"}}\n' * 9
-        path = write(tmp_path / "a.jsonl", lines.encode(encoding))
-        with pytest.raises(DataError, match=f"Set 'encoding: {proposed}' of the source"):
-            plan_of(path)
-        assert read_rows(path, encoding=proposed)[7] == {"a": cell}
+    path = write(tmp_path / "a.jsonl", (f'{{"a": "{cell}"}}\n' * 9).encode(encoding))
+    with pytest.raises(DataError, match=r"Set 'encoding: .*' of the source, or another one"):
+        plan_of(path)
+    assert read_rows(path, encoding=encoding)[7] == {"a": cell}
 
 
 @pytest.mark.parametrize(

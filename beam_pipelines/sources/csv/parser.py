@@ -261,8 +261,8 @@ def _badly_closed(dialect: Dialect) -> str:
     quote = chr(dialect.quote or 0)
     return (
         f"found text after a closing quote, expected the delimiter {chr(dialect.delimiter)!r} or "
-        f"the end of the line. Write a quote inside quotes twice ({quote}{quote}), or set 'quote' "
-        "of the source."
+        f"the end of the line. Write a quote inside quotes twice ({quote}{quote}), not behind a "
+        "backslash, or set 'quote' of the source."
     )
 
 

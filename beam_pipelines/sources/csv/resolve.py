@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.csv.header import find_preamble, line_offset, named, nameless, names_of
+from beam_pipelines.sources.csv.header import find_preamble, line_offset, nameless, names_of
 from beam_pipelines.sources.csv.sniffer import (
     FileDialect,
     candidates,
@@ -83,7 +83,6 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
         columns=source.columns,
         default=default,
     )
-    _check_backslashes(text, dialect, file.path, skipped)
     _check_blanks(text, dialect, file.path, options.encoding)
     is_one_column = len(dialect.cells) == 1
     is_blank = dialect.delimiter == "\t" and "  " in dialect.cells[0].strip()
@@ -133,15 +132,11 @@ def check_agreement(asked: Source, source: Source, files: Sequence[FileInfo], de
         # ASCII is the same in all of them; a text of latin-1 has no letter that only cp1252 has.
         may_be_both = text.isascii() and {known, found} <= _LIKE_ASCII
         may_be_both |= (known, found) == ("cp1252", "latin-1")
-        mark, their_mark = own.delimiter or default, their.delimiter or default
-        first = re.split(rb"[\r\n]", text, maxsplit=1)[0]
-        is_certain = their.delimiter is not None or (
-            their_mark.encode() in first and mark.encode() not in first
-        )
+        mark = own.delimiter or default
         for key, expected, own_value in (
             ("encoding", known, known if may_be_both else found),
             ("skip_lines", own.skip_lines or 0, their.skip_lines or 0),
-            ("delimiter", mark, their_mark if is_certain else mark),
+            ("delimiter", mark, their.delimiter or mark),
         ):
             if getattr(said, key) is None and own_value != expected:
                 raise DataError(
@@ -149,24 +144,6 @@ def check_agreement(asked: Source, source: Source, files: Sequence[FileInfo], de
                     f"{files[0].path}. Make them two sources, mend one, or set '{key}' if the "
                     "files do agree."
                 )
-
-
-def _check_backslashes(text: bytes, dialect: FileDialect, path: str, skipped: int) -> None:
-    """Raises ``DataError`` for quotes that backslashes escape."""
-    if not dialect.quote or dialect.quote.encode() not in text:
-        return
-    mark, quote = (re.escape(one.encode()) for one in (dialect.delimiter, dialect.quote))
-    # A quote with a backslash before it that does not end its cell.
-    escaped = rb"(?:^|[\r\n]|%s)%s(?:[^%s\r\n]*)\\%s(?!%s|%s|[\r\n]|\Z)"
-    found = re.search(escaped % (mark, quote, quote, quote, mark, quote), text[:_LOOKED_AT])
-    if found:
-        before = text[: found.end()]
-        line = 1 + skipped + before.count(b"\n") + before.replace(b"\r\n", b"").count(b"\r")
-        raise DataError(
-            f"{path}, line {line}: found a backslash before a quote inside a cell, expected a "
-            "doubled quote, as CSV has it. Write the file so: Spark does with the option 'escape' "
-            """'"', MySQL with ESCAPED BY '"'."""
-        )
 
 
 def _check_blanks(text: bytes, dialect: FileDialect, path: str, encoding: str | None) -> None:
@@ -217,41 +194,26 @@ def _check_delimiter(text: bytes, path: str, is_one_column: bool, encoding: str 
         if _is_even(rows, 2) and (mark != _COMMON or (_has_names(rows[0]) and _has_values(rows))):
             shown = f'"{mark}"' if mark.isprintable() else f'"\\x{ord(mark):02x}"'
             raise _question(path, lines[1], len(rows[0]), shown, f"Set 'delimiter: {shown}'")
-    _check_spaces(lines, path, encoding)
-
-
-def _check_spaces(lines: list[str], path: str, encoding: str | None) -> None:
-    """Checks that a column has no cells between blanks.
-
-    Raises:
-      DataError: it has.
-    """
-    given, keys = "", ""
-    above = [*itertools.takewhile(lambda line: line.startswith("#"), lines[:-1])]
-    if above:  # as NumPy and web servers write them
-        names, cells = above[-1].lstrip("# ").removeprefix("Fields:").split(), lines[-1].split()
-        if len(names) != len(cells):
-            names = [f"column{number}" for number, _ in enumerate(cells, start=1)]
-        lines = [" ".join(names), *lines[len(above) :]]
-        given = f", skiprows={len(above)}, names={names}"
-        keys = f", {named(names, len(above) - 1)}"
+    # Servers and NumPy write lines of # above a table.
+    table = [*itertools.dropwhile(lambda line: line.startswith("#"), lines[:-2]), *lines[-2:]]
+    above, lines = len(lines) - len(table), table
+    comment = ", comment='#'" * bool(above)
     is_single = not any("  " in line or "\t" in line or line != line.strip() for line in lines)
     rows = split_text("\n".join(lines), " ", '"') if is_single else list(map(_CELLS.findall, lines))
-    is_header = given or _has_names(rows[0])
-    read = _read(path, encoding, f"sep=r'\\s+'{given}{'' if is_header else ', header=None'}")
-    read += "" if is_header else ".add_prefix('column')"
-    if _is_even(rows, _LEAST_CELLS) and _has_values(rows):
-        cure = f"""Set 'delimiter: " "'{keys}""" if is_single else _written(read)
-        raise _question(path, lines[1], len(rows[0]), "blanks", cure)
+    is_header = _has_names(rows[0])
     # R writes no name for the names of rows.
     is_r = (is_single or lines[0][:1] == " ") and len(rows[0]) == len(rows[1]) - 1
-    if is_r and _is_even(rows[1:], _LEAST_CELLS) and _has_values(rows):
-        cure = _written(read, "index_label='row'")
+    if _is_even(rows[is_r:], _LEAST_CELLS) and _has_values(rows):
+        options = f"sep=r'\\s+'{comment}{'' if is_header else ', header=None'}"
+        read = _read(path, encoding, options)
+        read += "" if is_header else ".add_prefix('column')"
+        cure = _written(read, "index_label='row'" if is_r else "index=False")
+        if is_single and not is_r:
+            cure = """Set 'delimiter: " "'""" + f" and 'skip_lines: {above}'" * bool(above)
         raise _question(path, lines[1], len(rows[1]), "blanks", cure)
-    number = 0 if is_single else _fixed_columns(lines)
-    if number >= _LEAST_CELLS:
-        read = _read(path, encoding, "", "fwf")
-        raise _question(path, lines[1], number, "blanks", _written(read))
+    if all("  " in line.strip() for line in lines):  # a column begins where it does above
+        cure = _written(_read(path, encoding, "", "fwf"))
+        raise _question(path, lines[1], len(rows[1]), "blanks", cure)
 
 
 def _read(path: str, encoding: str | None, options: str, what: str = "csv") -> str:
@@ -264,14 +226,6 @@ def _read(path: str, encoding: str | None, options: str, what: str = "csv") -> s
 def _written(read: str, index: str = "index=False") -> str:
     """Returns the line of Python that writes a table with commas."""
     return f"Write it with commas, for example: {read}.to_csv('new.csv', {index})"
-
-
-def _fixed_columns(lines: Sequence[str]) -> int:
-    """Returns how many columns have blanks between them in all lines."""
-    width = max(map(len, lines))
-    padded = [line.ljust(width) for line in lines]
-    is_blank = ["".join(column).isspace() for column in zip(*padded, strict=True)]
-    return sum(not blank for blank, _ in itertools.groupby(is_blank))
 
 
 def _is_value(line: str) -> bool:

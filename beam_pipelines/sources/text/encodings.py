@@ -28,19 +28,11 @@ _WIDE_MARKS = {
     **dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32"),
     **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16"),
 }
-# Encodings of two bytes, and the first ones of their usual characters. Of two that fit alike, the
-# one with fewer comes first.
-_USUAL = {
-    "cp949": rb"[\xb0-\xc8].",
-    "euc_jp": rb"[\xa4\xa5\xb0-\xcf].",
-    "cp932": rb"[\x82\x83\x88-\x98].",
-    "gb18030": rb"[\xb0-\xd7].",
-    "big5": rb"[\xa4-\xc6].",
-}
-_LEAST_USUAL = 0.75
-_CYRILLIC = re.compile(rb"[\xc0-\xff]{3,}")
 # Encodings of one or two bytes that a message proposes.
-COMMON = ("cp1252", "latin-1", "cp1250", "cp1251", *_USUAL)
+COMMON = (
+    *("cp1252", "latin-1", "cp1250", "cp1251"),
+    *("cp949", "euc_jp", "cp932", "gb18030", "big5"),
+)
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _LETTER = re.compile(rb"[A-Za-z]")
 # A character of UTF-8 of several bytes.
@@ -163,26 +155,8 @@ def _western(head: bytes) -> TextEncoding:
         and in_runs <= _MOST_IN_RUNS * max(found, 10)
         and not _ODD_NEIGHBOURS.search(text)
     )
-    if not is_certain:
-        shares = {one: _usual(head, one) for one in _USUAL}
-        shares["cp1251"] = sum(map(len, _CYRILLIC.findall(head))) / found
-        name = next(
-            (one for one in shares if shares[one] == max(_LEAST_USUAL, *shares.values())), name
-        )
-        text = head.decode(name, errors="replace")
     word = _WORD.search(text)
     return TextEncoding(name, shorten(word[0], 40) if word else "", is_certain)
-
-
-def _usual(head: bytes, name: str) -> float:
-    """Returns the share of usual characters beyond ASCII in an encoding."""
-    try:
-        text = codecs.getincrementaldecoder(name)().decode(head)
-    except UnicodeDecodeError:
-        return 0.0
-    usual = re.compile(_USUAL[name], re.DOTALL)
-    foreign = re.sub("[\x00-\x7f]", "", text)
-    return sum(usual.fullmatch(c.encode(name)) is not None for c in foreign) / max(len(foreign), 1)
 
 
 def transcoded(blocks: Iterable[bytes], path: str, encoding: str) -> Iterator[bytes]:
