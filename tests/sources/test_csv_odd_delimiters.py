@@ -52,7 +52,7 @@ def test_tables_between_blanks(tmp_path, monkeypatch, lines, row):
 
 @pytest.mark.parametrize("blank", [" ", "  "])
 def test_logs_of_web_servers(tmp_path, monkeypatch, blank):
-    """Lines of # are above a table; the error's remedy leaves them out."""
+    """Lines of # are above a table; the remedy leaves them out."""
     monkeypatch.chdir(tmp_path)
     rows = [f"{n}{blank}n{n} {n * 2}" for n in range(5)]
     write(tmp_path / "a.csv", "\n".join(["#Version: 1", "#Fields: id name v", *rows]))

@@ -196,21 +196,6 @@ def test_other_objects_are_rows(tmp_path: Path, text: str) -> None:
     assert read_rows(write(tmp_path / "a.json", text))
 
 
-@pytest.mark.parametrize(
-    "value", [{"a": {"x": 1, "y": 2}, "b": {"x": "u", "y": "v"}}, {"a": [1, 2], "b": ["u", "v"]}]
-)
-def test_one_object_of_columns_has_a_finding(tmp_path, monkeypatch, value):
-    """The finding has the Python that makes rows of columns."""
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "a.json", json.dumps(value))
-    (decision,) = plan_of("a.json").decisions
-    assert "one object is one row; if its fields are columns, " in decision
-    code = decision.partition("if its fields are columns, ")[2].removesuffix(" makes rows")
-    exec(code, {"pandas": pd})  # noqa: S102 - the remedy
-    assert [(row["a"], row["b"]) for row in read_rows("new.jsonl")] == [(1, "u"), (2, "v")]
-    assert len(read_rows("a.json")) == 1
-
-
 @pytest.mark.parametrize("text", ['[{"a": 1},', '[{"a": 1}', '[\n{"a": 1},\n{"a": 2}\n'])
 def test_an_array_without_an_end_is_refused(tmp_path: Path, text: str) -> None:
     """A file that is cut between two elements is no whole one."""

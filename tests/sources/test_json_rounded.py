@@ -15,7 +15,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.sources.json import parser
 from beam_pipelines.sources.json.parser import parse_lines, values_of
 from beam_pipelines.sources.whole_numbers import why_refused
-from tests.sources.support import plan_of, read_rows, source, write
+from tests.sources.support import read_rows, source, write
 
 ODD = 2**53 + 1
 KEYS = ["a", "ba", "ü", 'a"', "a\\", "a/"]
@@ -107,34 +107,3 @@ def test_a_text_among_numbers(tmp_path: Path, is_declared: bool) -> None:
         read_rows(path, types=types)
     assert "Mend the line, or declare 'types: {x: text}'." in str(caught.value)
     assert [row["x"] for row in read_rows(path, types={"x": "text"})] == ["1.5"] * 3 + ["7"]
-
-
-LONG = "0.12345678901234567891"
-LOST = {
-    f'{{"x": 1, "v": {LONG}}}': {"v": "text"},
-    f'{{"x": 1, "v": -{LONG[2:]}.5}}': {"v": "text"},
-    f'{{"x": 0.5, "v": [1.5, {LONG}]}}': {"v": "list<text>"},
-    f'{{"x": {LONG}, "v": {{"w": {LONG}}}}}': {"x": "text", "v.w": "text"},
-    f'{{"t": "{LONG}", "v": 0.1234567890123456789e3}}': {"v": "text"},
-    f'{{"t": "{LONG}", "v": 0.5, "u": 0.12345678901234567}}': {},
-    '{"v": 0.5, "w": 1180591620717411303424.0, "x": 0.000000000000000000000000001}': {},
-}
-
-
-@pytest.mark.parametrize("line", LOST)
-def test_fractions_that_lose_digits_have_a_finding(tmp_path: Path, line: str) -> None:
-    """They are numbers, and the type in the finding keeps all digits."""
-    path = write(tmp_path / "d.jsonl", f"{line}\n" * 3)
-    said = "\n".join(plan_of(path).decisions)
-    found = re.findall(r"more digits than float64 keeps; types: {(.*): (.*)} keeps", said)
-    assert dict(found) == LOST[line]
-    rows = read_rows(path, types=LOST[line])
-    exact = {
-        (name, str(number))
-        for name in LOST[line]
-        for number in values_of(json.loads(line, parse_float=lambda digits: digits), name)
-    }
-    kept = {(name, text) for name in LOST[line] for text in values_of(rows[0], name)}
-    assert kept == exact
-    floats = {name: type_.replace("text", "float64") for name, type_ in LOST[line].items()}
-    assert "digits" not in str(plan_of(path, types=floats).decisions)

@@ -65,7 +65,7 @@ class JsonLines(TextFormat):
             form, reason = DOCUMENTS, "an array, or objects without a line each"
             source = dataclasses.replace(source, format=form)
         types = types_of(source, files)
-        rows = types.rows_within(files[0].path)
+        rows = types.rows_within()
         try:
             contents = types.judged_contents(files[0])
         except DataError as error:

@@ -10,20 +10,18 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.arrow.columns import Shape, is_list, type_name, value_type
+from beam_pipelines.core.arrow.columns import Shape, is_list, value_type
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, tables, whole_numbers
-from beam_pipelines.sources.csv.codes import more_digits
-from beam_pipelines.sources.csv.evidence import NEARLY_MOST, NEARLY_SHARE
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.json import parser
 from beam_pipelines.sources.json.orients import rows_within
-from beam_pipelines.sources.json.parser import lost_fraction, rounded_integer
+from beam_pipelines.sources.json.parser import rounded_integer
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.plan import FileInfo
@@ -34,11 +32,6 @@ from beam_pipelines.sources.text.format import digits_type
 # Finding a run of lines that agree costs about a millisecond; so many runs mean lines of several
 # kinds.
 _MAX_RUNS = 1_000
-# Strings that the parser reads as timestamps.
-_TIME = (
-    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
-    r"([ T][0-9]{2}(:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$"
-)
 
 
 def types_of(
@@ -73,8 +66,6 @@ class JsonTypes:
         self._source = dataclasses.replace(source, types={**source.types, **self.mixed})
         self._schema = pa.schema([])
         self._seen: dict[str, Shape | None] = {}
-        self._lost: dict[str, str] = {}  # one fraction of a column that float64 rounds
-        self._odd: dict[str, str] = {}  # one other text of a column of times
         self._wrong: DataError | None = None
         self._run = pa.table({})  # the last one
         # Columns with two kinds of values -> levels of lists around their texts.
@@ -96,12 +87,9 @@ class JsonTypes:
             raise _contradiction(source, file, body)
         for run in sorted(runs, key=lambda run: -run.num_rows):
             _check_numbers(source, file, body, run)
-            while lost := lost_fraction(body.data, run, source, self._lost):
-                self._lost[lost[0]] = str(lost[1])
             if self._is_lenient:
                 self.mixed |= _mixed_columns(self._schema, run.schema)
-            odd = None if source.infer == "lenient" else self._odd
-            found = _with_times(body.data, run, odd) if len(runs) == 1 else run.schema
+            found = _with_times(body.data, run) if len(runs) == 1 else run.schema
             self._schema = inference.merge_schemas(self._schema, found, is_left_right=True)
             shapes.note_shapes(self._seen, run.combine_chunks().to_batches())
             self.rows, self._run = self.rows + run.num_rows, run
@@ -136,9 +124,9 @@ class JsonTypes:
             else:
                 return body
 
-    def rows_within(self, path: str) -> str:
+    def rows_within(self) -> str:
         """Returns how to get rows from the only object; else nothing."""
-        return rows_within(self._run, path) if self.rows == self._run.num_rows == 1 else ""
+        return rows_within(self._run) if self.rows == self._run.num_rows == 1 else ""
 
     def contents(self, first: FileInfo) -> Contents:
         """Returns what was found.
@@ -187,20 +175,6 @@ class JsonTypes:
             "infer: lenient takes texts"
             for name, type_ in self.mixed.items()
         ]
-        for field in contents.read_schema:
-            if field.name in self._odd and pa.types.is_temporal(value_type(field.type)):
-                odd = f"{shorten(self._odd[field.name], 40)!r} among them is a bad row"
-                key, type_ = yaml_text(field.name), type_name(field.type)
-                text = "list<text>" if is_list(field.type) else "text"
-                decisions.append(
-                    f"types: {{{key}: {type_}}}  # {odd}; types: {{{key}: {text}}} reads it"
-                )
-            if field.name in self._lost and shapes.depth(field.type) < 2:  # no lists in lists
-                of = "list<{}>" if is_list(field.type) else "{}"
-                words = more_digits(field.name, self._lost[field.name], of.format("text"))
-                decisions.append(
-                    f"types: {{{yaml_text(field.name)}: {of.format('float64')}}}  # {words}"
-                )
         return contents._replace(source=self._source, decisions=tuple(decisions))
 
 
@@ -238,11 +212,10 @@ def _runs(data: bytes, schema: pa.Schema | None = None) -> tuple[list[pa.Table] 
     return runs, contradictory
 
 
-def _with_times(data: bytes, run: pa.Table, odd: dict[str, str] | None) -> pa.Schema:
+def _with_times(data: bytes, run: pa.Table) -> pa.Schema:
     """Returns the types of lines that agree, with those of times.
 
-    The parser forgets whether a time has a zone, and takes none with a fraction of a second. A few
-    other texts are bad rows, noted in ``odd``; without it they make texts of a column.
+    The parser forgets whether a time has a zone, and takes none with a fraction of a second.
     """
 
     def as_text(_: str, found: pa.DataType) -> pa.DataType:
@@ -255,11 +228,9 @@ def _with_times(data: bytes, run: pa.Table, odd: dict[str, str] | None) -> pa.Sc
     for batch in [batch for texts in runs or () for batch in texts.combine_chunks().to_batches()]:
         for name, column in nested.flat_arrays(batch).items():
             array = pc.list_flatten(column, recursive=True) if is_list(column.type) else column
-            type_, other = _time_type(array) if pa.types.is_string(array.type) else (None, "")
-            if type_ is not None and (odd is not None or not other):
+            type_ = inference.time_type(array) if pa.types.is_string(array.type) else None
+            if type_ is not None:
                 times[name] = type_
-                if odd is not None and other:
-                    odd[name] = other
 
     def timed(name: str, found: pa.DataType) -> pa.DataType:
         if not _may_be_times(found):
@@ -267,17 +238,6 @@ def _with_times(data: bytes, run: pa.Table, odd: dict[str, str] | None) -> pa.Sc
         return shapes.with_leaf(found, times.get(name, pa.string()))
 
     return pa.schema(nested.map_leaves(run.schema, timed))
-
-
-def _time_type(texts: pa.Array) -> tuple[pa.DataType | None, str]:
-    """Returns the type of times, and an odd text among them."""
-    if (type_ := inference.time_type(texts)) is not None:
-        return type_, ""
-    is_time = pc.match_substring_regex(texts, _TIME)
-    times, others = texts.filter(is_time), texts.filter(pc.invert(is_time))
-    if not len(times) or len(others) > min(NEARLY_MOST, NEARLY_SHARE * len(texts)):
-        return None, ""
-    return inference.time_type(times), others[0].as_py() if len(others) else ""
 
 
 def _may_be_times(type_: pa.DataType) -> bool:

@@ -65,16 +65,8 @@ def _is_rows(text: str, orient: str) -> bool:
     return orient in _OBJECTS and not all(isinstance(field, dict) for field in value.values())
 
 
-def rows_within(table: pa.Table, path: str) -> str:
-    """Returns how to get rows from one object.
-
-    Args:
-      table: the object as one row.
-      path: of the file.
-
-    Returns:
-      Words of a finding; nothing for an object that looks like a row.
-    """
+def rows_within(table: pa.Table) -> str:
+    """Returns how to get the rows in an object's list, or nothing."""
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_list(column.type) and pa.types.is_struct(column.type.value_type):
             count = len(column[0] or ())
@@ -83,33 +75,14 @@ def rows_within(table: pa.Table, path: str) -> str:
                     f"one object is one row; jq -c '.[{json.dumps(name)}][]' makes rows of its "
                     f"{count:,} objects"
                 )
-    # Objects with equal names, or lists of as many values, are perhaps columns.
-    shapes: set[object] = {
-        tuple(column.type.names) if pa.types.is_struct(column.type) else _length(column)
-        for column in table.columns
-    }
-    if table.num_columns < 2 or len(shapes) > 1 or shapes <= {0, 1, ()}:
-        return ""
-    convert = _conversion(path, "columns", not shapes <= {_length(table.column(0))})
-    return f"one object is one row; if its fields are columns, {convert} makes rows"
+    return ""
 
 
-def _length(column: pa.ChunkedArray) -> int:
-    return len(column[0] or ()) if pa.types.is_list(column.type) else 0
-
-
-def _conversion(path: str, orient: str, has_names: bool = False) -> str:
-    """Returns the Python that makes JSON Lines of a table.
-
-    Args:
-      path: of the file.
-      orient: of the table.
-      has_names: whether the rows have names, which become a column.
-    """
+def _conversion(path: str, orient: str) -> str:
+    """Returns the Python that makes JSON Lines of a table."""
     # Without these arguments pandas makes numbers and dates of texts.
     exact = "" if orient == "table" else ", dtype=False, convert_dates=False"
-    names = ".reset_index()" if has_names else ""
     return (
-        f"pandas.read_json({path!r}, orient={orient!r}{exact}){names}"
+        f"pandas.read_json({path!r}, orient={orient!r}{exact})"
         ".to_json('new.jsonl', orient='records', lines=True)"
     )

@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from decimal import Decimal
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import whole_numbers
-from beam_pipelines.sources.csv.codes import is_kept
 from beam_pipelines.sources.exact_cast import NULL_INSIDE
 from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.plan import FileInfo
@@ -212,10 +210,6 @@ def _depth(line: bytes) -> int:
 
 # At least 2**53, perhaps. It may be part of a text.
 _LONG = re.compile(rb"(?<![0-9.eE+-])-?[0-9]{16,}(?![0-9.eE])")
-# A fraction of 18 digits or more, as above.
-_FRACTION = re.compile(
-    rb"(?<![0-9.eE+-])-?(?:0\.0*[1-9][0-9]{17}|(?=[0-9.]{19})[1-9][0-9]*\.[0-9])"
-)
 
 
 def rounded_integer(
@@ -229,39 +223,20 @@ def rounded_integer(
       source: the recipe's, with declared types.
     """
     large = [name for name, values in _leaves(table) if _may_be_rounded(source, name, values)]
-    return _confirmed(data, _LONG, large, _is_refused) if large else None
+    return _first_refused(data, large) if large else None
 
 
-def lost_fraction(
-    data: bytes, table: pa.Table, source: Source, known: Collection[str]
-) -> tuple[str, Decimal] | None:
-    """Returns an undeclared column and a fraction with more digits than float64.
-
-    Args:
-      data, table, source: as in ``rounded_integer``.
-      known: other columns, which are not looked at.
-    """
-    floats = [name for name, values in _leaves(table) if values.type == pa.float64()]
-    names = [name for name in floats if name not in source.types and name not in known]
-    return _confirmed(data, _FRACTION, names, _is_lost) if names else None
-
-
-def _confirmed(
-    data: bytes,
-    pattern: re.Pattern[bytes],
-    names: Sequence[str],
-    is_wrong: Callable[[Any], bool],
-) -> tuple[str, Any] | None:
-    """Returns the first wrong number of lines that match, by Python's parser."""
+def _first_refused(data: bytes, names: Sequence[str]) -> tuple[str, int] | None:
+    """Returns the first refused integer of long ones, by Python's parser."""
     end = 0
-    while match := pattern.search(data, end):
+    while match := _LONG.search(data, end):
         start = data.rfind(b"\n", 0, match.start()) + 1
         end = (data.find(b"\n", match.start()) + 1) or len(data)
         for line in data[start:end].splitlines():
             with contextlib.suppress(ValueError):  # a bad line, which is reported when it is read
-                value = json.loads(line, parse_float=Decimal)
+                value = json.loads(line)
                 for name in names:
-                    for number in filter(is_wrong, values_of(value, name)):
+                    for number in filter(_is_refused, values_of(value, name)):
                         return name, number
     return None
 
@@ -283,11 +258,6 @@ def values_of(value: Any, name: str) -> Iterator[Any]:
 
 def _is_refused(number: object) -> bool:
     return type(number) is int and bool(whole_numbers.why_refused(number))
-
-
-def _is_lost(number: Any) -> bool:
-    is_long = type(number) is Decimal and len(number.as_tuple().digits) > 17
-    return is_long and not is_kept(number)
 
 
 def _leaves(table: pa.Table | pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:

@@ -237,12 +237,12 @@ def formatted(format_: Format, contents: Contents, source: Source) -> Format:
     source = contents.source or source
     options = source.options_of(TextsOptions)
     changes_all = options.trim or (not format_.reads_nulls and bool(_nulls(format_, source)))
-    names = []
-    for name in _texts(contents, source) if options.formats or changes_all else ():
-        type_ = contents.read_schema.field(name).type
-        is_plain = pa.types.is_string(type_) or (name in source.types and options.trim)
-        if name in options.formats or (changes_all and is_plain and not pa.types.is_binary(type_)):
-            names.append(name)
+    names = [
+        name
+        for name in (_texts(contents, source) if options.formats or changes_all else ())
+        if name in options.formats
+        or (changes_all and not pa.types.is_binary(contents.read_schema.field(name).type))
+    ]
     return Formatted(format_, tuple(names)) if names else format_
 
 
