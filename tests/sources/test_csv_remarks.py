@@ -230,23 +230,9 @@ UNITS = [
     ("day,name,m", "(yyyy-mm-dd),,kg", "2024-01-02,a,3"),
     ("day,name,m", "Tag,Name,Masse", "2024-01-02,a,3"),
     ("name,amount,city", "Name,Betrag,Stadt", "Al,2,B"),
-    ("id,name", "---,----", "1,a"),
     ("index,v,v2", "x,mean,std\ng,,", "g1,2,3"),
     ("day,q,m", 'Start,"How old\nare you?",Rate\n"{""a"": ""b""}",x,y', "2024-01-02,a,3"),
 ]
-
-
-@pytest.mark.parametrize("first", ["Art,Stadt,Leute", "k0,Stadt,Name", "Art,,1", "Art,c1,n3"])
-def test_names_in_another_language_are_said(tmp_path: Path, first: str) -> None:
-    """Texts that are alone above others that repeat have a finding."""
-    rows = [f"k{number % 2},c{number % 3},n{number}" for number in range(30)]
-    path = write(tmp_path / "a.csv", "\n".join(["kind,city,person", first, *rows]))
-    found = [line for line in plan_of(path).decisions if "perhaps names" in line]
-    assert len(found) == (first == "Art,Stadt,Leute")
-    for line in found:
-        lines = re.findall("'((?:header|skip_lines|columns): .*?)'", line)
-        options = {key: value for one in lines for key, value in yaml.safe_load(one).items()}
-        assert len(read_rows(path, **options | {"columns": tuple(options["columns"])})) == 30
 
 
 @pytest.mark.parametrize(("header", "below", "row"), UNITS)
@@ -305,8 +291,6 @@ def test_texts_in_one_of_several_files(tmp_path: Path, parts: list[str], words: 
 @pytest.mark.parametrize(
     ("lines", "rows"),
     [
-        (["name,city", "Name of person,City of residence"], ["Ann,Rome", "Bob,Oslo"]),
-        (["name,city", "string,text"], ["Ann,Rome", "Bob,Oslo"]),
         ([",a,a,b", ",min,max,min"], ["0,1.5,2,3", "1,2.5,4,5"]),
         ([",a,a,b", ",min,max,min", "id,,,"], ["0,1.5,2,3", "1,2.5,4,5"]),
     ],
@@ -314,7 +298,7 @@ def test_texts_in_one_of_several_files(tmp_path: Path, parts: list[str], words: 
 def test_lines_of_a_header_are_asked_about(
     tmp_path: Path, lines: list[str], rows: list[str]
 ) -> None:
-    """Descriptions, types and levels are no rows, by the remedy either."""
+    """Levels are no rows, by the remedy either."""
     path = write(tmp_path / "a.csv", "\n".join([*lines, *rows * 9]) + "\n")
     with pytest.raises((DataError, RecipeProblems)) as caught:
         read_rows(path)
@@ -327,14 +311,6 @@ def test_lines_of_a_header_are_asked_about(
     assert len(found) == 18
     first = [str(value) for value in found[0].values()]
     assert [cell.removesuffix(".0") for cell in first] == rows[0].split(",")
-
-
-@pytest.mark.parametrize("first", ["Ann Lee,Rome", "Name of dog,Rome", "name of a,City of b"])
-def test_texts_below_names_are_rows(tmp_path: Path, first: str) -> None:
-    """Texts without a name's words, or like those below, are rows."""
-    rows = [first, *["name of b,City of c", "Bob,Oslo"] * 5]
-    path = write(tmp_path / "a.csv", "\n".join(["name,city", *rows]) + "\n")
-    assert len(read_rows(path)) == 11
 
 
 @pytest.mark.parametrize("rows", ['1.5   2\t"a b"\n2.5  13\t"c"\n', "1  2 3\n4  5  6\n"])

@@ -25,8 +25,6 @@ _LOOKED_AT, _LEAST_ROWS = 20, 4
 _VALUES = ({"number"}, {"date"})
 # Lines below the names: questions and their ids, units and statistics.
 _MOST_HEADERS = 3
-# Types in a line below the names.
-_TYPES = {"string", "text", "varchar", "char", "str", "object", "category", "nominal"}
 # The name of a first column without one: pandas writes its index so.
 INDEX = "index"
 
@@ -112,13 +110,10 @@ def _distinct(names: Sequence[str], below: Sequence[Sequence[str]]) -> list[str]
 
 def check_one_header(
     head: bytes, names: tuple[str, ...], dialect: quotes.Dialect, path: str, source: Source
-) -> list[str]:
-    """Checks that no lines of units or descriptions are below the header.
+) -> None:
+    """Checks that no lines of units or questions are below the header.
 
     In such lines no cell is a number or date, and words are above nothing but these.
-
-    Returns:
-      The finding of a line that may be names in another language, or none.
 
     Raises:
       RecipeProblems: there is one, and the recipe declares no type of its columns.
@@ -126,18 +121,15 @@ def check_one_header(
     rows = _rows(head, dialect)
     above, places = _lines_below(rows, names, source)
     first = (source.options_of(CsvOptions).skip_lines or 0) + 2
-    if not above:
-        return _perhaps_names(rows, names, first)
-    if any(names[place] in source.types for place in places):
-        return []
+    if not above or any(names[place] in source.types for place in places):
+        return
     below = len(above)
     cells = [next(filter(None, (row[place] for row in above))) for place in places]
     found = " and ".join(repr(shorten(cell, 40)) for cell in cells[:2])
     value = next(row[places[0]] for row in rows[below:] if row[places[0]] not in source.nulls)
     skipped = first + below - 2 + sum(cell.count("\n") for row in above for cell in row)
-    words = {"number": "numbers", "date": "dates"}.get(kind(value), "values")
     message = (
-        f"{path}, line {first}: found {found} above {words} such as {shorten(value, 40)!r}, "
+        f"{path}, line {first}: found {found} above {kind(value)}s such as {shorten(value, 40)!r}, "
         f"expected one line of names. Set {named(names, skipped)} if "
         f"{'it belongs' if below == 1 else f'{below} lines belong'} to "
         f"the header, or 'types: {{{yaml_text(names[places[0]])}: text}}' if it is a row."
@@ -160,66 +152,24 @@ def _lines_below(
         return [], []
     kinds = [["" if cell in source.nulls else kind(cell) for cell in row] for row in rows]
     found: tuple[list[list[str]], list[int]] = [], []
-    is_alone = all(rows[0]) and _is_alone(rows)
+    # One column of numbers shows it if each column has a cell in the line, and not again.
+    is_alone = all(cell and cell not in others for cell, *others in zip(*rows, strict=True))
     for below in range(1, min(_MOST_HEADERS, len(rows) - 1) + 1):
         if not {one for row in kinds[:below] for one in row} <= {"", "text"}:
             break
         places = [
             place
-            for place, column in enumerate(zip(*rows[below:], strict=True))
+            for place in range(len(names))
             if "text" in {row[place] for row in kinds[:below]}
-            and (
-                {row[place] for row in kinds[below:]} - {""} in _VALUES
-                or _describes(rows[0][place], names[place], column)
-            )
+            and {row[place] for row in kinds[below:]} - {""} in _VALUES
         ]
-        # One column of numbers shows it if each column has a cell in the line, and not again.
-        own = {row[place] for row in kinds[below:] for place in places} - {""}
-        if len(places) > max(not (is_alone and own in _VALUES), len(found[1])):
+        if len(places) > max(not is_alone, len(found[1])):
             found = rows[:below], places
     above, places = found
     # pandas writes the index's name, alone, below the names of several levels.
     if above and names[0] == INDEX and rows[len(above)][0] and not any(rows[len(above)][1:]):
         above = rows[: len(above) + 1]
     return above, places
-
-
-def _is_alone(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether no cell of the first row is again in its column."""
-    return not any(cell and cell in others for cell, *others in zip(*rows, strict=True))
-
-
-def _perhaps_names(rows: Sequence[Sequence[str]], names: Sequence[str], line: int) -> list[str]:
-    """Returns the finding of texts that are alone above others that repeat."""
-    if len(rows) < _LOOKED_AT or any(len(row) != len(names) for row in rows):
-        return []
-    columns = zip(*rows, strict=True)
-    shown = [cell for cell, *others in columns if cell and min(map(others.count, others)) > 1]
-    if (
-        not {kind(cell) for cell in rows[0]} <= {"", "text"}
-        or len(shown) < 2
-        or not _is_alone(rows)
-    ):
-        return []
-    found = " and ".join(repr(shorten(cell, 40)) for cell in shown[:2])
-    return [f"line {line}: perhaps names, such as {found}  # {named(names, line - 1)} leave it out"]
-
-
-def _describes(cell: str, name: str, values: Sequence[str]) -> bool:
-    """Whether a text tells of the texts below it.
-
-    It names a type, has the words of the column's name, or is a line of dashes. They are not.
-    """
-    if not cell or cell == name:
-        return False
-    words, own, *others = (
-        {*re.findall(r"[^\W_]+", text.casefold())} for text in (name, cell, *values)
-    )
-    if not own:
-        return len(cell) > 1 and not cell.strip("-=:") and cell not in values
-    return (own <= _TYPES or words <= own) and not any(
-        (words | own & _TYPES) & other for other in others
-    )
 
 
 def first_record(data: bytes, dialect: quotes.Dialect) -> tuple[int, int]:

@@ -92,7 +92,7 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         header = head[slice(*first_record(head, dialect))].rstrip(b"\r\n")
     wanted = inference.selected(source, names)
     if header and source.infer != "lenient":
-        decisions += tuple(check_one_header(head, names, dialect, files[0].path, source))
+        check_one_header(head, names, dialect, files[0].path, source)
     found = _Found(
         pa.schema([(name, pa.null()) for name in wanted]), {name: Evidence() for name in wanted}
     )
