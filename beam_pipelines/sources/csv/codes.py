@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.arrow.columns import only_chunk
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.layout.id_names import is_of_ids
 from beam_pipelines.recipe.cell_formats import CellFormat, parse_format
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources.csv.formats import to_plain
@@ -29,16 +28,10 @@ _ZERO = r"^\s*[+-]?0[0-9xX]"
 _KINDS = (r"^\s*[0-9]+[eE][0-9]+\s*$", r"^\s*\+[1-9][0-9]{6,14}\s*$", "^[^0-9]*$")
 _VERSION = r"^\s*[0-9]+\.[0-9]+\s*$"
 _VERSIONS = re.compile(r"(?i)(?:^|[^a-z])(?:version|release|revision|firmware|build)s?(?:$|[^a-z])")
-# More digits than tell two float64 apart, and fractions of several lengths that end in zeros.
+# More digits than tell two float64 apart.
 _LONG = r"^\s*[+-]?[0.]*[1-9](?:\.?[0-9]){17,}\.?(?:[eE][+-]?[0-9]+)?\s*$"
-_END_ZERO, _FRACTION = r"\.[0-9]+0\s*$", r"\.(?P<fraction>[0-9]+)\s*$"
 # Whole numbers with a fraction of zeros, as pandas writes them next to nulls, and long ones.
 _NO_PART, _WHOLE = r"^\s*[+-]?[0-9]+(\.0*)?\s*$", r"^\s*[+-]?[0-9]{8,}\.0*\s*$"
-# Programs write one digit before an exponent, people of codes more.
-_EXPONENT = r"^\s*[0-9]{2,}[eE][0-9]+\s*$"
-# A whole number of twelve digits and more, as spreadsheets show it.
-_CUT = r"^\s*[1-9]\.[0-9]{1,5}[eE]\+[0-9]{2}\s*$"
-_NO_POINT = r"^\s*[+-]?[0-9]+([eE][0-9]+)?\s*$"
 _MOST, _MOST_FLOAT = 1_000, 3.4028235e38
 # Numbers that can be nothing else: of few digits, with no zero at either end. Those of the second
 # kind have no dots between thousands.
@@ -116,30 +109,11 @@ def lost_digits(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> 
         words = f"{shorten(large[0].as_py().strip(), 40)!r} is beyond float32, as features are"
         return f"{words}; types: {{{key}: text}} keeps it"
     texts = texts.drop_null()
-    if words := _of_exponents(name, texts):
-        return f"{words}; types: {{{key}: text}} keeps it"
     whole = texts.filter(pc.match_substring_regex(texts, _WHOLE))
     if len(whole) and pc.all(pc.match_substring_regex(texts, _NO_PART)).as_py():
         return (
             f"whole numbers, such as {whole[0].as_py()!r}; types: {{{key}: int64}} keeps them exact"
         )
-    zeros = texts.filter(pc.match_substring_regex(texts, _END_ZERO))
-    if len(zeros):
-        parts = pc.struct_field(pc.extract_regex(texts, _FRACTION), "fraction")
-        if len(pc.unique(pc.utf8_length(parts.drop_null()))) > 1:
-            words = f"{zeros[0].as_py().strip()!r} ends in zeros, which a number loses"
-            return f"{words}; types: {{{key}: text}} keeps them"
-    return ""
-
-
-def _of_exponents(name: str, texts: pa.ChunkedArray) -> str:
-    """Returns what to say of exponents that may be of ids."""
-    exponents = texts.filter(pc.match_substring_regex(texts, _EXPONENT))
-    if len(exponents) and pc.all(pc.match_substring_regex(texts, _NO_POINT)).as_py():
-        return f"{exponents[0].as_py().strip()!r} among whole numbers may be a code"
-    cut = texts.filter(pc.match_substring_regex(texts, _CUT))
-    if len(cut) and is_of_ids(name):
-        return f"{cut[0].as_py().strip()!r} has lost the digits that a spreadsheet did not show"
     return ""
 
 
