@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.sources.json import by_line
 from beam_pipelines.sources.json import format as format_module
+from beam_pipelines.sources.text import format as text_format
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows, write
 
@@ -139,7 +139,7 @@ def test_lines_are_rejected_as_if_parsed_alone(tmp_path_factory, lines, many):
     )
     table, expected = rejected(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(by_line, "_PIECE_BYTES", many * 50)
+        patch.setattr(text_format, "PIECE_BYTES", (many * 50,))
         pieces, found = rejected(path)
     assert found == expected
     assert pieces.equals(table) or repr(pieces.to_pylist()) == repr(table.to_pylist())

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import itertools
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,13 +27,10 @@ from beam_pipelines.sources.csv.codes import (
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.text import quotes
-from beam_pipelines.sources.text.blocks import joined
 from beam_pipelines.sources.text.cells import cell_parser
-from beam_pipelines.sources.text.format import BadRecord
+from beam_pipelines.sources.text.format import BadRecord, sift
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
 
-# Records of so many bytes are tried by the kernel, then read by Python.
-_PIECE_BYTES = (1 << 16, 1 << 12)
 # Float64 has all integers with fewer digits.
 _LONG = 16
 # The kernel's names of types.
@@ -143,26 +139,11 @@ class CsvParser:
     def sift(self, data: bytes, toggles: Positions) -> Iterator[pa.RecordBatch | BadRecord]:
         """Parses records; yields batches of good ones, and bad ones in order.
 
-        A bad record is (start, end, column, reason). The kernel tries pieces again, smaller ones of
-        those that it declines, so that plain Python reads little more than what is unusual.
+        A bad record is (start, end, column, reason).
         """
-        yield from self._sift(data, *quotes.record_spans(data, toggles), _PIECE_BYTES)
-
-    def _sift(
-        self, data: bytes, starts: Positions, ends: Positions, sizes: Sequence[int]
-    ) -> Iterator[pa.RecordBatch | BadRecord]:
-        if not sizes:
-            yield from self.by_python(data, starts.tolist(), ends.tolist())
-            return
-        edges = np.flatnonzero(np.diff(ends // sizes[0])) + 1
-        for first, last in itertools.pairwise([0, *edges.tolist(), len(ends)]):
-            some = slice(first, last)
-            # Blank lines are in no piece.
-            batch = self.parse_natively(joined(data, starts[some], ends[some]))
-            if batch is None:
-                yield from self._sift(data, starts[some], ends[some], sizes[1:])
-            else:
-                yield batch
+        spans = quotes.record_spans(data, toggles)
+        slow = functools.partial(self.by_python, data)
+        return sift(data, spans, self.parse_natively, slow)
 
     def by_python(
         self, data: bytes, starts: Sequence[int], ends: Sequence[int]

@@ -5,14 +5,11 @@ This defines values, errors and places. pyarrow is quicker, and gives the same.
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.core.arrow import columns
@@ -24,12 +21,9 @@ from beam_pipelines.sources.faults import bad_rows, bad_values
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.cells import cell_parser
 from beam_pipelines.sources.text.format import BadRecord
 
-# Lines of so many bytes are tried by pyarrow, then read by Python.
-_PIECE_BYTES = 1 << 16
 _BLANKS = b" \t\r\n"
 _MEND = "Mend the line."
 _MEND_OR_REJECT = "Mend the line, or leave such lines out with 'on_error: {reject: 10}'."
@@ -64,38 +58,7 @@ class _LineError(ValueError):
     """A line that is refused: the column, and the reason."""
 
 
-def sift(
-    data: bytes, plan: SourcePlan, read_lines: Callable[[bytes, SourcePlan], pa.RecordBatch]
-) -> Iterator[pa.RecordBatch | BadRecord]:
-    """Yields batches of good lines, and the bad ones, both in order.
-
-    Some lines at a time are tried again, so that Python reads little more than what is unusual.
-
-    Args:
-      data: whole lines.
-      plan: of the source.
-      read_lines: reads lines fast, or raises one of ``bad_rows.ERRORS``.
-    """
-    starts, ends = blocks.filled_lines(data)
-    parser = _LineParser(plan)
-    edges = np.searchsorted(ends, np.arange(_PIECE_BYTES, len(data), _PIECE_BYTES))
-    for first, last in itertools.pairwise(sorted({0, *edges.tolist(), len(starts)})):
-        piece = data[starts[first] : ends[last - 1]]
-        if len(piece) < len(data):
-            with contextlib.suppress(*bad_rows.ERRORS):
-                yield read_lines(piece, plan)
-                continue
-        spans = zip(starts[first:last].tolist(), ends[first:last].tolist(), strict=True)
-        lines = [data[start:end].strip(_BLANKS) for start, end in spans]
-        wrong, batch = parser.parse(lines)
-        for number in sorted(wrong):
-            start = data.index(lines[number], starts[first + number])
-            yield start, start + len(lines[number]), *wrong[number]
-        if batch.num_rows:
-            yield batch
-
-
-class _LineParser:
+class LineParser:
     """Parses lines of one source."""
 
     def __init__(self, plan: SourcePlan) -> None:
@@ -105,7 +68,19 @@ class _LineParser:
         self._texts = text_columns(plan.source, self._nested)
         self._whole: Any = None  # the value of the column that is looked at
 
-    def parse(self, lines: Sequence[bytes]) -> tuple[dict[int, tuple[str, str]], pa.RecordBatch]:
+    def by_python(
+        self, data: bytes, starts: Sequence[int], ends: Sequence[int]
+    ) -> Iterator[pa.RecordBatch | BadRecord]:
+        """Yields the bad lines, and a batch of the good ones; see ``text.format.sift``."""
+        lines = [data[start:end].strip(_BLANKS) for start, end in zip(starts, ends, strict=True)]
+        wrong, batch = self._parse(lines)
+        for number in sorted(wrong):
+            start = data.index(lines[number], starts[number])
+            yield start, start + len(lines[number]), *wrong[number]
+        if batch.num_rows:
+            yield batch
+
+    def _parse(self, lines: Sequence[bytes]) -> tuple[dict[int, tuple[str, str]], pa.RecordBatch]:
         """Returns the column and error of bad lines, and the good ones."""
         wrong: dict[int, tuple[str, str]] = {}
         rows: dict[int, dict[str, Any]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Iterable
 
@@ -18,7 +19,7 @@ from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_values import ColumnError
 from beam_pipelines.sources.files.compression import compression_of, read_head
 from beam_pipelines.sources.format import Contents
-from beam_pipelines.sources.json.by_line import sift
+from beam_pipelines.sources.json.by_line import LineParser
 from beam_pipelines.sources.json.infer import types_of
 from beam_pipelines.sources.json.orients import check_is_no_table
 from beam_pipelines.sources.json.parser import check_depth, parse_lines, rounded_integer
@@ -29,7 +30,7 @@ from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.documents import DOCUMENTS, is_document
 from beam_pipelines.sources.text.encodings import check_is_text, start_of_text
-from beam_pipelines.sources.text.format import TextFormat, settled
+from beam_pipelines.sources.text.format import TextFormat, settled, sift
 
 # Bytes of a document that show what it is.
 _HEAD_BYTES = 1 << 20
@@ -85,7 +86,10 @@ class JsonLines(TextFormat):
             # With the plan's types the parser goes no deeper than they do; the search for bad rows
             # does.
             check_depth(plan.source, file, body)
-        return settled(plan, file, body, sift(body.data, plan, _read_lines), reject)
+        slow = functools.partial(LineParser(plan).by_python, body.data)
+        spans = blocks.filled_lines(body.data)
+        found = sift(body.data, spans, lambda data: _read_lines(data, plan), slow)
+        return settled(plan, file, body, found, reject)
 
 
 def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -35,13 +34,11 @@ from beam_pipelines.sources.options import EncodedOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.cells import cell_parser
-from beam_pipelines.sources.text.format import BadRecord, TextFormat, digits_type, settled
+from beam_pipelines.sources.text.format import BadRecord, TextFormat, digits_type, settled, sift
 from beam_pipelines.sources.text.quotes import Positions
 
 # Patterns for a whole token.
 _IS_INTEGER, _IS_INDEX, _IS_NUMBER = map(re.compile, (INTEGER, r"^-?[0-9]+$", NUMBER))
-# Lines of so many bytes are tried by the fast parser, then looked at.
-_PIECE_BYTES = 1 << 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,7 +158,13 @@ class SparseLines(TextFormat):
             return parse_lines(body.data, layout).select(names), ()
         except bad_rows.ERRORS:
             pass
-        found = _sift(body.data, layout)
+        tokens = tokenise(body.data)
+        found = sift(
+            body.data,
+            (tokens.row_starts, np.minimum(tokens.row_ends + 1, len(body.data))),
+            lambda data: parse_lines(data, layout),
+            lambda starts, ends: _by_line(body.data, starts, ends, layout),
+        )
         chosen = (one.select(names) if isinstance(one, pa.RecordBatch) else one for one in found)
         return settled(plan, file, body, chosen, reject)
 
@@ -204,27 +207,18 @@ def _can_be(name: str, declared: str, known: pa.DataType) -> bool:
     )
 
 
-def _sift(data: bytes, layout: LibsvmLayout) -> Iterator[pa.RecordBatch | BadRecord]:
-    """Yields batches of good lines, and bad lines in order.
-
-    Pieces that the fast parser refuses are looked at line by line.
-    """
-    tokens = tokenise(data)
-    starts, ends = tokens.row_starts, np.minimum(tokens.row_ends + 1, len(data))
-    edges = np.searchsorted(ends, np.arange(_PIECE_BYTES, len(data), _PIECE_BYTES))
-    for first, last in itertools.pairwise(sorted({0, *edges.tolist(), len(starts)})):
-        spans = list(zip(starts[first:last].tolist(), ends[first:last].tolist(), strict=True))
-        try:
-            yield parse_lines(data[spans[0][0] : spans[-1][1]], layout)
-        except bad_rows.ERRORS:
-            wrong = {}
-            for start, end in spans:
-                if why := _explain_line(data[start:end], layout):
-                    wrong[start, end] = why
-            yield from (span + why for span, why in wrong.items())
-            good = [data[start:end] for start, end in spans if (start, end) not in wrong]
-            if good:
-                yield parse_lines(b"".join(good), layout)
+def _by_line(
+    data: bytes, starts: Sequence[int], ends: Sequence[int], layout: LibsvmLayout
+) -> Iterator[pa.RecordBatch | BadRecord]:
+    """Yields the bad lines, and a batch of the good ones."""
+    good = []
+    for start, end in zip(starts, ends, strict=True):
+        if why := _explain_line(data[start:end], layout):
+            yield start, end, *why
+        else:
+            good.append(data[start:end])
+    if good:
+        yield parse_lines(b"".join(good), layout)
 
 
 def _explain_line(line: bytes, layout: LibsvmLayout) -> tuple[str, str] | None:
@@ -252,7 +246,9 @@ def _explain_line(line: bytes, layout: LibsvmLayout) -> tuple[str, str] | None:
             return why
         keys = tuple(map(int, token.split(":")[:-1]))
         if keys in known or (layout.is_sorted and keys <= before):
-            return layout.keys[-1], _explain_order(token, layout)
+            expected = "indices each once" + ", in ascending order" * layout.is_sorted
+            cure = ", or set 'libsvm: {sort: true}' of the source" * layout.is_sorted
+            return layout.keys[-1], _wrong(token, expected, f"Mend the line{cure}.")
         known.add(keys)
         before = keys
     return None
@@ -262,9 +258,15 @@ def _explain_feature(token: str, layout: LibsvmLayout) -> tuple[str, str] | None
     *texts, value = token.split(":")
     if len(texts) != len(layout.keys):
         return "", _wrong(token, layout.form, "Mend the line, or set another 'format'.")
-    for text, column, bounds in zip(texts, layout.keys, layout.bounds, strict=True):
-        if not _fits(text, _IS_INDEX, pa.int64()) or not bounds[0] <= int(text) <= bounds[1]:
-            return column, _explain_key(token, text, bounds, column == layout.keys[-1])
+    for text, column, (low, high) in zip(texts, layout.keys, layout.bounds, strict=True):
+        if not _fits(text, _IS_INDEX, pa.int64()) or not low <= int(text) <= high:
+            word, size = (
+                ("an index", "size") if column == layout.keys[-1] else ("a field", "fields")
+            )
+            cure = f", or set a larger '{size}' in 'libsvm' of the source" * (high < MOST_INDEX)
+            if text == "0":
+                cure = ", or set 'libsvm: {base: 0}' of the source if its indices begin at 0"
+            return column, _wrong(token, f"{word} from {low} to {high}", f"Mend the line{cure}.")
     if not _fits(value, _IS_NUMBER, pa.float32()):
         return layout.value, _wrong(token, f"{layout.form} with a finite number of 32 bits")
     return None
@@ -279,44 +281,17 @@ def _fits(text: str, pattern: re.Pattern[str], type_: pa.DataType) -> bool:
 
 
 def _explain_label(label: str, layout: LibsvmLayout) -> str:
-    type_ = layout.label
-    if ":" in label:
-        return f"found '{label}' in its place, expected a label before the features. Mend the line."
-    if "," in label:
-        cure = "Write them as JSON Lines with a list of labels, or keep one."
-        return _wrong(label, "one label: rows with several are not read", cure)
+    type_, cure = layout.label, "Mend the line: one label comes before the features."
     is_whole = pa.types.is_integer(type_)
     if not _fits(label, _IS_INTEGER if is_whole else _IS_NUMBER, type_):
-        is_number = is_whole and _IS_NUMBER.match(label)
-        cure = f"Declare 'types: {{{LABEL}: float32}}'." if is_number else "Mend the line."
+        if is_whole and _IS_NUMBER.match(label):
+            cure = f"Declare 'types: {{{LABEL}: float32}}'."
         return bad_rows.wrong_value(label, type_, cure)
     if layout.is_label_exact and type_ == pa.float64():
         expected = whole_numbers.why_text_refused(label)
         cure = f"Declare 'types: {{{LABEL}: float64}}' to round it."
         return bad_rows.wrong_value(label, expected, cure) if expected else ""
     return ""
-
-
-def _explain_key(token: str, text: str, bounds: tuple[int, int], is_index: bool) -> str:
-    (low, high), word = bounds, "an index" if is_index else "a field"
-    cure = (
-        f"Set 'libsvm: {{{'size' if is_index else 'fields'}: …}}' of the source, or mend the line."
-    )
-    if text == "0":
-        cure = "Set 'libsvm: {base: 0}' of the source if its indices begin at 0."
-    elif not text.isdigit():
-        cure = "Mend the line."
-    elif high >= MOST_INDEX:
-        cure = "A tf.SparseTensor has no larger ones. Mend the line."
-    return _wrong(token, f"{word} from {low} to {high}", cure)
-
-
-def _explain_order(token: str, layout: LibsvmLayout) -> str:
-    order = "fields, and indices within a field," if layout.has_fields else "indices"
-    if not layout.is_sorted:
-        return _wrong(token, f"{order} each once", "Remove one of the two.")
-    cure = "Sort the line, or set 'libsvm: {sort: true}' of the source."
-    return _wrong(token, f"{order} in ascending order, each once", cure)
 
 
 def _wrong(found: str, expected: str, cure: str = "Mend the line.") -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Iterator, Sequence
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +44,44 @@ def digits_type(declared: pa.DataType) -> pa.DataType:
 
 # A bad record: where it begins and ends, its column and error.
 BadRecord = tuple[int, int, str, str]
+# Records of so many bytes are tried together, then looked at one by one.
+PIECE_BYTES = (1 << 16, 1 << 12)
+Slow = Callable[[Sequence[int], Sequence[int]], Iterable[pa.RecordBatch | BadRecord]]
+
+
+def sift(
+    data: bytes,
+    spans: tuple[Positions, Positions],
+    fast: Callable[[bytes], pa.RecordBatch | None],
+    slow: Slow,
+    sizes: Sequence[int] | None = None,
+) -> Iterator[pa.RecordBatch | BadRecord]:
+    """Yields batches of good records, and bad ones, in order.
+
+    Pieces are tried again, so that Python reads little more than what is unusual.
+
+    Args:
+      data: whole records.
+      spans: where records begin and end.
+      fast: reads some records; gives ``None`` or raises one of ``bad_rows.ERRORS`` if any is bad.
+      slow: reads records by their starts and ends.
+      sizes: bytes of the pieces, and of those in a piece that ``fast`` declines.
+    """
+    starts, ends = spans
+    sizes = PIECE_BYTES if sizes is None else sizes
+    if not sizes:
+        yield from slow(starts.tolist(), ends.tolist())
+        return
+    edges = np.flatnonzero(np.diff(ends // sizes[0])) + 1
+    for first, last in itertools.pairwise([0, *edges.tolist(), len(ends)]):
+        some = starts[first:last], ends[first:last]
+        batch = None
+        with contextlib.suppress(*bad_rows.ERRORS):
+            batch = fast(blocks.joined(data, *some))
+        if batch is None:
+            yield from sift(data, some, fast, slow, sizes[1:])
+        else:
+            yield batch
 
 
 def settled(
