@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from beam_pipelines.core.arrow.columns import only_chunk, parse_type
+from beam_pipelines.core.arrow.columns import parse_type
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import (
@@ -30,64 +27,13 @@ from beam_pipelines.sources.csv.evidence import (
 )
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.csv.remarks import around, remark
-from beam_pipelines.sources.csv.sample import read_table
+from beam_pipelines.sources.csv.sample import Misfit
 from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.options import CsvOptions
-from beam_pipelines.sources.plan import FileInfo
-from beam_pipelines.sources.text import blocks, quotes
-from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
 
 # Lines that a message names, and different values that it proposes as nulls.
 _LINES, _NULLS = 3, 10
-_EXPONENT = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+\s*$"
 _GROUPED = NumberFormat(",", ".")
-
-
-class Misfit(NamedTuple):
-    """The file, line and text of a value that does not fit."""
-
-    file: str
-    line: int
-    text: str
-
-
-def find_misfits(
-    source: Source,
-    bodies: Iterable[tuple[FileInfo, blocks.Body]],
-    names: tuple[str, ...],
-    dialect: Dialect,
-    name: str,
-    format_: CellFormat,
-) -> list[Misfit]:
-    """Returns the values of a column that are not in a format.
-
-    Args:
-      source: with its dialect.
-      bodies: records of the sample, without headers.
-      names: all columns of the files.
-      dialect: delimiter and quote.
-      name: of the column.
-      format_: that nearly all cells have.
-    """
-    found = []
-    for file, body in bodies:
-        toggles = quotes.toggling_quotes(body.data, OUTSIDE, NEWLINE, dialect)
-        starts, ends = quotes.record_spans(body.data, toggles)
-        whole = quotes.count_cells(body.data, toggles, starts, dialect) == len(names)
-        starts, data = starts[whole], blocks.joined(body.data, starts[whole], ends[whole])
-        types = {name: pa.string()}
-        table = read_table(data, (name,), types, names=names, dialect=dialect, nulls=source.nulls)
-        texts = only_chunk(table.column(name))
-        plain = pc.or_(
-            to_plain(texts, format_).is_valid(),
-            pc.fill_null(pc.match_substring_regex(texts, _EXPONENT), fill_value=False),
-        )
-        wrong = pc.and_not(texts.is_valid(), plain)
-        rows = np.flatnonzero(wrong.to_numpy(zero_copy_only=False))
-        lines = blocks.LineNumbers(source, file, body).lines(starts[rows]).tolist()
-        cells = texts.take(pa.array(rows)).to_pylist()
-        found += [Misfit(file.path, *one) for one in zip(lines, cells, strict=True)]
-    return found
 
 
 def without_index(names: tuple[str, ...]) -> str:
@@ -99,7 +45,7 @@ def without_index(names: tuple[str, ...]) -> str:
 
 def choose(
     source: Source,
-    find: Callable[[str, CellFormat], list[Misfit]],
+    find: Callable[[str, CellFormat], Sequence[Misfit]],
     schema: pa.Schema,
     evidence: Mapping[str, Evidence],
     wanted: tuple[str, ...],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.cell_formats import WHITE_SPACE, CellFormat
+from beam_pipelines.recipe.cell_formats import WHITE_SPACE
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, whole_numbers
@@ -29,23 +29,19 @@ from beam_pipelines.sources.csv.evidence import (
 from beam_pipelines.sources.csv.header import (
     INDEX,
     check_one_header,
-    check_same_columns,
     cut_header,
-    cut_preamble,
-    equal_lines,
     first_record,
     named,
 )
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
 from beam_pipelines.sources.csv.resolve import check_agreement, resolve
-from beam_pipelines.sources.csv.sample import read_table
+from beam_pipelines.sources.csv.sample import Sample
 from beam_pipelines.sources.csv.texts import check_no_texts
 from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import digits_type
-from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, toggling_quotes
 from beam_pipelines.sql.database import identifier, literal
 
 _Parse = Callable[..., pa.Table]
@@ -96,14 +92,11 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
     found = _Found(
         pa.schema([(name, pa.null()) for name in wanted]), {name: Evidence() for name in wanted}
     )
-    sampled: tuple[FileInfo, ...] = ()
-    again: dict[tuple[str, int], None] = {}
-    bodies = functools.partial(
-        _bodies, source, dialect=dialect, first=files[0], names=names, header=header, again=again
-    )
+    sample = Sample(source, dialect, files[0], names, header)
     for sampled in inference.sample_rounds(source, files, ""):
-        for file, body in bodies(sampled):
-            _add_body(found, source, file, body, names, wanted, dialect)
+        sample.files = sampled
+        for file, body in sample.bodies():
+            _add_body(found, sample, file, body, wanted)
         if found.rows:
             break
     if not found.rows:
@@ -120,11 +113,8 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
             choice.without_index(names) if decision == index else decision for decision in decisions
         )
 
-    def find(name: str, format_: CellFormat) -> list[choice.Misfit]:
-        return choice.find_misfits(source, bodies(sampled), names, dialect, name, format_)
-
     source, types, chosen = choice.choose(
-        source, find, found.schema, found.evidence, wanted, default
+        source, sample.misfits, found.schema, found.evidence, wanted, default
     )
     nulls = tuple(name for name in wanted if pa.types.is_null(types[name]))
     read_schema = pa.schema(
@@ -138,47 +128,10 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         source=source.with_planning(long=frozenset(found.long)),
         decisions=(
             *decisions,
-            *_header_again(read_schema, again),
+            *_header_again(read_schema, sample.again),
             *chosen,
         ),
     )
-
-
-def _bodies(
-    source: Source,
-    sampled: tuple[FileInfo, ...],
-    dialect: Dialect,
-    first: FileInfo,
-    names: tuple[str, ...],
-    header: bytes,
-    again: dict[tuple[str, int], None],
-) -> Iterator[tuple[FileInfo, blocks.Body]]:
-    """Yields the records of sampled files, without headers.
-
-    Lines that are the header again are left empty, and noted: no type follows from them. A single
-    column may have its name as a value.
-    """
-    has_header = source.options_of(CsvOptions).header is not False
-    for file, body in blocks.sample_bodies(source, sampled, dialect):
-        records = cut_preamble(body, source)
-        # Files that were put together have their marks in the middle.
-        data = records.data.replace(b"\n" + blocks.BYTE_ORDER_MARK, b"\n")
-        records = records._replace(data=data)
-        if has_header and body.begins_file:
-            records, own = cut_header(records, dialect, file.path, source)
-            check_same_columns(first.path, names, file.path, own)
-        blocks.check_lines(
-            source, file, records, toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
-        )
-        starts = equal_lines(records.data, header) if len(names) > 1 and header else []
-        # Where most lines are the same, they are rows.
-        if 0 < 2 * len(starts) <= records.data.count(b"\n"):
-            numbers = blocks.LineNumbers(source, file, records)
-            again.update(((file.path, numbers.line(start)), None) for start in starts)
-            spans = zip([0, *(at + len(header) for at in starts)], [*starts, None], strict=True)
-            data = b"".join(records.data[start:end] for start, end in spans)
-            records = records._replace(data=data)
-        yield file, records
 
 
 def _header_again(schema: pa.Schema, again: Mapping[tuple[str, int], None]) -> list[str]:
@@ -195,13 +148,7 @@ def _header_again(schema: pa.Schema, again: Mapping[tuple[str, int], None]) -> l
 
 
 def _add_body(
-    found: _Found,
-    source: Source,
-    file: FileInfo,
-    body: blocks.Body,
-    names: tuple[str, ...],
-    wanted: tuple[str, ...],
-    dialect: Dialect,
+    found: _Found, sample: Sample, file: FileInfo, body: blocks.Body, wanted: tuple[str, ...]
 ) -> None:
     """Adds the types and shapes of a body's cells.
 
@@ -209,12 +156,11 @@ def _add_body(
       DataError: no record has as many cells as there are columns; a column of numbers has an
         integer beyond int64, or one that float64 rounds.
     """
-    parse = functools.partial(read_table, names=names, dialect=dialect, nulls=source.nulls)
+    source, parse, data = sample.source, sample.table, body.data
     try:
-        table = parse(body.data, wanted)
+        table = parse(data, wanted)
     except pa.ArrowInvalid:
-        data = _without_ragged(source, file, body, names, dialect)
-        body = body._replace(data=data)
+        data = _without_ragged(sample, file, body)
         table = parse(data, wanted)
     undeclared = [field for field in table.schema if field.name not in source.types]
     numbers = [field.name for field in undeclared if field.type in (pa.int64(), pa.float64())]
@@ -223,7 +169,7 @@ def _add_body(
         for field in table.schema
     }
     shapes, options = {name: table.column(name) for name in wanted}, source.options_of(CsvOptions)
-    texts = parse(body.data, tuple(numbers), dict.fromkeys(numbers, pa.string())) if numbers else {}
+    texts = parse(data, tuple(numbers), dict.fromkeys(numbers, pa.string())) if numbers else {}
     floats = [types[name] == pa.float64() for name in numbers]
     plain = plain_numbers(texts, floats, LOOKED_AT) if numbers and not options.formats else set()
     for name in [name for name in numbers if name not in plain]:
@@ -242,7 +188,7 @@ def _add_body(
         shapes = {name: _trimmed(column, source.nulls) for name, column in shapes.items()}
     if wanted[:1] == (INDEX,) and not found.rows:
         found.counts_rows = _counts_rows(table.column(0))
-    parse_more = functools.partial(parse, body.data)
+    parse_more = functools.partial(parse, data)
     for name in wanted:
         is_code = pa.types.is_string(types[name]) and not pa.types.is_string(table[name].type)
         shape = (codes_of if is_code else evidence_of)(shapes[name])
@@ -306,13 +252,12 @@ def _are_integers(texts: pa.ChunkedArray) -> bool:
     return bool(has_plus and pc.all(pc.match_substring_regex(texts, _DECIMAL)).as_py())
 
 
-def _without_ragged(
-    source: Source, file: FileInfo, body: blocks.Body, names: tuple[str, ...], dialect: Dialect
-) -> bytes:
+def _without_ragged(sample: Sample, file: FileInfo, body: blocks.Body) -> bytes:
     """Returns the records that have the right number of cells.
 
     The others are reported when they are read.
     """
+    source, names, dialect = sample.source, sample.names, sample.dialect
     binary = pa.schema([(name, pa.binary()) for name in names])
     parser = CsvParser(names, binary, binary, dialect, ())
     bad = [

@@ -1,13 +1,29 @@
-"""Parses a sample of CSV records with pyarrow.csv, which infers types."""
+"""The records of a sample, parsed with pyarrow.csv, which infers types."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from beam_pipelines.sources.text import quotes
+from beam_pipelines.core.arrow.columns import only_chunk
+from beam_pipelines.recipe.cell_formats import CellFormat
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.csv.formats import to_plain
+from beam_pipelines.sources.csv.header import (
+    check_same_columns,
+    cut_header,
+    cut_preamble,
+    equal_lines,
+)
+from beam_pipelines.sources.options import CsvOptions
+from beam_pipelines.sources.plan import FileInfo
+from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
 
@@ -15,6 +31,97 @@ from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
 # 25 did not.
 _OVERFLOWS = int(pa.__version__.split(".")[0]) < 25
 _MOST_MORE_CELLS = 10_000
+_EXPONENT = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+\s*$"
+
+
+class Misfit(NamedTuple):
+    """The file, line and text of a value that does not fit."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclasses.dataclass
+class Sample:
+    """The records of some files of a source.
+
+    Attributes:
+      source: with its dialect.
+      dialect: delimiter and quote.
+      first: the source's first file.
+      names: all columns of the files.
+      header: the first record of the first file; empty: none.
+      files: those that are looked at.
+      again: file and line of records that are the header again.
+    """
+
+    source: Source
+    dialect: Dialect
+    first: FileInfo
+    names: tuple[str, ...]
+    header: bytes
+    files: tuple[FileInfo, ...] = ()
+    again: dict[tuple[str, int], None] = dataclasses.field(default_factory=dict)
+
+    def bodies(self) -> Iterator[tuple[FileInfo, blocks.Body]]:
+        """Yields the records of the files, without headers.
+
+        Lines that are the header again are left empty, and noted: no type follows from them. A
+        single column may have its name as a value.
+        """
+        source, header = self.source, self.header
+        for file, body in blocks.sample_bodies(source, self.files, self.dialect):
+            records = cut_preamble(body, source)
+            # Files that were put together have their marks in the middle.
+            data = records.data.replace(b"\n" + blocks.BYTE_ORDER_MARK, b"\n")
+            records = records._replace(data=data)
+            if source.options_of(CsvOptions).header is not False and body.begins_file:
+                records, own = cut_header(records, self.dialect, file.path, source)
+                check_same_columns(self.first.path, self.names, file.path, own)
+            toggles = quotes.toggling_quotes(records.data, OUTSIDE, NEWLINE, self.dialect)
+            blocks.check_lines(source, file, records, toggles)
+            starts = equal_lines(records.data, header) if len(self.names) > 1 and header else []
+            # Where most lines are the same, they are rows.
+            if 0 < 2 * len(starts) <= records.data.count(b"\n"):
+                numbers = blocks.LineNumbers(source, file, records)
+                self.again |= {(file.path, numbers.line(start)): None for start in starts}
+                spans = zip([0, *(at + len(header) for at in starts)], [*starts, None], strict=True)
+                data = b"".join(records.data[start:end] for start, end in spans)
+                records = records._replace(data=data)
+            yield file, records
+
+    def table(
+        self,
+        data: bytes,
+        wanted: tuple[str, ...],
+        types: Mapping[str, pa.DataType] | None = None,
+        nulls: tuple[str, ...] | None = None,
+    ) -> pa.Table:
+        """Parses records; see ``read_table``. The source has the nulls by default."""
+        nulls = self.source.nulls if nulls is None else nulls
+        return read_table(data, wanted, types, names=self.names, dialect=self.dialect, nulls=nulls)
+
+    def misfits(self, name: str, format_: CellFormat) -> list[Misfit]:
+        """Returns the values of a column that are not in a format."""
+        found = []
+        for file, body in self.bodies():
+            toggles = quotes.toggling_quotes(body.data, OUTSIDE, NEWLINE, self.dialect)
+            starts, ends = quotes.record_spans(body.data, toggles)
+            counts = quotes.count_cells(body.data, toggles, starts, self.dialect)
+            starts, ends = starts[counts == len(self.names)], ends[counts == len(self.names)]
+            data = blocks.joined(body.data, starts, ends)
+            texts = only_chunk(self.table(data, (name,), {name: pa.string()}).column(name))
+            plain = pc.or_(
+                to_plain(texts, format_).is_valid(),
+                pc.fill_null(pc.match_substring_regex(texts, _EXPONENT), fill_value=False),
+            )
+            wrong = pc.and_not(texts.is_valid(), plain)
+            rows = np.flatnonzero(wrong.to_numpy(zero_copy_only=False))
+            lines = blocks.LineNumbers(self.source, file, body).lines(starts[rows]).tolist()
+            cells = texts.take(pa.array(rows)).to_pylist()
+            found += [Misfit(file.path, *one) for one in zip(lines, cells, strict=True)]
+        return found
 
 
 def read_table(
