@@ -35,7 +35,7 @@ from beam_pipelines.sources.csv.header import (
 )
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
 from beam_pipelines.sources.csv.resolve import check_agreement, resolve
-from beam_pipelines.sources.csv.sample import Sample
+from beam_pipelines.sources.csv.sample import CsvSample
 from beam_pipelines.sources.csv.texts import check_no_texts
 from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.options import CsvOptions
@@ -92,7 +92,7 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
     found = _Found(
         pa.schema([(name, pa.null()) for name in wanted]), {name: Evidence() for name in wanted}
     )
-    sample = Sample(source, dialect, files[0], names, header)
+    sample = CsvSample(source, dialect, files[0], names, header)
     for sampled in inference.sample_rounds(source, files, ""):
         sample.files = sampled
         for file, body in sample.bodies():
@@ -148,7 +148,7 @@ def _header_again(schema: pa.Schema, again: Mapping[tuple[str, int], None]) -> l
 
 
 def _add_body(
-    found: _Found, sample: Sample, file: FileInfo, body: blocks.Body, wanted: tuple[str, ...]
+    found: _Found, sample: CsvSample, file: FileInfo, body: blocks.Body, wanted: tuple[str, ...]
 ) -> None:
     """Adds the types and shapes of a body's cells.
 
@@ -252,7 +252,7 @@ def _are_integers(texts: pa.ChunkedArray) -> bool:
     return bool(has_plus and pc.all(pc.match_substring_regex(texts, _DECIMAL)).as_py())
 
 
-def _without_ragged(sample: Sample, file: FileInfo, body: blocks.Body) -> bytes:
+def _without_ragged(sample: CsvSample, file: FileInfo, body: blocks.Body) -> bytes:
     """Returns the records that have the right number of cells.
 
     The others are reported when they are read.

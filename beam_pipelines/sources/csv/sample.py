@@ -43,7 +43,7 @@ class Misfit(NamedTuple):
 
 
 @dataclasses.dataclass
-class Sample:
+class CsvSample:
     """The records of some files of a source.
 
     Attributes:

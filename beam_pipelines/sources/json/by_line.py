@@ -71,7 +71,7 @@ class LineParser:
     def by_python(
         self, data: bytes, starts: Sequence[int], ends: Sequence[int]
     ) -> Iterator[pa.RecordBatch | BadRecord]:
-        """Yields the bad lines, and a batch of the good ones; see ``text.format.sift``."""
+        """Yields the bad lines, and a batch of the good ones."""
         lines = [data[start:end].strip(_BLANKS) for start, end in zip(starts, ends, strict=True)]
         wrong, batch = self._parse(lines)
         for number in sorted(wrong):

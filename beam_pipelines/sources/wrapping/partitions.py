@@ -11,7 +11,6 @@ import os
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -79,7 +78,7 @@ class Wrapped(Format):
 
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
-_INTEGER, _LEADING_ZERO = re.compile(r"-?[0-9]{1,18}"), re.compile(r"-?0[0-9]")
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -169,7 +168,7 @@ class Partitioned(Wrapped):
             names=(*contents.names, *self.names),
             read_schema=pa.schema([read[name] for name in wanted]),
             source=kept,
-            decisions=(self._decision(found, files), *contents.decisions),
+            decisions=(_decision(found), *contents.decisions),
         )
 
     def read(
@@ -257,20 +256,6 @@ class Partitioned(Wrapped):
             raise RecipeProblems(problems)
         return types
 
-    def _decision(self, types: Mapping[str, pa.DataType], listed: Sequence[FileInfo]) -> str:
-        found = ", ".join(f"{name} ({columns.type_name(type_)})" for name, type_ in types.items())
-        zeros = self._with_zeros(types, listed)
-        hint = f"  # 'types: {{{zeros}: text}}' keeps leading zeros" if zeros else ""
-        return f"columns of folder names: {found}{hint}"
-
-    def _with_zeros(self, types: Mapping[str, Any], listed: Sequence[FileInfo]) -> str:
-        """Returns a column of integers that lose leading zeros, or ``""``."""
-        for file in listed:
-            for name, value in partition_of(file.path, self.folders).items():
-                if types[name] == pa.int64() and _LEADING_ZERO.match(value or ""):
-                    return name
-        return ""
-
 
 @dataclasses.dataclass(frozen=True)
 class WithNulls(Partitioned):
@@ -295,6 +280,13 @@ def with_nulls(format_: Format, contents: Contents, source: Source) -> tuple[For
         names=(*contents.names, *lacking),
         read_schema=pa.schema([*contents.read_schema, *fields]),
     )
+
+
+def _decision(types: Mapping[str, pa.DataType]) -> str:
+    found = ", ".join(f"{name} ({columns.type_name(type_)})" for name, type_ in types.items())
+    whole = [name for name, type_ in types.items() if type_ == pa.int64()]
+    hint = f"  # 'types: {{{whole[-1]}: text}}' keeps leading zeros" if whole else ""
+    return f"columns of folder names: {found}{hint}"
 
 
 def _inferred(values: Mapping[str, str]) -> pa.DataType:
