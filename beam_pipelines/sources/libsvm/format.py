@@ -6,7 +6,6 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -122,7 +121,7 @@ class SparseLines(TextFormat):
             for file, body in blocks.sample_bodies(source, sampled, blocks.LINES):
                 blocks.check_lines(source, file, body)
                 tokens = tokenise(body.data)
-                labels, _ = tokens.texts(tokens.first)
+                labels = tokens.labels()
                 rows += len(labels)
                 # A label that is no number is a bad row, and does not decide the type.
                 is_fraction = pc.and_not(
@@ -161,7 +160,7 @@ class SparseLines(TextFormat):
         tokens = tokenise(body.data)
         found = sift(
             body.data,
-            (tokens.row_starts, np.minimum(tokens.row_ends + 1, len(body.data))),
+            (tokens.starts, tokens.ends),
             lambda data: parse_lines(data, layout),
             lambda starts, ends: _by_line(body.data, starts, ends, layout),
         )
@@ -173,7 +172,7 @@ class SparseLines(TextFormat):
     ) -> tuple[blocks.Body, Positions, Positions]:
         """Returns where lines with tokens begin and end; see ``TextFormat``."""
         tokens = tokenise(body.data)
-        return body, tokens.row_starts, tokens.row_ends
+        return body, tokens.starts, tokens.ends
 
     def _layout(self, source: Source, label: pa.DataType, has_qid: bool) -> LibsvmLayout:
         option = source.options_of(SparseOptions).libsvm

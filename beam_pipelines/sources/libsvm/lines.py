@@ -1,9 +1,9 @@
 """Parses libsvm, libfm and libffm lines into columns.
 
 A line is ``label idx:val …``, of libffm ``label field:idx:val …``, with ``qid:5`` after the label
-if rows are ranked by query. Blanks and tabs separate tokens; ``#`` begins a comment. numpy finds
-the tokens. Once labels are cut out and blanks turned into line ends, the rest is a CSV file with
-``:`` between its cells, and Arrow's CSV parser reads it at about ten times the speed of a loop.
+if rows are ranked by query. White space separates tokens; ``#`` begins a comment. Without labels
+and queries, the tokens are lines of a CSV file with ``:`` between its cells, and Arrow's CSV parser
+reads it at about ten times the speed of a loop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LABEL, QID = "label", "qid"
 INTEGER = r"^[+-]?[0-9]+$"
 NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
-_NEWLINE, _RETURN, _BLANK, _HASH = b"\n\r #"
+_NEWLINE, _RETURN = b"\n\r"
 _PLAIN = rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _LINE = re.compile(
     rb"%b(?:[ \t]+qid:[0-9]+)?([ \t]+[0-9]+(?::[0-9]+)?:%b)+[ \t]*(?:#.*)?" % (_PLAIN, _PLAIN)
@@ -33,7 +33,6 @@ _LINE = re.compile(
 # Bytes to look at, and lines of comments that may come first.
 HEAD_BYTES = 1 << 16
 _MOST_COMMENTS = 1_000
-_TO_LINES = bytes.maketrans(b" \t\r", b"\n\n\n")
 
 Integers = npt.NDArray[np.int64]
 
@@ -98,88 +97,48 @@ class LibsvmLayout(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """The tokens of some lines, which are rows if they have tokens.
+    """The tokens of lines that have any, each a row.
 
     Attributes:
-      lines: the text, with line ends instead of blanks and comments.
-      starts, ends: of each token.
-      first, number: of each row, its first token and the number of its tokens.
-      row_starts, row_ends: of each row, where its line begins and ends.
+      words: list<string>, the tokens of each row; bytes that are not UTF-8 are among them.
+      starts, ends: where the line of each row begins and ends, in the text.
     """
 
-    lines: bytes
+    words: pa.ListArray
     starts: Integers
     ends: Integers
-    first: Integers
-    number: Integers
-    row_starts: Integers
-    row_ends: Integers
 
-    def texts(self, chosen: Integers, skip: int = 0) -> tuple[pa.Array, Integers]:
-        """Returns some tokens as binary, and the positions of all their bytes.
+    @property
+    def first(self) -> Integers:
+        """Number of each row's first token."""
+        first: Integers = self.words.offsets.to_numpy()[:-1]
+        return first
 
-        Args:
-          chosen: numbers of the tokens.
-          skip: bytes to leave out at the start of each.
-        """
-        starts = self.starts[chosen] + skip
-        lengths = self.ends[chosen] - starts
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        positions = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-        values = np.frombuffer(self.lines, np.uint8)[positions]
-        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(values)]
-        return pa.Array.from_buffers(pa.binary(), len(chosen), buffers), positions
+    def labels(self) -> pa.Array:
+        """Returns the first token of each row."""
+        return self.words.values.take(pa.array(self.first))
 
     def queries(self) -> Integers:
         """Returns the rows whose second token is a query, ``qid:…``."""
-        if b"qid:" not in self.lines:
-            return np.empty(0, np.int64)
-        rows = np.flatnonzero(self.number > 1)
-        starts = self.starts[self.first[rows] + 1]
-        text = np.frombuffer(self.lines, np.uint8)
-        same = [
-            text[np.minimum(starts + place, len(text) - 1)] == byte
-            for place, byte in enumerate(b"qid:")
-        ]
-        return rows[np.logical_and.reduce(same)]
+        rows = np.flatnonzero(np.diff(self.words.offsets.to_numpy()) > 1)
+        seconds = self.words.values.take(pa.array(self.first[rows] + 1))
+        return rows[np.asarray(pc.starts_with(seconds, "qid:"), np.bool_)]
 
 
 def tokenise(data: bytes) -> Tokens:
     """Finds the tokens of whole lines."""
     text = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(
-        (text == _NEWLINE) | (text == _RETURN) if b"\r" in data else text == _NEWLINE
-    )
-    ends = np.append(ends, len(text))
-    lines = _without_comments(data, text, ends).translate(_TO_LINES)
-    filled = np.zeros(len(text) + 2, np.bool_)
-    np.not_equal(np.frombuffer(lines, np.uint8), _NEWLINE, out=filled[1:-1])
-    edges = np.flatnonzero(filled[1:] != filled[:-1])
-    starts = edges[0::2]
-    before = np.concatenate([np.zeros(1, np.int64), np.searchsorted(starts, ends)])
-    number = np.diff(before)
-    rows = np.flatnonzero(number)
-    row_starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
-    return Tokens(
-        lines, starts, edges[1::2], before[rows], number[rows], row_starts[rows], ends[rows]
-    )
-
-
-def _without_comments(data: bytes, text: npt.NDArray[np.uint8], line_ends: Integers) -> bytes:
-    """Returns the text with blanks instead of comments."""
-    if b"#" not in data:
-        return data
-    is_hash = text == _HASH
-    is_hash[1:] &= text[:-1] != _HASH  # several in a row are one
-    hashes = np.flatnonzero(is_hash)
-    ends = line_ends[np.searchsorted(line_ends, hashes)]
-    begins = np.concatenate(
-        [np.ones(1, np.bool_), ends[1:] != ends[:-1]]
-    )  # the first one of its line
-    depth = np.zeros(len(text) + 1, np.int8)
-    depth[hashes[begins]] += 1
-    depth[ends[begins]] -= 1
-    return np.where(np.cumsum(depth[:-1], dtype=np.int8) > 0, np.uint8(_BLANK), text).tobytes()
+    is_end = text == _NEWLINE
+    ends = np.flatnonzero(is_end | (text == _RETURN) if b"\r" in data else is_end) + 1
+    edges = np.concatenate([np.zeros(1, np.int64), ends, np.full(1, len(data))])
+    buffers = [None, pa.py_buffer(edges.astype(np.int32)), pa.py_buffer(data)]
+    lines = pa.Array.from_buffers(pa.binary(), len(edges) - 1, buffers)
+    if b"#" in data:
+        lines = pc.replace_substring_regex(lines, "#.*", "")
+    lines = pc.ascii_trim_whitespace(lines.view(pa.string()))
+    is_row = np.asarray(pc.binary_length(lines)) > 0
+    words = pc.ascii_split_whitespace(lines.filter(pa.array(is_row)))
+    return Tokens(words, edges[:-1][is_row], edges[1:][is_row])
 
 
 def parse_lines(data: bytes, layout: LibsvmLayout) -> pa.RecordBatch:
@@ -194,20 +153,17 @@ def parse_lines(data: bytes, layout: LibsvmLayout) -> pa.RecordBatch:
       ValueError: rows that do not fit the layout.
     """
     tokens = tokenise(data)
-    lines = np.frombuffer(tokens.lines, np.uint8).copy()
-    labels, positions = tokens.texts(tokens.first)
-    lines[positions] = _NEWLINE
-    numbers = [_labels(labels, layout)]
-    counts = tokens.number - 1
+    numbers = [_labels(tokens.labels(), layout)]
+    counts = np.diff(tokens.words.offsets.to_numpy()) - 1
     rows = tokens.queries()
     if len(rows) and not layout.has_qid:
         raise ValueError("a query in a source without")
-    if len(rows):
-        counts[rows] -= 1
-        lines[tokens.texts(tokens.first[rows] + 1)[1]] = _NEWLINE
+    counts[rows] -= 1
+    is_feature = np.ones(len(tokens.words.values), np.bool_)
+    is_feature[np.concatenate([tokens.first, tokens.first[rows] + 1])] = False
     if layout.has_qid:
         numbers.append(_queries(tokens, rows))
-    features = _features(lines, counts, layout)
+    features = _features(tokens.words.values.filter(pa.array(is_feature)), layout)
     arrays = [*numbers, *_lists(features, counts, layout)]
     fields = [
         pa.field(name, array.type) for name, array in zip(layout.schema.names, arrays, strict=True)
@@ -232,7 +188,7 @@ def _label_pattern(type_: pa.DataType) -> str:
 def _numbers(texts: pa.Array, pattern: str, type_: pa.DataType) -> pa.Array:
     """Casts texts of a pattern to a type and its column type."""
     _check(pc.match_substring_regex(texts, pattern))
-    plain = pc.utf8_ltrim(texts.cast(pa.string()), characters="+")
+    plain = pc.utf8_ltrim(texts, characters="+")
     return columns.normalise(plain.cast(type_))
 
 
@@ -244,34 +200,32 @@ def _check(fine: Any) -> None:
 
 def _queries(tokens: Tokens, rows: Integers) -> pa.Array:
     """Returns the query of each row, null where there is none."""
-    places = np.full(len(tokens.first), -1)
+    places = np.full(len(tokens.words), -1)
     places[rows] = np.arange(len(rows))
-    texts, _ = tokens.texts(tokens.first[rows] + 1, skip=len("qid:"))
+    texts = tokens.words.values.take(pa.array(tokens.first[rows] + 1))
+    texts = pc.utf8_slice_codeunits(texts, len("qid:"))
     values = texts.take(pa.array(places, mask=places < 0))
     return _numbers(values, INTEGER, pa.int64())
 
 
-def _features(lines: npt.NDArray[np.uint8], counts: Integers, layout: LibsvmLayout) -> pa.Table:
-    """Parses the tokens that are left in ``lines``, one a row."""
+def _features(tokens: pa.Array, layout: LibsvmLayout) -> pa.Table:
+    """Parses n tokens, one a row."""
     types = {name: pa.int64() for name in layout.keys} | {layout.value: pa.float32()}
-    number = int(counts.sum())
-    if not number:
+    if not len(tokens):
         return pa.schema(list(types.items())).empty_table()
-    if ((lines | 0x20) == ord("x")).any():  # Arrow would read 0x1F as a number
+    whole = pa.ListArray.from_arrays(pa.array([0, len(tokens)], pa.int32()), tokens)
+    data = pc.binary_join(whole, "\n")[0].as_buffer()
+    if ((np.frombuffer(data, np.uint8) | 0x20) == ord("x")).any():  # 0x1F is a number to Arrow
         raise ValueError("a letter")
-    table = _parse_features(lines, types)
-    if table.num_rows != number:
-        raise ValueError(f"found {number} features, read {table.num_rows}")
-    return table.combine_chunks()
-
-
-def _parse_features(lines: npt.NDArray[np.uint8], types: dict[str, pa.DataType]) -> pa.Table:
-    return pa_csv.read_csv(
-        pa.BufferReader(pa.py_buffer(lines)),
-        pa_csv.ReadOptions(column_names=list(types), use_threads=False, block_size=len(lines) + 1),
+    table = pa_csv.read_csv(
+        pa.BufferReader(data),
+        pa_csv.ReadOptions(column_names=list(types), use_threads=False, block_size=data.size + 1),
         pa_csv.ParseOptions(delimiter=":", quote_char=False, newlines_in_values=False),
         pa_csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False),
     )
+    if table.num_rows != len(tokens):
+        raise ValueError(f"found {len(tokens)} features, read {table.num_rows}")
+    return table.combine_chunks()
 
 
 def _lists(features: pa.Table, counts: Integers, layout: LibsvmLayout) -> list[pa.Array]:
