@@ -88,24 +88,17 @@ def cut_header(
     known: dict[str, int] = {}
     for number, name in enumerate(names, start=1):
         if known.setdefault(name, number) != number:
-            below = _lines_below(_rows(body.data, dialect), names, source)[0]
-            skipped = (source.options_of(CsvOptions).skip_lines or 0) + len(below)
+            distinct = [
+                f"column{n}" if one in names[: n - 1] else one for n, one in enumerate(names, 1)
+            ]
+            skipped = source.options_of(CsvOptions).skip_lines or 0
             raise DataError(
                 f"{path}, line 1: found the column name '{shorten(name)}' twice, as columns "
                 f"{known[name]} and {number}; "
                 "expected every name once. Rename one of them in the file, or set "
-                f"{named(_distinct(names, below), skipped)} of the source."
+                f"{named(distinct, skipped)} of the source."
             )
     return body._replace(offset=body.offset + end, data=body.data[end:]), names
-
-
-def _distinct(names: Sequence[str], below: Sequence[Sequence[str]]) -> list[str]:
-    """Returns distinct names of the cells of all lines of a header."""
-    joined = ["_".join(filter(None, cells)) for cells in zip(names, *below, strict=True)]
-    return [
-        f"column{number}" if name in joined[: number - 1] else name
-        for number, name in enumerate(joined, start=1)
-    ]
 
 
 def check_one_header(
@@ -165,11 +158,7 @@ def _lines_below(
         ]
         if len(places) > max(not is_alone, len(found[1])):
             found = rows[:below], places
-    above, places = found
-    # pandas writes the index's name, alone, below the names of several levels.
-    if above and names[0] == INDEX and rows[len(above)][0] and not any(rows[len(above)][1:]):
-        above = rows[: len(above) + 1]
-    return above, places
+    return found
 
 
 def first_record(data: bytes, dialect: quotes.Dialect) -> tuple[int, int]:

@@ -34,9 +34,8 @@ from beam_pipelines.sources.csv.header import (
     named,
 )
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
-from beam_pipelines.sources.csv.resolve import check_agreement, resolve
+from beam_pipelines.sources.csv.resolve import check_agreement, check_no_texts, resolve
 from beam_pipelines.sources.csv.sample import CsvSample
-from beam_pipelines.sources.csv.texts import check_no_texts
 from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo

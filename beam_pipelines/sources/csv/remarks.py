@@ -45,8 +45,6 @@ _MEASURED = re.compile(
     rf"[{BLANKS}]*(?P<unit>(?:(?<=[{BLANKS}])|(?=[°\"'′″]|[^\W\d_]{{2}}))(?!(?:st|nd|rd|th)$)"
     r"(?:[^\W\d_]|[°\"'′″])[^\s\d.,:;()_]{0,11})?"
 )
-_MOST_UNITS = 5
-_TYPES = {"int64": "numbers", "double": "numbers", "bool": "booleans"}
 
 
 def of_texts(source: Source, evidence: Mapping[str, Evidence]) -> list[str]:
@@ -173,7 +171,7 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
     if found is None or not all(found[1]):
         lines = _mostly(name, evidence)
         if lines or found is None:
-            return lines or _typed(name, evidence)
+            return lines
     likeness, fits, cure = found
     others = list(dict.fromkeys(itertools.compress(cells, (not fit for fit in fits))))
     but = f", but not {shorten(others[0], 40)!r}" if others else ""
@@ -209,9 +207,6 @@ def _kinds(name: str, cells: list[str], decimal: str) -> Iterator[tuple[str, lis
         shown = [str(dataclasses.replace(f, after=unit)) for f in number_formats(numbers, decimal)]
         if shown:  # 007 kg is no number
             yield "numbers with a unit", fits, f"{_formats(name, shown)} reads numbers"
-    elif 1 < len(units) <= _MOST_UNITS:
-        fits = [match is not None for match in matches]
-        yield "numbers with units", fits, "regexp_extract in 'derive' divides them"
 
 
 def _formats(name: str, formats: Iterable[str]) -> str:
@@ -250,18 +245,6 @@ def _most_values(evidence: Evidence) -> tuple[str, str, list[str]] | None:
     is_one = to_plain(some, formats[0]).is_valid() if formats else pc.is_valid(some)
     good, bad = (some.filter(flags).to_pylist() for flags in (is_one, pc.invert(is_one)))
     return (word, good[0], list(dict.fromkeys(bad))) if good and bad else None
-
-
-def _typed(name: str, evidence: Evidence) -> list[str]:
-    """Returns the finding of files with texts among others with values."""
-    kinds = Counter({kind: n for kind, n in evidence.shapes.items() if kind.startswith("<")})
-    others = list(dict.fromkeys(evidence.some))
-    if not others or 2 * kinds.total() < evidence.total:
-        return []
-    kind = _TYPES.get(max(kinds, key=lambda one: kinds[one]).strip("<>"), "dates or times")
-    words = f"{kinds.total():,} of {evidence.total:,} values, in other files, are {kind}"
-    but = f"but not {shorten(others[0], 40)!r}"
-    return [f"types: {{{yaml_text(name)}: text}}  # {words}, {but}{_nulls(others)}"]
 
 
 def _nulls(others: list[str]) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import os
 import re
 from collections.abc import Sequence
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.limits import Limits
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.csv.header import find_preamble, line_offset, nameless, names_of
 from beam_pipelines.sources.csv.sniffer import (
@@ -25,6 +27,7 @@ from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, encodings
+from beam_pipelines.storage.path_patterns import has_wildcard
 
 _LOOKED_AT, _ROWS = 1 << 17, 200
 # Delimiters of two characters, which no option takes; characters that texts hardly have; and one
@@ -37,6 +40,10 @@ _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:[ \u00a0\u202f][0-9]{3})*(?:[.,][0-9]+
 _LINES, _LEAST_LINES, _LEAST_CELLS = 200, 3, 3
 # Encodings in which ASCII is ASCII.
 _LIKE_ASCII = {"cp1252", "latin-1", encodings.UTF_8}
+# Files that are looked at to tell texts from tables, and bytes of each. A text has a sentence that
+# ends within its first line, or at the end of it.
+_SOME_TEXTS, _TEXT_BYTES = 8, 4096
+_SENTENCE = re.compile(r"[^\W\d_][.!?] +[^\W\d_]|\w[\"')\]]*[.!?\u2026\u3002][\"')\]]*\s*$")
 
 
 def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple[str, ...], bytes]:
@@ -299,4 +306,40 @@ def _unknown_encoding(path: str, found: encodings.TextEncoding) -> DataError:
         f"{path}: found text that is not UTF-8, such as {found.example!r} if it were {found.name}; "
         f"expected UTF-8, UTF-16 or Western text. Set 'encoding: {found.name}' of the source if "
         f"this is right, else another one: {known}."
+    )
+
+
+def are_texts(paths: Sequence[str]) -> bool:
+    """Whether most of some ``.txt`` files begin with a sentence."""
+    if len(paths) < 2 or not all(path.lower().endswith(".txt") for path in paths):
+        return False
+    some = paths[:: max(1, len(paths) // _SOME_TEXTS)]
+    heads = [read_head(path, "none", _TEXT_BYTES, Limits()) for path in some]
+    lines = [head.decode(errors="replace").strip().partition("\n")[0] for head in heads]
+    return 2 * sum(_SENTENCE.search(line) is not None for line in lines) > len(some)
+
+
+def texts_cure(folder: str) -> str:
+    """Returns how to read a folder of texts."""
+    return (
+        f"pack them: 'tar cf texts.tar -C {folder} .'. Then texts.tar has a row a file, its text "
+        "in 'txt', and the name of its folder is \"split_part(__key__, '/', -2)\" in 'derive'."
+    )
+
+
+def check_no_texts(source: Source, paths: Sequence[str]) -> None:
+    """Checks that the files of a source are not a text each.
+
+    Raises:
+      DataError: they are, and the recipe has neither a format nor columns.
+    """
+    is_told = source.format is not None or source.options_of(CsvOptions).header is not None
+    if is_told or source.columns or not are_texts(paths):
+        return
+    folder = source.path[0] if len(source.path) == 1 else ""
+    folder = os.path.dirname(paths[0]) if not folder or has_wildcard(folder) else folder
+    raise DataError(
+        f"{paths[0]}: found {len(paths):,} files that begin with a sentence, expected tables. If "
+        "each line is a text, set 'format: lines'; if they are tables, 'format: csv'. If each file "
+        f"is a text, {texts_cure(folder)}"
     )

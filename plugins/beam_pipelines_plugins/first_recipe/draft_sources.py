@@ -16,7 +16,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.sources import FORMATS, format_of, format_of_path
-from beam_pipelines.sources.csv.texts import are_texts, texts_cure
+from beam_pipelines.sources.csv.resolve import are_texts, texts_cure
 from beam_pipelines.sources.files.listing import is_document
 from beam_pipelines.sources.files.split_names import split_patterns, splits_of
 from beam_pipelines.sources.plan import SourcePlan
