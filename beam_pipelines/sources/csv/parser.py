@@ -28,7 +28,7 @@ from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.cells import cell_parser
-from beam_pipelines.sources.text.format import BadRecord, sift
+from beam_pipelines.sources.text.format import BadRecord, try_pieces
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
 
 # Float64 has all integers with fewer digits.
@@ -143,7 +143,7 @@ class CsvParser:
         """
         spans = quotes.record_spans(data, toggles)
         slow = functools.partial(self.by_python, data)
-        return sift(data, spans, self.parse_natively, slow)
+        return try_pieces(data, spans, self.parse_natively, slow)
 
     def by_python(
         self, data: bytes, starts: Sequence[int], ends: Sequence[int]

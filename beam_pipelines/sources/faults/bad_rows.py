@@ -5,7 +5,6 @@ Costs nothing until a block is refused.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
@@ -18,8 +17,6 @@ from beam_pipelines.core.formatting import shorten
 
 T = TypeVar("T")
 
-# pyarrow.csv counts from 1, "Row #12", pyarrow.json from 0, "in row 11".
-_ROW = re.compile(r"Row #(?P<from_one>[0-9]+)|in row (?P<from_zero>[0-9]+)")
 _MAX_FOUND = 100
 
 # The largest of each type; larger numbers would be infinite.
@@ -48,46 +45,33 @@ class BadRow(NamedTuple):
 def sift(attempt: Callable[[int, int], T], start: int, end: int) -> Iterator[T | BadRow]:
     """Yields results of good rows and the bad rows, in order.
 
-    A block that fails is cut before the row that the error names, or else in the middle; a row that
-    fails alone is bad. How many rows are tried next depends on how many were good before: a bad row
-    among good ones costs few attempts, and one among bad ones a single one. An error that names
-    another row than the bad one costs time, and changes nothing.
+    A block that fails is cut in the middle; a row that fails alone is bad. How many rows are tried
+    next depends on how many were good before: a bad row among good ones costs few attempts, and one
+    among bad ones a single one.
 
     Args:
       attempt: reads rows [start, end), or raises one of ``ERRORS`` if any of them is bad. Whether a
         row is bad must not depend on its neighbours.
       start, end: the rows to read.
     """
-    length, good, failures = end - start, 0, 0
+    length, good = end - start, 0
     cleared = start  # the first row after all rows known to be, or to precede, a bad one
     while start < end:
         stop = min(start + length, end)
         try:
             made = attempt(start, stop)
         except ERRORS as error:
+            cleared = stop
             if stop - start > 1:
-                named = _named_row(error, stop - start)
-                failures += 1
-                # An error that named the wrong row twice is not trusted.
-                length = max(1, (stop - start) // 2 if named is None or failures > 2 else named)
-                cleared = stop if named is None else start + named + 1
+                length = (stop - start) // 2
                 continue
             yield BadRow(start, error)
-            cleared, length, good = stop, max(1, 2 * good), 0
+            length, good = max(1, 2 * good), 0
         else:
             yield made
             good += stop - start
             length = (cleared - stop + 1) // 2 if stop < cleared else 2 * length
-        start, failures = stop, 0
-
-
-def _named_row(error: Exception, rows: int) -> int | None:
-    """Returns the row, from 0, that pyarrow's error names, or ``None``."""
-    match = _ROW.search(str(error))
-    if match is None:
-        return None
-    named = int(match["from_one"]) - 1 if match["from_one"] else int(match["from_zero"])
-    return named if 0 <= named < rows else None
+        start = stop
 
 
 def reject_or_raise(bad: Rejected, rejected: list[Rejected], reject: bool) -> None:

@@ -33,7 +33,13 @@ from beam_pipelines.sources.options import EncodedOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.cells import cell_parser
-from beam_pipelines.sources.text.format import BadRecord, TextFormat, digits_type, settled, sift
+from beam_pipelines.sources.text.format import (
+    BadRecord,
+    TextFormat,
+    digits_type,
+    settled,
+    try_pieces,
+)
 from beam_pipelines.sources.text.quotes import Positions
 
 # Patterns for a whole token.
@@ -158,7 +164,7 @@ class SparseLines(TextFormat):
         except bad_rows.ERRORS:
             pass
         tokens = tokenise(body.data)
-        found = sift(
+        found = try_pieces(
             body.data,
             (tokens.starts, tokens.ends),
             lambda data: parse_lines(data, layout),

@@ -49,7 +49,7 @@ PIECE_BYTES = (1 << 16, 1 << 12)
 Slow = Callable[[Sequence[int], Sequence[int]], Iterable[pa.RecordBatch | BadRecord]]
 
 
-def sift(
+def try_pieces(
     data: bytes,
     spans: tuple[Positions, Positions],
     fast: Callable[[bytes], pa.RecordBatch | None],
@@ -79,7 +79,7 @@ def sift(
         with contextlib.suppress(*bad_rows.ERRORS):
             batch = fast(blocks.joined(data, *some))
         if batch is None:
-            yield from sift(data, some, fast, slow, sizes[1:])
+            yield from try_pieces(data, some, fast, slow, sizes[1:])
         else:
             yield batch
 
