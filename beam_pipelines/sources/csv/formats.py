@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -58,8 +59,6 @@ _PART = re.compile(
     r"|(?P<clock>[0-9]{1,2}:[0-9]{2})(?P<seconds>:[0-9]{2})?(?P<half>\s?[AaPp][Mm])?"
     r"|(?P<number>[0-9]+)|(?P<word>[A-Za-z%]+)"
 )
-# Days of the months, by number; month 0 has none.
-_DAYS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def to_plain(texts: pa.Array, format_: cell_formats.CellFormat) -> pa.Array:
@@ -220,17 +219,13 @@ def _hour(part: dict[str, pa.Array]) -> pa.Array:
 
 def _is_day(year: pa.Array, month: pa.Array, day: pa.Array) -> pa.Array:
     """Returns which days are of the calendar; 31 February matches the pattern."""
-    year, month, day = (part.cast(pa.int64()) for part in (year, month, day))
-    is_month = pc.and_(pc.greater(month, 0), pc.less(month, 13))
-    days = pa.array(_DAYS).take(pc.if_else(is_month, month, 0))
-
-    def divides(number: int) -> pa.Array:
-        return pc.equal(pc.multiply(pc.divide(year, number), number), year)
-
-    is_leap = pc.and_(divides(4), pc.or_(pc.invert(divides(100)), divides(400)))
-    is_added = pc.and_(pc.equal(month, 2), is_leap)
-    days = pc.add(days, is_added.cast(pa.int64()))
-    return pc.and_(pc.greater(day, 0), pc.less_equal(day, days))
+    years, months, days = (
+        np.asarray(pc.fill_null(part.cast(pa.int64()), 0)) for part in (year, month, day)
+    )
+    first = (12 * (years - 1970) + months - 1).astype("datetime64[M]")
+    lengths = (first + 1).astype("datetime64[D]") - first.astype("datetime64[D]")
+    is_month = (months > 0) & (months < 13)
+    return pa.array(is_month & (days > 0) & (days <= lengths.astype(np.int64)))
 
 
 def count_dates(values: pa.Array, counts: pa.Array, some: list[str], least: float) -> Counter[str]:

@@ -121,8 +121,9 @@ def check_one_header(
     found = " and ".join(repr(shorten(cell, 40)) for cell in cells[:2])
     value = next(row[places[0]] for row in rows[below:] if row[places[0]] not in source.nulls)
     skipped = first + below - 2 + sum(cell.count("\n") for row in above for cell in row)
+    words = f"{kind(value)}s"
     message = (
-        f"{path}, line {first}: found {found} above {kind(value)}s such as {shorten(value, 40)!r}, "
+        f"{path}, line {first}: found {found} above {words} such as {shorten(value, 40)!r}, "
         f"expected one line of names. Set {named(names, skipped)} if "
         f"{'it belongs' if below == 1 else f'{below} lines belong'} to "
         f"the header, or 'types: {{{yaml_text(names[places[0]])}: text}}' if it is a row."
