@@ -25,7 +25,7 @@ from beam_pipelines.sources.format import CHUNK_BYTES, QuoteStates
 from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.plan import ByteRange, FileInfo
 from beam_pipelines.sources.text import documents, encodings, quotes
-from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, RETURN, Dialect, Positions
+from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
 from beam_pipelines.storage import files
 from beam_pipelines.storage.zip_members import member_path
 
@@ -248,7 +248,7 @@ class LineNumbers:
         """Returns the lines, from 1, of n positions in the body."""
         if self._ends is None:
             self._before = _count_lines(self._source, self._path, self._body.offset)
-            self._ends = _line_ends(self._body.data)
+            self._ends = quotes.line_ends(self._body.data)
         found: Positions = 1 + self._before + np.searchsorted(self._ends, positions)
         return found
 
@@ -284,17 +284,6 @@ def joined(data: bytes, starts: Positions, ends: Positions) -> bytes:
     """Returns some records, one after the other."""
     spans = map(slice, starts.tolist(), ends.tolist())
     return b"".join(map(memoryview(data).__getitem__, spans))
-
-
-def _line_ends(data: bytes) -> Positions:
-    """Returns the positions of LF, and of CR without LF."""
-    text = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(text == NEWLINE)
-    if b"\r" not in data:
-        return ends
-    returns = np.flatnonzero(text == RETURN)
-    followed = text[np.minimum(returns + 1, len(text) - 1)] == NEWLINE
-    return np.sort(np.concatenate([ends, returns[~followed]]))
 
 
 def _count_lines(source: Source, path: str, length: int) -> int:

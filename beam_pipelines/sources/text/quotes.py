@@ -249,6 +249,17 @@ def last_newline(data: bytes, toggles: Positions) -> int:
     return -1
 
 
+def line_ends(data: bytes) -> Positions:
+    """Returns the positions of LF, and of CR without LF."""
+    text = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(text == NEWLINE)
+    if b"\r" not in data:
+        return ends
+    returns = np.flatnonzero(text == RETURN)
+    followed = text[np.minimum(returns + 1, len(text) - 1)] == NEWLINE
+    return np.sort(np.concatenate([ends, returns[~followed]]))
+
+
 def record_spans(data: bytes, toggles: Positions) -> tuple[Positions, Positions]:
     """Finds the records of text that is cut at records.
 
@@ -256,11 +267,7 @@ def record_spans(data: bytes, toggles: Positions) -> tuple[Positions, Positions]
       Where each record begins, and where it ends (after its line end). Empty lines are no records.
     """
     text = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(text == NEWLINE)
-    if b"\r" in data:
-        returns = np.flatnonzero(text == RETURN)
-        followed = text[np.minimum(returns + 1, len(text) - 1)] == NEWLINE
-        ends = np.sort(np.concatenate([ends, returns[~followed]]))
+    ends = line_ends(data)
     ends = ends[np.searchsorted(toggles, ends) % 2 == 0] + 1
     if not len(ends) or ends[-1] != len(text):
         ends = np.append(ends, len(text))
