@@ -185,12 +185,9 @@ class LineParser:
             self._refuse_other(found, f"{name}.", "a list of objects")
         field, kind = self._plan.read_schema.field(name), self._nested.field(name).type
         leave = "leave the column out with 'columns'"
-        if isinstance(found, _Number) and pa.types.is_floating(type_):
-            text = "list<text>" if is_list(kind) else "text"
-            cure = f"Mend the line, declare 'types: {{{yaml_text(name)}: {text}}}', or {leave}."
-            raise _LineError(name, bad_rows.wrong_value(_plain(found), field.type, cure))
+        is_beyond = isinstance(found, _Number) and pa.types.is_floating(type_)
         is_tensor = columns.array_type(self._plan.source.types.get(name))
-        if is_tensor or shapes.depth(kind) > 1:
+        if not is_beyond and (is_tensor or shapes.depth(kind) > 1):
             shape, rank = columns.shape_of(field), shapes.depth(kind)
             dimensions = f"{rank} dimension{'' if rank == 1 else 's'}"
             leaf = columns.type_name(shapes.leaf(kind))
@@ -200,10 +197,8 @@ class LineParser:
             shown = shorten(repr(_plain(self._whole)), 100)
             message = f"found {shown}, expected {expected} as in the sample. Mend the line, or "
             raise _LineError(name, f"{message}{leave}.")
-        text = "list<text>" if is_list(field.type) else "text"
-        cure = f"declare 'types: {{{yaml_text(name)}: {text}}}'"
-        is_scalar = not is_list(type_) and not isinstance(found, (dict, list))
-        cure = f"Mend the line, or {cure}." if is_scalar else f"Mend the line, {cure}, or {leave}."
+        text = "list<text>" if is_list(kind) else "text"
+        cure = f"Mend the line, declare 'types: {{{yaml_text(name)}: {text}}}', or {leave}."
         reason = bad_rows.wrong_value(_plain(found), field.type, cure)
         if type(found) is str and not pa.types.is_string(type_) and not pa.types.is_binary(type_):
             reason = reason.replace("found", "found the text", 1)

@@ -56,7 +56,7 @@ class JsonLines(TextFormat):
         head = _head(source, files[0])
         check_is_text(source, files[0].path, head)
         if source.format is not None:
-            return types_of(source, files).judged_contents(files[0])
+            return types_of(source, files).contents(files[0])
         form, reason = "json_lines", ""
         text = start_of_text(head.removeprefix(blocks.BYTE_ORDER_MARK), source)
         check_is_no_table(text.decode("utf-8", errors="replace"), files[0].path)
@@ -66,7 +66,7 @@ class JsonLines(TextFormat):
         types = types_of(source, files)
         rows = types.rows_within()
         try:
-            contents = types.judged_contents(files[0])
+            contents = types.contents(files[0])
         except DataError as error:
             raise DataError(f"{error} Note that {rows}.") if rows else error from None
         reason = rows or reason

@@ -158,24 +158,17 @@ class JsonTypes:
         read_schema = pa.schema(
             [field.with_type(digits_type(field.type)) for field in contents.read_schema]
         )
-        return contents._replace(
-            file_schema=parser.parsed_schema(source, schema, read_schema),
-            read_schema=read_schema,
-        )
-
-    def judged_contents(self, first: FileInfo) -> Contents:
-        """Returns what was found, with findings of columns that are nearly alike.
-
-        Raises:
-          DataError: see ``contents``.
-        """
-        contents = self.contents(first)
-        decisions = [
+        decisions = (
             f"types: {{{yaml_text(name)}: {type_}}}  # two kinds of values; "
             "infer: lenient takes texts"
             for name, type_ in self.mixed.items()
-        ]
-        return contents._replace(source=self._source, decisions=tuple(decisions))
+        )
+        return contents._replace(
+            file_schema=parser.parsed_schema(source, schema, read_schema),
+            read_schema=read_schema,
+            source=source,
+            decisions=(*contents.decisions, *decisions),
+        )
 
 
 def _is_read(name: str, names: Sequence[str]) -> bool:

@@ -277,11 +277,5 @@ def _last_keys(name: str) -> Iterator[tuple[str, str | None]]:
 
 def _spellings(key: str) -> set[bytes]:
     """Returns how a key is written in JSON: with escapes or without."""
-    ascii_, plain = json.dumps(key)[1:-1], json.dumps(key, ensure_ascii=False)[1:-1]
-    return {plain.encode("utf-8", "surrogatepass"), ascii_.encode(), plain_upper(ascii_)}
-
-
-def plain_upper(written: str) -> bytes:
-    """Returns a text with its escapes of four digits in upper case."""
-    parts = written.split("\\u")
-    return "\\u".join([parts[0], *(part[:4].upper() + part[4:] for part in parts[1:])]).encode()
+    plain = json.dumps(key, ensure_ascii=False)[1:-1]
+    return {plain.encode("utf-8", "surrogatepass"), json.dumps(key)[1:-1].encode()}
