@@ -14,9 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 52_875,
-    PLUGINS: 7_763,
-    "tests": 55_148,
+    "beam_pipelines": 50_852,
+    PLUGINS: 7_732,
+    "tests": 54_173,
 }
 MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 20, 400, 8, 12
 # These are above a bound today. A number may only fall; at the bound, its line goes.
@@ -25,8 +25,6 @@ LONG_MODULES = {
     "beam_pipelines/encodings/plan.py": 472,
     "beam_pipelines/runners/beam_patches.py": 409,
     "beam_pipelines/sources/images/idx.py": 403,
-    "beam_pipelines/sql/aggregates.py": 413,
-    "beam_pipelines/sql/expressions.py": 408,
     "beam_pipelines/storage/files.py": 459,
     "beam_pipelines/transforms/fit.py": 419,
     "plugins/beam_pipelines_plugins/first_recipe/encodings.py": 408,
