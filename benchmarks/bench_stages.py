@@ -125,9 +125,8 @@ def read_bare(clicks: Clicks, types_given: bool, mebibytes: int) -> Work:
 )
 def ranges(clicks: Clicks, mebibytes: int) -> Work:
     """A worker's way through ranges of another size (plan.RANGE_BYTES)."""
-    plan = dataclasses.replace(
-        clicks.plan, ranges=cut_ranges(clicks.plan.files, True, mebibytes * MIB)
-    )
+    ranges = cut_ranges(clicks.plan.files, lambda _: True, mebibytes * MIB)
+    plan = dataclasses.replace(clicks.plan, ranges=ranges)
     states = quote_states(plan)
 
     def run() -> TableStatistics:

@@ -149,7 +149,7 @@ def is_gathered(plan: SourcePlan) -> bool:
 
     The manifest then has no entry for each.
     """
-    return any(byte_range.members != (0, 0) for byte_range in plan.ranges)
+    return bool(plan.ranges) and plan.ranges[0].members != (0, 0)
 
 
 def _record_kind(recipe: Recipe) -> Record:
@@ -200,7 +200,7 @@ def _source(plan: SourcePlan, counts: SourceCounts) -> ManifestSource:
 
 def _files(plan: SourcePlan, fingerprints: Mapping[str, str]) -> Iterator[File]:
     """Yields the files of a source; of gathered small ones the first."""
-    gathered = [byte_range for byte_range in plan.ranges if byte_range.members != (0, 0)]
+    gathered = plan.ranges if is_gathered(plan) else ()
     for byte_range in gathered:
         (first, end), path = byte_range.members, byte_range.file.path
         found = fingerprints.get(path, "")

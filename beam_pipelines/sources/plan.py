@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import array
+import bisect
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -155,20 +158,67 @@ class SourcePlan(PickledOnce):
         return {file.path: place for place, file in enumerate(self.files[:])}
 
 
+@dataclasses.dataclass(frozen=True)
+class CutRanges(Sequence[ByteRange]):
+    """The ranges of files, each made when it is asked for.
+
+    100 TB have six million, which would take gigabytes.
+
+    Attributes:
+      files: in order.
+      ends: for each file, the number of ranges up to its end.
+      range_bytes: of a range, but for the last one of its file.
+    """
+
+    files: Sequence[FileInfo]
+    ends: array.array[int]
+    range_bytes: int
+
+    def __len__(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+    def __iter__(self) -> Iterator[ByteRange]:
+        first = 0
+        for file, end in zip(self.files, self.ends, strict=True):
+            for number in range(first, end):
+                yield self._range(file, number, first, end)
+            first = end
+
+    def __getitem__(self, index: Any) -> Any:
+        number = range(len(self))[index]
+        if isinstance(number, range):
+            return tuple(map(self.__getitem__, number))
+        place = bisect.bisect_right(self.ends, number)
+        first = self.ends[place - 1] if place else 0
+        return self._range(self.files[place], number, first, self.ends[place])
+
+    def _range(self, file: FileInfo, number: int, first: int, end: int) -> ByteRange:
+        start = (number - first) * self.range_bytes
+        stop = file.size_bytes if number + 1 == end else start + self.range_bytes
+        return ByteRange(number, number - first, file, start, stop)
+
+
 def cut_ranges(
-    files: tuple[FileInfo, ...], splittable: bool, range_bytes: int = RANGE_BYTES
-) -> tuple[ByteRange, ...]:
+    files: Sequence[FileInfo],
+    splittable: Callable[[FileInfo], bool],
+    range_bytes: int = RANGE_BYTES,
+) -> CutRanges:
     """Cuts files into ranges of ``range_bytes``.
 
     The last range of a file may be up to half as long again, or shorter.
+
+    Args:
+      files: in order.
+      splittable: whether a file can be cut; a small one is not asked about, as an answer may need a
+        request to an object store.
+      range_bytes: of a range.
     """
-    ranges: list[ByteRange] = []
-    for file in files:
-        count = max(1, round(file.size_bytes / range_bytes)) if splittable else 1
-        for number in range(count):
-            end = file.size_bytes if number == count - 1 else (number + 1) * range_bytes
-            ranges.append(ByteRange(len(ranges), number, file, number * range_bytes, end))
-    return tuple(ranges)
+    counts = (max(1, round(file.size_bytes / range_bytes)) for file in files)
+    cut = (
+        count if count == 1 or splittable(file) else 1
+        for file, count in zip(files, counts, strict=True)
+    )
+    return CutRanges(files, array.array("q", itertools.accumulate(cut)), range_bytes)
 
 
 def are_small(files: Sequence[FileInfo]) -> bool:

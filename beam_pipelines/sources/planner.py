@@ -27,6 +27,7 @@ from beam_pipelines.sources.nesting import list_nulls
 from beam_pipelines.sources.options import ListOptions, TextsOptions
 from beam_pipelines.sources.plan import (
     ByteRange,
+    CutRanges,
     FileInfo,
     SourcePlan,
     are_small,
@@ -274,26 +275,18 @@ def _check_names(source: Source, contents: Contents) -> None:
         raise RecipeProblems(problems)
 
 
-def _ranges(source: Source, format_name: str, found: tuple[FileInfo, ...]) -> tuple[ByteRange, ...]:
+def _ranges(source: Source, format_name: str, found: Sequence[FileInfo]) -> Sequence[ByteRange]:
     if FORMATS[format_name].is_file_a_row or are_small(found):
         return gather_ranges(found)
     return _cut(source, FORMATS[format_name], found)
 
 
-def cut_files(plan: SourcePlan) -> tuple[ByteRange, ...]:
+def cut_files(plan: SourcePlan) -> CutRanges:
     """Returns the ranges of a source, none of several files."""
-    return _cut(plan.source, format_of(plan), tuple(plan.files))
+    return _cut(plan.source, format_of(plan), plan.files)
 
 
-def _cut(source: Source, format_: Format, found: tuple[FileInfo, ...]) -> tuple[ByteRange, ...]:
-    ranges: list[ByteRange] = []
-    for file in found:
-        of_file = cut_ranges((file,), True)
-        # A small file is not asked about: an answer may need a request to an object store.
-        if len(of_file) > 1 and (file.archive or not format_.splittable(source, file.path)):
-            of_file = cut_ranges((file,), False)
-        ranges += [
-            dataclasses.replace(byte_range, number=len(ranges) + byte_range.number_in_file)
-            for byte_range in of_file
-        ]
-    return tuple(ranges)
+def _cut(source: Source, format_: Format, found: Sequence[FileInfo]) -> CutRanges:
+    return cut_ranges(
+        found, lambda file: not file.archive and format_.splittable(source, file.path)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -245,10 +246,12 @@ def read_leading_ranges(plan: SourcePlan, reject: bool, limit: int) -> Iterator[
     """
     scanned: dict[str, list[Transition]] = {}
     to_scan = ranges_to_scan(plan)
+    next_to_scan = next(to_scan, None)
     for byte_range in plan.ranges:
         path = byte_range.file.path
-        if byte_range in to_scan:
+        if byte_range == next_to_scan:
             scanned.setdefault(path, []).append(scan_range(plan, byte_range))
+            next_to_scan = next(to_scan, None)
         states = {path: fold(scanned[path])} if path in scanned else {}
         rows = 0
         for chunk in read_range(plan, byte_range, states, reject):
@@ -261,24 +264,20 @@ def read_leading_ranges(plan: SourcePlan, reject: bool, limit: int) -> Iterator[
             return
 
 
-def ranges_to_scan(plan: SourcePlan) -> tuple[ByteRange, ...]:
-    """Returns the ranges to scan for quotes before any is read.
+def ranges_to_scan(plan: SourcePlan) -> Iterator[ByteRange]:
+    """Yields the ranges to scan for quotes before any is read.
 
     These are the ranges of files with more than one.
     """
-    found = []
-    for byte_range in plan.ranges:
-        member, own = format_of(plan).member_of(plan, byte_range)
-        if format_of(member).quoting(member.source) is not None:
-            found.append((byte_range, own))
-    cut = {
-        own.file.path
-        for _, own in found
-        if own.number_in_file > 0
-        # The first range of a file whose others are not read.
-        or (own.members == (0, 0) and own.end < own.file.size_bytes)
-    }
-    return tuple(byte_range for byte_range, own in found if own.file.path in cut)
+    for _, of_file in itertools.groupby(plan.ranges, lambda byte_range: byte_range.file.path):
+        first = next(of_file)
+        member, own = format_of(plan).member_of(plan, first)
+        # Others of the file are after the first one, or are not read.
+        is_part = own.number_in_file > 0 or own.end < own.file.size_bytes
+        is_cut = own.members == (0, 0) and is_part
+        if is_cut and format_of(member).quoting(member.source) is not None:
+            yield first
+            yield from of_file  # noqa: B031 - the rest of it
 
 
 def scan_range(plan: SourcePlan, byte_range: ByteRange) -> Transition:
@@ -321,7 +320,7 @@ class ReadChunks(beam.PTransform):
         """Scans for quotes before the read, if the format needs it."""
         plan = self.plan
         ranges = begin | "Ranges" >> _Elements(plan, lambda plan: plan.ranges)
-        if not ranges_to_scan(plan):
+        if next(ranges_to_scan(plan), None) is None:
             return ranges | "Read" >> beam.FlatMap(self._read, {})
         states = begin | "ScanQuotes" >> ScanQuotes(plan)
         return ranges | "Read" >> beam.FlatMap(self._read, beam.pvalue.AsDict(states))
@@ -363,15 +362,19 @@ class ScanQuotes(beam.PTransform):
 
 @dataclasses.dataclass
 class _Elements(beam.PTransform):
-    """Distributes byte ranges over all workers."""
+    """Distributes byte ranges over all workers, by their numbers."""
 
     plan: SourcePlan
-    of: Callable[[SourcePlan], Sequence[ByteRange]]
+    of: Callable[[SourcePlan], Iterable[ByteRange]]
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[ByteRange]:
         return (
             begin
             | "Start" >> beam.Create([None], reshuffle=False)
-            | "List" >> beam.FlatMap(lambda _, plan, of: of(plan), self.plan, self.of)
+            | "List"
+            >> beam.FlatMap(
+                lambda _, of, plan: (each.number for each in of(plan)), self.of, self.plan
+            )
             | "Spread" >> beam.Reshuffle()
+            | "Range" >> beam.Map(lambda number, plan: plan.ranges[number], self.plan)
         )

@@ -5,6 +5,7 @@ Each position is found by reading the row's byte range once more.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 from beam_pipelines.core.chunks import Rejected
@@ -20,10 +21,6 @@ class RowPositions:
 
     def __init__(self, plan: SourcePlan) -> None:
         self._plan = plan
-        self._to_scan = {
-            (byte_range.file.path, byte_range.number_in_file): byte_range
-            for byte_range in read.ranges_to_scan(plan)
-        }
         self._transitions: dict[str, list[read.Transition]] = {}
         self._last: tuple[int, list[Rejected]] | None = None
 
@@ -34,14 +31,19 @@ class RowPositions:
           byte_range: of the plan, or the beginning of one.
         """
         path, number = byte_range.file.path, byte_range.number_in_file
-        whole = self._to_scan.get((path, number))
-        if whole is None:
+        first = byte_range.number - number
+        beginning = self._plan.ranges[first : first + 1]
+        if not [*read.ranges_to_scan(dataclasses.replace(self._plan, ranges=beginning))]:
             return {}
+        whole = self._plan.ranges[byte_range.number]
         transitions, is_cut = self._transitions.setdefault(path, []), byte_range.end < whole.end
         while len(transitions) < number + (not is_cut):
-            transitions.append(read.scan_range(self._plan, self._to_scan[path, len(transitions)]))
+            transitions.append(self._scan(first + len(transitions)))
         own = [read.scan_range(self._plan, byte_range)] if is_cut else transitions[number:]
         return {path: fold([*transitions[:number], *own])}
+
+    def _scan(self, number: int) -> read.Transition:
+        return read.scan_range(self._plan, self._plan.ranges[number])
 
     def find(self, range_number: int, rows: Sequence[int]) -> list[Position]:
         """Finds rows of one byte range.

@@ -98,9 +98,7 @@ def test_ranges_of_an_assumed_size_are_those_of_such_a_file(size):
     from beam_pipelines.pipeline.previews.estimate import _ranges
 
     size = min(size, 1 << 36)
-    assert _ranges(CSV_PLAN, size)[0] == len(
-        cut_ranges((FileInfo("a.csv", size),), splittable=True)
-    )
+    assert _ranges(CSV_PLAN, size)[0] == len(cut_ranges([FileInfo("a.csv", size)], lambda _: True))
 
 
 @pytest.fixture(scope="module", autouse=True)

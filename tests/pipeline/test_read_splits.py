@@ -61,7 +61,7 @@ def test_the_graph_names_no_range(tmp_path, monkeypatch):
         monkeypatch.setattr(cut_ranges, "__defaults__", (size,))
         plan = make_plan(parse_recipe(RECIPE, "recipe.yaml", str(tmp_path)))
         stored = store_lists(plan, str(tmp_path / "lists"))
-        assert tuple(stored.base.ranges) == plan.base.ranges
+        assert tuple(stored.base.ranges) == tuple(plan.base.ranges)
         assert tuple(stored.base.files) == plan.base.files
         pipeline = beam.Pipeline("FnApiRunner")
         _ = pipeline | Conversion(stored, make_folders(RunOptions(str(tmp_path / "out"))), 0.0)

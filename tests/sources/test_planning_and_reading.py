@@ -31,7 +31,7 @@ def test_the_stage_reads_what_reading_alone_does(tmp_path: Path, content: str) -
     path = write(tmp_path / "a.csv", content)
     plan = plan_of(path, range_bytes=2000)
     table, counts, _ = read.read_table(plan, reject=False)
-    assert bool(read.ranges_to_scan(plan))
+    assert bool(list(read.ranges_to_scan(plan)))
 
     def check(chunks: list[Chunk]) -> None:
         ordered = sorted(chunks, key=lambda chunk: (chunk.range_number, chunk.part))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.sources import format_of
@@ -32,7 +33,8 @@ def plan_take(plan: Plan, limit: int | None, share: float | None) -> Plan:
         return dataclasses.replace(plan, run=plan.run._replace(take=take))
     number, rows = _last_range(plan, limit)
     base = _up_to(plan.base, number)
-    unread = sum(byte_range.end - byte_range.start for byte_range in plan.base.ranges[number + 1 :])
+    left = itertools.islice(plan.base.ranges, number + 1, None)
+    unread = sum(byte_range.end - byte_range.start for byte_range in left)
     take = Take(limit, share, number, rows, unread)
     sources = {**plan.sources, plan.recipe.base: base}
     return dataclasses.replace(plan, run=plan.run._replace(take=take), sources=sources)

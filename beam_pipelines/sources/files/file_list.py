@@ -62,6 +62,9 @@ class StoredRanges(Sequence[ByteRange]):
     stored: RunFile
     length: int
 
+    def __iter__(self) -> Iterator[ByteRange]:
+        return iter(_read_ranges(self.stored))
+
     def __len__(self) -> int:
         return self.length
 
@@ -90,7 +93,7 @@ def _stored(data: bytes, folder: str, name: str) -> RunFile:
 
 
 @functools.lru_cache(maxsize=4)
-def _read_ranges(stored: RunFile) -> tuple[ByteRange, ...]:
+def _read_ranges(stored: RunFile) -> Sequence[ByteRange]:
     return pickle.loads(zlib.decompress(stored.read()))  # type: ignore[no-any-return]  # noqa: S301 - as the job has written it
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import bisect
 import dataclasses
 import itertools
@@ -17,7 +18,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.format import Contents, Format, Position, QuoteStates, Rows
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, CutRanges, FileInfo, SourcePlan
 from beam_pipelines.sources.planner import cut_files
 from beam_pipelines.sources.wrapping.derived import read_rows
 
@@ -150,8 +151,11 @@ def plan_union(source: Source, members: Sequence[SourcePlan]) -> SourcePlan:
     schema = _schema(source, members, problems)
     if problems:
         raise RecipeProblems(problems)
-    cut = tuple(dataclasses.replace(member, ranges=cut_files(member)) for member in members)
-    ranges = [byte_range for member in cut for byte_range in member.ranges]
+    cut = [*map(cut_files, members)]
+    pairs = zip(members, cut, strict=True)
+    members = tuple(dataclasses.replace(member, ranges=own) for member, own in pairs)
+    reader = UnionFormat(members, union.origin)
+    ends = (first + end for first, own in zip(reader.starts, cut, strict=True) for end in own.ends)
     listed = tuple(file for member in members for file in member.files)
     formats = {member.format for member in members}
     return SourcePlan(
@@ -162,10 +166,7 @@ def plan_union(source: Source, members: Sequence[SourcePlan]) -> SourcePlan:
         files=listed,
         read_schema=schema,
         schema=schema,
-        ranges=tuple(
-            dataclasses.replace(byte_range, number=number)
-            for number, byte_range in enumerate(ranges)
-        ),
+        ranges=CutRanges(listed, array.array("q", ends), cut[0].range_bytes),
         file_schema=schema,
         steps=tuple(dict.fromkeys(name for member in members for name in member.steps)),
         decisions=tuple(
@@ -173,7 +174,7 @@ def plan_union(source: Source, members: Sequence[SourcePlan]) -> SourcePlan:
             for member in members
             for decision in member.decisions
         ),
-        reader=UnionFormat(cut, union.origin),
+        reader=reader,
     )
 
 

@@ -42,6 +42,6 @@ def read_both(path: str, range_bytes: int) -> Tables | None:
     if found is None:
         return None
     planned, table = found
-    ranges = plan.cut_ranges(tuple(planned.files), True, range_bytes)
+    ranges = plan.cut_ranges(planned.files, lambda _: True, range_bytes)
     again, why = explained(lambda: read_table(dataclasses.replace(planned, ranges=ranges)))
     return Tables(table, again, why)
