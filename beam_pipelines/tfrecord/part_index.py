@@ -47,6 +47,7 @@ _COLUMNS: Mapping[str, pa.DataType] = {
     "first_row": pa.int64(),
     "crc32": pa.uint32(),
 }
+DTYPES = {name: np.dtype(str(type_)) for name, type_ in _COLUMNS.items()}
 _NOT_AN_INDEX = (
     pa.ArrowException,
     ValueError,

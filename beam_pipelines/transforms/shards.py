@@ -7,10 +7,12 @@ no element that crosses an engine grows with a shard.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -334,6 +336,8 @@ def join_indexes(
 ) -> part_index.PartIndex:
     """Returns the index of a split's shards.
 
+    Its columns are in mapped files without names, as they may be larger than memory.
+
     Args:
       shards: in the manifest's order.
       compression: of all.
@@ -343,21 +347,23 @@ def join_indexes(
       DataError: one is missing, damaged, or of other bytes than its shard's.
     """
     read = partial(read_own_index, compression=compression, folder=folder)
-    counts: list[int] = []
-    # A shard's own index numbers it 0.
-    fields = list(part_index.PartColumns._fields[1:])
-    joined: dict[str, tuple[bytearray, np.dtype[Any]]] = {
-        name: (bytearray(), np.dtype(np.int64)) for name in fields
-    }
-    with ThreadPoolExecutor(_THREADS) as executor:
-        # A few at a time: the indexes of all shards take as much memory as the joined one.
+    parts = rows = 0
+    with contextlib.ExitStack() as stack:
+        stored = {name: stack.enter_context(tempfile.TemporaryFile()) for name in part_index.DTYPES}
+        executor = stack.enter_context(ThreadPoolExecutor(_THREADS))
+        # A few at a time: those of all shards may be larger than memory.
         for start in range(0, len(shards), _THREADS):
-            for index in executor.map(read, shards[start : start + _THREADS]):
-                counts.append(len(index))
-                for name in fields:
-                    column = getattr(index.columns, name)
-                    joined[name][0].extend(column.tobytes())
-                    joined[name] = joined[name][0], column.dtype
-    numbers = np.repeat(np.arange(len(shards), dtype=np.int32), counts)
-    columns: list[Any] = [np.frombuffer(*joined[name]) for name in fields]
-    return part_index.make_index(compression, shards, part_index.PartColumns(numbers, *columns))
+            some = executor.map(read, shards[start : start + _THREADS])
+            for number, index in enumerate(some, start):
+                found = index.columns._asdict()  # a shard's own index numbers it 0
+                found |= {"shard": number + found["shard"], "first_row": rows + index.first_row}
+                for name, file in stored.items():
+                    file.write(found[name].astype(part_index.DTYPES[name], copy=False).data)
+                parts, rows = parts + len(index), rows + index.rows
+        mapped: dict[str, Any] = {
+            name: np.memmap(file, dtype, "r") if parts else np.empty(0, dtype)
+            for (name, file), dtype in zip(stored.items(), part_index.DTYPES.values(), strict=True)
+        }
+    first_row = mapped.pop("first_row")
+    columns = part_index.PartColumns(**mapped)
+    return part_index.PartIndex("", compression, tuple(shards), columns, first_row)
