@@ -17,18 +17,15 @@ import argparse
 import dataclasses
 import json
 import pathlib
-import pickle
 import resource
 import shutil
 import subprocess
 import sys
-import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import criteo_like
-from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.transforms.shards import ShardPlan, SplitShards, shard_path
+from beam_pipelines.transforms.shards import shard_path
 
 ENCODE = "\n".join(
     [f"  I{number}: z_score" for number in range(1, 14)]
@@ -141,11 +138,8 @@ def measured(case: Case, folder: pathlib.Path, rows: int) -> tuple[float, float]
 def print_sizes() -> None:
     """Prints the bytes of each thing that grows with the data.
 
-    These are a chunk, an entry of the shard plan and a shard of the manifest. It also prints the
-    bytes of an idle process.
+    These are a shard of the manifest and an idle process.
     """
-    print(f"COUNTS_BYTES             {held_bytes(counts_of_chunks):.0f}")
-    print(f"OFFSET_BYTES              {held_bytes(offsets):.0f}")
     entry = {
         "path": shard_path("clicks", "train", 123_456, 600_000, "gzip"),
         "rows": 633_000,
@@ -154,37 +148,6 @@ def print_sizes() -> None:
     }
     print(f"MANIFEST_BYTES_PER_SHARD  {len(json.dumps([entry] * 1000, indent=1)) / 1000 + 20:.0f}")
     print(f"PROCESS_BYTES             {idle_bytes() / MIB:.0f} MiB")
-
-
-def held_bytes(make: Callable[[int], object], count: int = 50_000) -> float:
-    """Returns the bytes of memory for each of ``count`` objects after unpickling."""
-    data = pickle.dumps(make(count))
-    tracemalloc.start()
-    held = pickle.loads(data)  # noqa: S301 - our own
-    size = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    del held
-    return size / count
-
-
-def counts_of_chunks(count: int) -> list[ChunkCounts]:
-    """Returns row counts of two splits."""
-    path = "gs://bucket/some/folder/part-00000.csv"
-    counts = {"read": 64_000, "rejected": 0, "filtered": 17}
-    return [
-        pickle.loads(  # noqa: S301
-            pickle.dumps(
-                ChunkCounts(number, 0, counts, {"train": 51_000, "eval": 12_983}, (), number, path)
-            )
-        )
-        for number in range(count)
-    ]
-
-
-def offsets(count: int) -> ShardPlan:
-    """Returns a shard plan of one split."""
-    entries = {(number, 0): number * 64_000 for number in range(count)}
-    return ShardPlan({"train": SplitShards("train", 0, 1, 1, 0, entries)})
 
 
 def idle_bytes() -> int:

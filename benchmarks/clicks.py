@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import pathlib
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
@@ -24,7 +24,7 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.tfrecord.framing import framed_records
 from beam_pipelines.transforms import read, shuffle
-from beam_pipelines.transforms.shards import ShardPlan, SplitShards
+from beam_pipelines.transforms.shards import Offsets, ShardPlan, SplitShards
 
 SHARDS = 8
 OUTPUT = Output(num_shards=SHARDS, shuffle_seed=7)
@@ -95,11 +95,9 @@ class Clicks:
     @functools.cached_property
     def shards(self) -> ShardPlan:
         """A plan of one split."""
-        starts = itertools.accumulate((chunk.batch.num_rows for chunk in self.chunks), initial=0)
-        offsets = {
-            (chunk.range_number, chunk.part): start
-            for chunk, start in zip(self.chunks, starts, strict=False)
-        }
+        rows = np.array([chunk.batch.num_rows for chunk in self.chunks])
+        addresses = np.array([chunk[:2] for chunk in self.chunks]).T.copy()
+        offsets = Offsets(*addresses, np.cumsum(rows) - rows)
         return ShardPlan({"train": SplitShards("train", self.rows, SHARDS, 1, 0, offsets)})
 
     @functools.cached_property
@@ -108,9 +106,9 @@ class Clicks:
         split = self.shards.splits["train"]
         shards: list[list[pa.RecordBatch]] = [[] for _ in range(SHARDS)]
         for chunk, batch in zip(self.chunks, self.features, strict=True):
-            starts = shuffle.deal(split, OUTPUT, split.offsets[chunk[:2]], batch.num_rows)
-            for own, start, end in zip(shards, starts, starts[1:], strict=False):
-                own.append(batch.slice(start, end - start))
+            dealt = shuffle.deal(split, OUTPUT, split.offsets[chunk[:2]], batch.num_rows)
+            for shard, start, rows in zip(*(each.tolist() for each in dealt), strict=True):
+                shards[shard].append(batch.slice(start, rows))
         return shards
 
     @functools.cached_property

@@ -150,8 +150,8 @@ def _lines(
         yield _line("guessed", "; ".join(preview.omissions))
     if assumed is None:
         return
-    yield f"limits, by the size of {plan.recipe.base} at which they are met; the first three"
-    for limit in scale.limits[:3]:
+    yield f"limits, by the size of {plan.recipe.base} at which they are met"
+    for limit in scale.limits:
         met = "  met: " if limit.value > limit.most else "       "
         yield f"{met}{show_bytes(limit.size_bytes):>10}  {limit.name}: {limit.remedy}"
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 # A column with a row's number in its range, where rows may still be rejected. No source column can
@@ -116,6 +121,64 @@ class ChunkCounts(NamedTuple):
     crc32c: int | None = None
     path: str = ""
     pieces: tuple[Any, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class MergedCounts:
+    """The counts of many chunks, in order of their addresses.
+
+    Attributes:
+      ranges, parts: int64[chunks] each: the addresses.
+      counts: sums of ``Chunk.counts``.
+      rows: split -> int64[chunks]: its rows of each chunk.
+      crc32c: path of a file, and uint32[n]: CRC-32Cs of ranges of it, in order.
+      rejected: number of a range, and a file of its rejected rows.
+      pieces: addresses and pieces of chunks that have some.
+    """
+
+    ranges: npt.NDArray[np.int64]
+    parts: npt.NDArray[np.int64]
+    counts: Mapping[str, int]
+    rows: Mapping[str, npt.NDArray[np.int64]]
+    crc32c: Sequence[tuple[str, npt.NDArray[np.uint32]]]
+    rejected: Sequence[tuple[int, str]]
+    pieces: Sequence[tuple[tuple[int, int], tuple[Any, ...]]]
+
+    @classmethod
+    def of(cls, chunk_counts: Iterable[ChunkCounts]) -> MergedCounts:
+        """Merges the counts of chunks, in any order."""
+        ordered = sorted(chunk_counts, key=lambda counted: counted[:2])
+        names = dict.fromkeys(name for each in ordered for name in each.rows)
+        ends = (each for each in ordered if each.crc32c is not None)
+        return cls(
+            np.array([each.range_number for each in ordered], np.int64),
+            np.array([each.part for each in ordered], np.int64),
+            functools.reduce(add_counts, (each.counts for each in ordered), {}),
+            {name: np.array([each.rows.get(name, 0) for each in ordered]) for name in names},
+            [
+                (path, np.array([each.crc32c for each in own], np.uint32))
+                for path, own in itertools.groupby(ends, lambda each: each.path)
+            ],
+            [(each.range_number, each.rejected) for each in ordered if each.rejected],
+            [(each[:2], each.pieces) for each in ordered if each.pieces],
+        )
+
+    @classmethod
+    def merged(cls, parts: Sequence[MergedCounts]) -> MergedCounts:
+        """Merges what follows each other, one at least."""
+        names = dict.fromkeys(name for part in parts for name in part.rows)
+        lists = zip(*((part.crc32c, part.rejected, part.pieces) for part in parts), strict=True)
+        return cls(
+            np.concatenate([part.ranges for part in parts]),
+            np.concatenate([part.parts for part in parts]),
+            functools.reduce(add_counts, (part.counts for part in parts)),
+            {name: np.concatenate([part.rows_of(name) for part in parts]) for name in names},
+            *([*itertools.chain.from_iterable(each)] for each in lists),
+        )
+
+    def rows_of(self, split: str) -> npt.NDArray[np.int64]:
+        """Returns int64[chunks]: the rows of a split, which may have none."""
+        return self.rows.get(split, np.zeros(len(self.ranges), np.int64))
 
 
 # Rows that a run leaves out; after a ``/`` the name of a check that does.

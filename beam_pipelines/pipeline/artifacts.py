@@ -41,7 +41,7 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.sources.files.file_list import masked_to_bytes
 from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import write_index
-from beam_pipelines.transforms.row_counts import StoredRows, write_rejected
+from beam_pipelines.transforms.select.rejected_files import StoredRows, write_rejected
 from beam_pipelines.transforms.shards import join_indexes
 from beam_pipelines.transforms.write import ShardInfo
 

@@ -33,7 +33,6 @@ from beam_pipelines.pipeline import (
     serving_graph,
 )
 from beam_pipelines.pipeline.commit import check_unchanged, commit, is_committed, write_description
-from beam_pipelines.pipeline.first_pass_result import load_result, save_result
 from beam_pipelines.pipeline.kept_tables import has_tables, keep_plan
 from beam_pipelines.pipeline.observed import observed
 from beam_pipelines.pipeline.offending_rows import find_bad_row
@@ -78,12 +77,12 @@ class Conversion(beam.PTransform):
         )
         key = result | "KeyOfRun" >> beam.Map(lambda result: resume.run_key(plan, result))
         stored = beam.pvalue.AsSingleton(
-            result | "SaveResult" >> beam.Map(save_result, folders.scratch_of("result"))
+            result | "SaveResult" >> beam.Map(RunFile.keep, folders.scratch_of("result"))
         )
         once = begin | "Once" >> beam.Create([None], reshuffle=False)
         graph = once | "BuildGraph" >> beam.Map(
             lambda _, stored: serving_graph.build_graph(
-                plan, load_result(stored), folders.temporary_of(TRANSFORM_GRAPH)
+                plan, stored.load(), folders.temporary_of(TRANSFORM_GRAPH)
             ),
             stored,
         )
@@ -99,7 +98,7 @@ class Conversion(beam.PTransform):
         shard_plan = folders.scratch_of("shard_plan")
         planned = once | "SaveShardPlan" >> beam.Map(
             lambda _, stored, *finished: _save_shard_plan(
-                load_result(stored).shards, shard_plan, *finished
+                stored.load().shards, shard_plan, *finished
             ),
             stored,
             *map(beam.pvalue.AsList, finished),
@@ -167,8 +166,8 @@ def _commit(
             return  # an earlier attempt of this step committed, and removed the mark
         raise run_lock.other_run(folders.output, folders.temporary_of())
     # This shard plan knows the finished shards of an interrupted run.
-    result = load_result(stored)
-    result = dataclasses.replace(result, shards=load_shard_plan(folders.scratch_of("shard_plan")))
+    shard_plan = load_shard_plan(folders.scratch_of("shard_plan"))
+    result = dataclasses.replace(stored.load(), shards=shard_plan)
     rows = sum(shard.rows for shard in shards)
     metrics.end_stage("write", started, rows)
     commit(plan, result, shards, folders.output, started)

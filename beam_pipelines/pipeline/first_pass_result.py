@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.checks.check import Facts, SampledSplits
 from beam_pipelines.core.arrow.columns import has_lists_as_steps, value_type
 from beam_pipelines.core.arrow.memory import give_back_memory
-from beam_pipelines.core.chunks import Chunk, ChunkCounts
+from beam_pipelines.core.chunks import Chunk, MergedCounts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_count
 from beam_pipelines.core.layout.tensor_representations import add_representations
@@ -40,12 +39,12 @@ from beam_pipelines.sinks import is_columnar
 from beam_pipelines.sinks.parquet.sink import columns_of
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.storage import files
-from beam_pipelines.storage.run_file import RunFile
 from beam_pipelines.tfrecord.framing import missing_records
 from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.encode import load_fitted
 from beam_pipelines.transforms.equal_rows import Met
 from beam_pipelines.transforms.row_counts import (
+    BASE,
     JoinCounts,
     RowCounts,
     check_snapshots,
@@ -90,21 +89,6 @@ class FirstPassResult:
     sampled_classes: Mapping[str, Any] | None = None
 
 
-def save_result(result: FirstPassResult, path: str) -> RunFile:
-    """Writes a result to a file, and returns its address."""
-    return RunFile.write(path, pickle.dumps(result, pickle.HIGHEST_PROTOCOL))
-
-
-def load_result(stored: RunFile) -> FirstPassResult:
-    """Returns what ``save_result`` was given.
-
-    Raises:
-      DataError: as ``RunFile.read`` raises it.
-    """
-    loaded: FirstPassResult = pickle.loads(stored.read())  # noqa: S301 - as the job has written it
-    return loaded
-
-
 class FittedFolders(NamedTuple):
     """Where fitted encodings are, and the rows of classes.
 
@@ -122,10 +106,9 @@ class FittedFolders(NamedTuple):
 def make_result(
     plan: Plan,
     statistics: Mapping[str, TableStatistics],
-    chunk_counts: Sequence[ChunkCounts],
+    counts: Mapping[str, MergedCounts],
     samples: Sequence[Chunk],
     encoded: Sequence[Chunk],
-    rights: Mapping[str, Sequence[ChunkCounts]],
     fitting: FittedFolders,
     found: Iterable[Met] = (),
 ) -> FirstPassResult:
@@ -134,10 +117,9 @@ def make_result(
     Args:
       plan: of the conversion.
       statistics: split -> statistics of the selected columns.
-      chunk_counts: of the base source's chunks, in any order.
+      counts: right source or ``BASE`` -> counts of its chunks.
       samples: sampled rows before encoding, in any order.
       encoded: sampled rows after encoding, in any order.
-      rights: right source -> row counts of its chunks, in order.
       fitting: what was fitted.
       found: rows that met.
 
@@ -147,11 +129,12 @@ def make_result(
     """
     recipe = plan.recipe
     names = recipe.split.names
-    base = count_base(plan.base, chunk_counts, len(recipe.join), names, plan.partitions)
+    own = _base_counts(counts)
+    base = count_base(plan.base, own, len(recipe.join), names, plan.partitions)
     row_counts = dataclasses.replace(
         base,
         sources={
-            name: base.sources.get(name) or count_source(plan.sources[name], rights[name])
+            name: base.sources.get(name) or count_source(plan.sources[name], counts[name])
             for name in plan.sources
         },
     )
@@ -180,7 +163,7 @@ def make_result(
         statistics=statistics,
         sampled=sample,
     )
-    shards = plan_shards(recipe.output, names, chunk_counts, shard_bytes, framed_bytes)
+    shards = plan_shards(recipe.output, names, own, shard_bytes, framed_bytes)
     return FirstPassResult(
         row_counts=row_counts,
         statistics=statistics,
@@ -195,7 +178,7 @@ def make_result(
             shards, columns=_written_columns(plan, encoded_schema or schema)
         ),
         sampled=dataclasses.replace(sampled, images=_images(samples, plan)),
-        findings=judge_checks(plan, chunk_counts, found, facts),
+        findings=judge_checks(plan, own.pieces, found, facts),
         shares=load_shares(plan.split, fitting.shares) if fitting.shares else None,
         sampled_classes=_describe_sampled(plan, row_counts),
     )
@@ -265,7 +248,11 @@ def check_joins_of(plan: Plan, joins: Sequence[JoinCounts]) -> None:
     )
 
 
-def check_counted_joins(plan: Plan, chunk_counts: Sequence[ChunkCounts]) -> None:
+def _base_counts(counts: Mapping[str, MergedCounts]) -> MergedCounts:
+    return counts.get(BASE, MergedCounts.of([]))
+
+
+def check_counted_joins(plan: Plan, counts: Mapping[str, MergedCounts]) -> None:
     """Checks the joins before encodings are fitted on what they gave.
 
     Raises:
@@ -273,8 +260,8 @@ def check_counted_joins(plan: Plan, chunk_counts: Sequence[ChunkCounts]) -> None
     """
     names = plan.recipe.split.names
     joined = len(plan.recipe.join)
-    counts = count_base(plan.base, chunk_counts, joined, names, plan.partitions)
-    check_joins_of(plan, counts.joins)
+    own = _base_counts(counts)
+    check_joins_of(plan, count_base(plan.base, own, joined, names, plan.partitions).joins)
 
 
 def _count_nulls(result: FirstPassResult, column: str) -> int:

@@ -7,7 +7,9 @@ statistics, encodings, row counts, shard plan. The second one encodes and writes
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+import functools
+import operator
+from typing import NamedTuple
 
 import apache_beam as beam
 
@@ -28,8 +30,9 @@ from beam_pipelines.transforms import spill
 from beam_pipelines.transforms.deal import DealChunks
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.fit import FitEncodings
-from beam_pipelines.transforms.join.join import CountRightSources, counts_by_source
+from beam_pipelines.transforms.join.join import CountRightSources
 from beam_pipelines.transforms.preprocessing import steps
+from beam_pipelines.transforms.row_counts import BASE, MergeCounts
 from beam_pipelines.transforms.size_sample import sample_rows, sample_share
 from beam_pipelines.transforms.spill import LoadChunks, SpillChunks, SpilledChunk
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
@@ -126,11 +129,14 @@ class FirstPass(beam.PTransform):
                 folders.scratch_of("kept")
             )
         checked: tuple[beam.PCollection[None], ...] = ()
+        counted = [
+            splits["chunk_counts"]
+            | "OfBase" >> beam.Map(lambda counted: (BASE, counted))
+            | "MergeCounts" >> MergeCounts(folders.scratch_of("row_counts", "base"))
+        ]
         if plan.joins.steps and self.spills:
-            counts = beam.pvalue.AsList(splits["chunk_counts"])
-            once = begin | "OnceJoined" >> beam.Create([None], reshuffle=False)
-            check = beam.Map(lambda _, counts: check_counted_joins(plan, counts), counts)
-            checked = (once | "CheckJoins" >> check,)
+            check = beam.Map(lambda stored: check_counted_joins(plan, stored.load()))
+            checked = (counted[0] | "CheckJoins" >> check,)
         fitted, done = self._fit(splits["chunks"], spilled, checked)
         encoder = self._analyze(fitted, done, spilled)
         encoded = (
@@ -139,21 +145,22 @@ class FirstPass(beam.PTransform):
             | "EncodeSamples" >> EncodeAndPreprocess(plan, folders, encoder)
             | "SpillEncoded" >> beam.Map(spill.spill_chunk, folders.scratch_of("encoded_samples"))
         )
-        rights: Any = ()
         found = beam.pvalue.AsList(splits["found"]) if "found" in splits else ()
         shares = beam.pvalue.AsList(splits["shares"]) if "shares" in splits else ()
         waits = [beam.pvalue.AsList(each) for each in checked]
         waits += [beam.pvalue.AsList(splits["keys"])] if "keys" in splits else []
         if plan.joins.steps:
-            counted = begin | "RightSources" >> self._count_right_sources()
-            rights = beam.pvalue.AsList(counted.chunk_counts)
-            waits.append(beam.pvalue.AsList(counted.keys))
+            rights = begin | "RightSources" >> self._count_right_sources()
+            merge = MergeCounts(folders.scratch_of("row_counts", "right"))
+            counted.append(rights.chunk_counts | "MergeRightCounts" >> merge)
+            waits.append(beam.pvalue.AsList(rights.keys))
+        counts = counted | "AllCounts" >> beam.Flatten()
         result = (
             begin
             | "Once" >> beam.Create([None], reshuffle=False)
             | "MakeResult"
             >> beam.Map(
-                lambda _, statistics, counts, raw, encoded, rights, found, *paths: make_result(
+                lambda _, statistics, counts, raw, encoded, found, *paths: make_result(
                     plan,
                     merge_splits(
                         statistics,
@@ -162,18 +169,16 @@ class FirstPass(beam.PTransform):
                         plan.statistics,
                         statistics_folder,
                     ),
-                    counts,
+                    functools.reduce(operator.or_, (each.load() for each in counts)),
                     [spill.load_chunk(chunk) for chunk in raw],
                     [spill.load_chunk(chunk) for chunk in encoded],
-                    counts_by_source(rights),
                     FittedFolders(encoder.fitted, encoder.analyzed, next(iter(paths[0]), "")),
                     found,
                 ),
                 beam.pvalue.AsList(statistics),
-                beam.pvalue.AsList(splits["chunk_counts"]),
+                beam.pvalue.AsList(counts),
                 beam.pvalue.AsList(samples),
                 beam.pvalue.AsList(encoded),
-                rights,
                 found,
                 shares,
                 *waits,

@@ -11,8 +11,6 @@ import hashlib
 import json
 from collections.abc import Iterator
 
-import numpy as np
-
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.dataset_layout import INDEX
 from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS, part_compression_of
@@ -57,7 +55,7 @@ def run_key(plan: Plan, result: FirstPassResult) -> str:
         digest.update(
             f"{split.name} {split.rows} {split.num_shards} {split.partitions_per_shard}\n".encode()
         )
-        digest.update(np.fromiter(split.offsets.values(), np.int64).tobytes())
+        digest.update(split.offsets.rows.tobytes())
     return digest.hexdigest()
 
 

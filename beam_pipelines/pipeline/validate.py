@@ -20,7 +20,6 @@ from beam_pipelines.analysis.compare import LargeDifference, compare_split
 from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.checks.check import Facts, Finding
-from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.errors import FindingsError, RecipeError
 from beam_pipelines.core.formatting import show_count
 from beam_pipelines.core.layout.dataset_layout import RAW_SCHEMA
@@ -289,13 +288,16 @@ def _rows_note(offenders: offending_rows.Offenders, path: str) -> str:
 
 
 def judge_checks(
-    plan: Plan, chunk_counts: Sequence[ChunkCounts], found: Iterable[Met], facts: Facts
+    plan: Plan,
+    pieces: Sequence[tuple[tuple[int, int], tuple[Any, ...]]],
+    found: Iterable[Met],
+    facts: Facts,
 ) -> Findings:
     """Returns what the checks of a plan find.
 
     Args:
       plan: of the run.
-      chunk_counts: of the base source's chunks, in any order.
+      pieces: addresses of chunks, in order, with what the checks found in each.
       found: in all partitions.
       facts: without what chunks and meets add.
 
@@ -303,16 +305,13 @@ def judge_checks(
       DataError: a condition has no value.
     """
     met = merge_met(found)
-    counts = sorted(
-        (counted for counted in chunk_counts if counted.pieces), key=lambda each: each[:2]
-    )
     rows = offending_rows.RangeReader(plan)
     return {
         check.name: tuple(
             check.judge(
                 facts._replace(
                     met=met,
-                    pieces=[(counted[:2], counted.pieces[number]) for counted in counts],
+                    pieces=[(address, own[number]) for address, own in pieces],
                 ),
                 rows,
             )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+import pickle
+from typing import Any, NamedTuple
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.storage import files
@@ -28,6 +29,15 @@ class RunFile(NamedTuple):
         """Writes a file, and returns its address."""
         files.write_bytes(path, data)
         return cls(path, hashlib.sha256(data).hexdigest())
+
+    @classmethod
+    def keep(cls, value: Any, path: str) -> RunFile:
+        """Writes a value to a file, and returns its address."""
+        return cls.write(path, pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+
+    def load(self) -> Any:
+        """Returns what ``keep`` was given; raises as ``read``."""
+        return pickle.loads(self.read())  # noqa: S301 - as the job has written it
 
     def read(self) -> bytes:
         """Returns the content.

@@ -135,10 +135,11 @@ def to_bins(
 ) -> Iterator[tuple[tuple[str, int], DealtChunk]]:
     """Yields the bins that get rows of a chunk, with its address."""
     _, places, rows = _places(chunk, output, plan.get())
-    for bin_, own in enumerate(np.bincount(places // BIN, rows).tolist()):
-        if own:
-            length = int(chunk.tail * own / chunk.rows)
-            yield (chunk.split, bin_), DealtChunk(*chunk[:3], chunk.rows, chunk.tail, length)
+    bins, firsts = np.unique(places // BIN, return_index=True)
+    sums = np.add.reduceat(rows, firsts) if len(firsts) else firsts
+    for bin_, own in zip(bins.tolist(), sums.tolist(), strict=True):
+        length = int(chunk.tail * own / chunk.rows)
+        yield (chunk.split, bin_), DealtChunk(*chunk[:3], chunk.rows, chunk.tail, length)
 
 
 def _places(chunk: SpilledChunk, output: Output, plan: ShardPlan) -> tuple[Any, Any, Any]:
@@ -148,11 +149,10 @@ def _places(chunk: SpilledChunk, output: Output, plan: ShardPlan) -> tuple[Any, 
     """
     shards = plan.splits[chunk.split]
     first = shards.offsets[chunk[:2]] + chunk.start
-    rows = np.diff(deal(shards, output, first, chunk.rows))
-    places = np.flatnonzero(rows)
+    places, _, rows = deal(shards, output, first, chunk.rows)
     numbers = shards_of(shards, output, places)
     left = ~np.isin(numbers, list(plan.finished))
-    return numbers[left], places[left], rows[places[left]]
+    return numbers[left], places[left], rows[left]
 
 
 class Origin(NamedTuple):
@@ -204,8 +204,8 @@ def place_rows(
     Raises:
       DataError: a file is not as it was written.
     """
-    placed: list[list[PlacedRows]] = [[] for _ in places]
-    schema = pa.schema([])
+    placed: dict[int, list[PlacedRows]] = {place: [] for place in places}
+    schema, wanted = pa.schema([]), np.array(places, np.int64)
     paths = [spilled_path(folder, chunk[:2], chunk.start, shards.name) for chunk in chunks]
     tails = read_ranges(
         [Address(path, chunk.tail, None) for path, chunk in zip(paths, chunks, strict=True)]
@@ -213,13 +213,12 @@ def place_rows(
     for chunk, path, data in zip(chunks, paths, tails, strict=True):
         tail = checked_tail(data, path, chunk.rows)
         schema = tail.schema
-        starts = deal(shards, output, shards.offsets[chunk[:2]] + chunk.start, chunk.rows)
-        for place, own in zip(places, placed, strict=True):
-            begin, count = int(starts[place]), int(starts[place + 1] - starts[place])
-            if count:
-                origin = Origin(tail.about["path"], count)
-                own.append(PlacedRows(path, tail.span(begin, count), origin))
-    return schema, placed
+        first = shards.offsets[chunk[:2]] + chunk.start
+        dealt = deal(shards, output, first, chunk.rows, wanted)
+        for place, begin, count in zip(*(each.tolist() for each in dealt), strict=True):
+            origin = Origin(tail.about["path"], count)
+            placed[place].append(PlacedRows(path, tail.span(begin, count), origin))
+    return schema, [*placed.values()]
 
 
 def place_shard(

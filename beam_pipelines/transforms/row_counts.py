@@ -1,36 +1,40 @@
 """Counts of a run, in which no row is lost.
 
-The rejected rows of a chunk are in a file, which keeps their number out of memory; its row counts
-name the file. The commit concatenates the files by range; within a range it sorts by file and line,
-because the reader and the expressions reject separately.
+They are merged in a tree of files, as 100 TB have those of millions of chunks.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
-import re
-import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+import apache_beam as beam
 import google_crc32c
+import numpy as np
 
-from beam_pipelines.core.chunks import LEFT_OUT, Chunk, ChunkCounts, Rejected, add_counts
-from beam_pipelines.core.errors import DataError, FindingsError, mask
-from beam_pipelines.core.events import log_event
+from beam_pipelines.core.chunks import LEFT_OUT, ChunkCounts, MergedCounts, Rejected
+from beam_pipelines.core.errors import DataError, FindingsError
 from beam_pipelines.core.limits import allowed_rows, show_budget
 from beam_pipelines.joins.timed import quantiles_of_ages
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
+from beam_pipelines.storage.run_file import RunFile
+from beam_pipelines.transforms.select.rejected_files import StoredRows, read_stored
 
 # Rejected rows of a source in its row counts, and in an error.
 _KEPT_ROWS = 10
 _SHOWN_ROWS = 5
-_NUMBER = re.compile(r"[0-9]+$")
-# Files of stored rows, range by range, in order of the ranges.
-StoredRows = Sequence[Sequence[str]]
+# Ranges whose row counts one worker merges; requests to an object store at once.
+BLOCK = 4096
+# Stands for the base source, which may be a right source, too.
+BASE = ""
+_THREADS = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +44,8 @@ class SourceCounts:
     Attributes:
       read: good rows.
       rejected: bad rows.
-      fingerprints: file path -> fingerprint of its content.
+      fingerprints: file path -> CRC-32C of the CRC-32Cs of its ranges. It depends on the file's
+        content, not on its date.
       stored: files of the rejected rows.
       rejected_rows: the first rejected rows, in order of the source.
     """
@@ -170,16 +175,16 @@ def check_snapshots(plans: Mapping[str, SourcePlan], row_counts: RowCounts) -> N
 
 def count_base(
     plan: SourcePlan,
-    chunk_counts: Sequence[ChunkCounts],
+    merged: MergedCounts,
     joins: int,
     names: Sequence[str],
     partitions: int = 0,
 ) -> RowCounts:
-    """Sums the row counts of the base source's chunks.
+    """Returns the row counts of the base source.
 
     Args:
       plan: the base source.
-      chunk_counts: one for each chunk, in any order.
+      merged: counts of all its chunks.
       joins: number of joins in the recipe.
       names: split names.
       partitions: of the grouping, whose ranges follow those of the source.
@@ -187,13 +192,8 @@ def count_base(
     Raises:
       DataError: a range, or a part of one, has no row counts, or has them twice.
     """
-    ordered = sorted(chunk_counts, key=lambda counted: (counted.range_number, counted.part))
-    _check_complete(plan, ordered, len(plan.ranges) + partitions)
-    counts: dict[str, int] = {}
-    rows = dict.fromkeys(names, 0)
-    for counted in ordered:
-        counts = add_counts(counts, counted.counts)
-        rows = add_counts(rows, counted.rows)
+    _check_complete(plan, merged, len(plan.ranges) + partitions)
+    counts = merged.counts
     join_counts = tuple(
         JoinCounts(
             **{
@@ -204,13 +204,12 @@ def count_base(
         )
         for number in range(joins)
     )
-    filtered, merged = counts.get("filtered", 0), counts.get("merged", 0)
     return RowCounts(
-        {plan.source.name: count_source(plan, ordered)},
+        {plan.source.name: count_source(plan, merged)},
         join_counts,
-        filtered,
-        rows,
-        merged,
+        counts.get("filtered", 0),
+        {name: int(merged.rows_of(name).sum()) for name in names},
+        counts.get("merged", 0),
         counts.get("undone", 0),
         counts.get(LEFT_OUT, 0),
         _counts_under(f"{LEFT_OUT}/", counts),
@@ -228,50 +227,92 @@ def _counts_under(prefix: str, counts: Mapping[str, int]) -> dict[str, int]:
     return {name[len(prefix) :]: count for name, count in counts.items() if name.startswith(prefix)}
 
 
-def count_source(plan: SourcePlan, chunk_counts: Sequence[ChunkCounts]) -> SourceCounts:
-    """Sums the row counts of one source's chunks, in any order."""
-    ordered = sorted(chunk_counts, key=lambda counted: (counted.range_number, counted.part))
-    read = sum(counted.counts.get("read", 0) for counted in ordered)
-    rejected = sum(counted.counts.get("rejected", 0) for counted in ordered)
+def count_source(plan: SourcePlan, merged: MergedCounts) -> SourceCounts:
+    """Returns the row counts of one source."""
     stored = tuple(
-        tuple(counted.rejected for counted in of_range if counted.rejected)
-        for _, of_range in itertools.groupby(ordered, lambda counted: counted.range_number)
+        tuple(path for _, path in of_range)
+        for _, of_range in itertools.groupby(merged.rejected, operator.itemgetter(0))
     )
-    stored = tuple(filter(None, stored))
     rows = itertools.chain.from_iterable(read_stored(stored, plan.places)) if stored else ()
     shown = tuple(itertools.islice(rows, _KEPT_ROWS))
-    return SourceCounts(read, rejected, fingerprints(ordered), stored, shown)
-
-
-def fingerprints(chunk_counts: Sequence[ChunkCounts]) -> dict[str, str]:
-    """Returns file -> CRC-32C of the CRC-32Cs of its ranges.
-
-    It depends on the file's content, not on its date.
-    """
+    read, rejected = merged.counts.get("read", 0), merged.counts.get("rejected", 0)
     found: dict[str, int] = {}
-    for counted in chunk_counts:
-        if counted.crc32c is not None:
-            crc = found.get(counted.path, 0)
-            found[counted.path] = google_crc32c.extend(crc, struct.pack("<I", counted.crc32c))
-    return {path: f"crc32c:{crc:08x}" for path, crc in found.items()}
+    for path, own in merged.crc32c:
+        found[path] = google_crc32c.extend(found.get(path, 0), own.astype("<u4").tobytes())
+    fingerprints = {path: f"crc32c:{crc:08x}" for path, crc in found.items()}
+    return SourceCounts(read, rejected, fingerprints, stored, shown)
 
 
-def _check_complete(plan: SourcePlan, ordered: Sequence[ChunkCounts], num_ranges: int) -> None:
-    number, part = -1, 0
-    for counted in ordered:
-        address = (counted.range_number, counted.part)
-        if address != (number + 1, 0) and (number < 0 or address != (number, part + 1)):
-            break
-        number, part = address
-    else:
-        if number == num_ranges - 1:
-            return
+def _check_complete(plan: SourcePlan, merged: MergedCounts, num_ranges: int) -> None:
+    ranges = np.diff(merged.ranges, prepend=-1, append=num_ranges)
+    parts = np.concatenate([[0], merged.parts, [0]])
+    if np.all(np.where(ranges == 0, np.diff(parts) == 1, (ranges == 1) & (parts[1:] == 0))):
+        return
     raise DataError(
-        f"source '{plan.source.name}': {len(ordered)} chunks of {num_ranges} ranges arrived, and "
-        "they are not all of "
-        "them, each once. The runner lost or repeated some; nothing was written. Run again, and "
-        "report it."
+        f"source '{plan.source.name}': {len(merged.ranges)} chunks of {num_ranges} ranges "
+        "arrived, and they are not all of them, each once. The runner lost or repeated some; "
+        "nothing was written. Run again, and report it."
     )
+
+
+@dataclasses.dataclass
+class MergeCounts(beam.PTransform):
+    """Merges the row counts of chunks in a tree of files.
+
+    Input: ``(source, ChunkCounts)``. Output: the address of one file, as ``merge_blocks``
+    makes it; a source without ranges is not in it.
+
+    Attributes:
+      folder: for the files, used by this step only.
+    """
+
+    folder: str
+
+    def expand(
+        self, counted: beam.PCollection[tuple[str, ChunkCounts]]
+    ) -> beam.PCollection[RunFile]:
+        blocks = (
+            counted
+            | "ToBlocks" >> beam.MapTuple(lambda source, own: ((source, own[0] // BLOCK), own))
+            | "Group" >> beam.GroupByKey()
+            | "MergeBlock" >> beam.MapTuple(partial(merge_block, folder=self.folder))
+        )
+        return (
+            counted.pipeline
+            | "Once" >> beam.Create([None], reshuffle=False)
+            | "MergeBlocks"
+            >> beam.Map(
+                lambda _, blocks, folder: merge_blocks(blocks, folder),
+                beam.pvalue.AsList(blocks),
+                self.folder,
+            )
+        )
+
+
+# A source, and the number of some of its ranges.
+Block = tuple[str, int]
+
+
+def merge_block(block: Block, counted: Iterable[ChunkCounts], folder: str) -> tuple[Block, RunFile]:
+    """Stores the row counts of some ranges, and returns their address."""
+    # A new file, as another attempt may read an earlier one.
+    return block, RunFile.keep(MergedCounts.of(counted), files.join(folder, uuid.uuid4().hex))
+
+
+def merge_blocks(blocks: Iterable[tuple[Block, RunFile]], folder: str) -> RunFile:
+    """Stores the row counts of all sources: source -> ``MergedCounts``.
+
+    Args:
+      blocks: from ``merge_block``, in any order.
+      folder: for the file.
+    """
+    ordered, merged = sorted(blocks), {}
+    with ThreadPoolExecutor(_THREADS) as executor:
+        loaded = executor.map(RunFile.load, (stored for _, stored in ordered))
+        pairs = zip((block for block, _ in ordered), loaded, strict=True)
+        for source, own in itertools.groupby(pairs, lambda pair: pair[0][0]):
+            merged[source] = MergedCounts.merged([counts for _, counts in own])
+    return RunFile.keep(merged, files.join(folder, uuid.uuid4().hex))
 
 
 def _check_rejected(name: str, source: SourceCounts, budget: float) -> None:
@@ -284,78 +325,3 @@ def _check_rejected(name: str, source: SourceCounts, budget: float) -> None:
         f"({source.rejected / total:.2%}), more than "
         f"'on_error: {{reject: {show_budget(budget)}}}' allows. The first ones:{shown}"
     )
-
-
-def store_rejected(chunk: Chunk, folder: str) -> str:
-    """Writes a chunk's rejected rows to a file named by its address.
-
-    So a retry replaces the file.
-
-    Returns:
-      The file's path; ``""`` if there are none.
-    """
-    if not chunk.rejected:
-        return ""
-    path = files.join(folder, f"{chunk.range_number}_{chunk.part}")
-    with files.replace(path) as file:
-        file.write(to_json_lines(chunk.rejected))
-    rows = len(chunk.rejected)
-    log_event("rejected", file=chunk.path, range=chunk.range_number, rows=rows)
-    return path
-
-
-def to_json_lines(rows: Iterable[Rejected]) -> bytes:
-    """Returns one JSON object a line."""
-    # A file name that is not UTF-8 becomes an escape of JSON.
-    lines = (
-        json.dumps(row._asdict(), ensure_ascii=False).encode("utf-8", "backslashreplace")
-        for row in rows
-    )
-    return b"".join(line + b"\n" for line in lines)
-
-
-def read_stored(stored: StoredRows, places: Mapping[str, int]) -> Iterator[Sequence[Rejected]]:
-    """Yields the rejected rows of each range that has any.
-
-    They are sorted by file and position; rows of one position keep their order.
-
-    Args:
-      stored: files of the ranges.
-      places: file -> its number in the source; a missing file has number 0.
-
-    Raises:
-      DataError: a file cannot be read.
-    """
-    for paths in stored:
-        rows = [_row(path, line) for path in paths for line in files.read_bytes(path).splitlines()]
-        if rows:
-            yield sorted(rows, key=lambda row: (places.get(row.file, 0), _number(row.position)))
-
-
-def write_rejected(path: str, stored: StoredRows, places: Mapping[str, int]) -> None:
-    """Writes all rows to one file, one range in memory.
-
-    Args:
-      path: the file. If it exists and the stored files do not, an earlier attempt wrote it.
-      stored, places: as in ``read_stored``.
-    """
-    if files.exists(path) and not files.exists(stored[0][0]):
-        return
-    with files.replace(path) as file:
-        for rows in read_stored(stored, places):
-            file.write(to_json_lines(row._replace(file=mask(row.file)) for row in rows))
-
-
-def _row(path: str, line: bytes) -> Rejected:
-    try:
-        return Rejected(**json.loads(line))
-    except (ValueError, TypeError) as error:
-        raise DataError(
-            f"{path}: found {error}. A temporary file was changed during the run: run again."
-        ) from error
-
-
-def _number(position: str) -> int:
-    """Returns 1002 of ``line 1002``; 0 if the file is the row."""
-    found = _NUMBER.search(position)
-    return int(found[0]) if found else 0

@@ -19,11 +19,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from apache_beam.utils.shared import Shared
 
-from beam_pipelines.core.arrow.ipc import bytes_to_batches
-from beam_pipelines.core.chunks import ChunkCounts
+from beam_pipelines.core.chunks import MergedCounts
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.layout.dataset_layout import INDEX, INDEX_SUFFIX, split_folder
 from beam_pipelines.core.layout.shard_formats import (
@@ -44,17 +44,36 @@ from beam_pipelines.tfrecord import part_index
 PARTITION_BYTES = 16 << 20
 
 _NUMBER = re.compile(r"-(\d+)-of-\d+\.(tfrecord|parquet)")
-_OFFSETS = pa.schema(
-    [
-        ("split", pa.int32()),
-        ("range_number", pa.int64()),
-        ("part", pa.int64()),
-        ("rows", pa.int64()),
-    ]
-)
 _ABOUT = b"shards"
 # Requests to an object store at once.
 _THREADS = 16
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Offsets(Mapping[tuple[int, int], int]):
+    """Address of a chunk -> rows of a split in earlier chunks.
+
+    Attributes:
+      ranges, parts: int64[chunks] each: the addresses, ascending.
+      rows: int64[chunks].
+    """
+
+    ranges: npt.NDArray[np.int64]
+    parts: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+
+    def __getitem__(self, address: tuple[int, int]) -> int:
+        start, end = np.searchsorted(self.ranges, [address[0], address[0] + 1])
+        place = start + np.searchsorted(self.parts[start:end], address[1])
+        if place == end or self.parts[place] != address[1]:
+            raise KeyError(address)
+        return int(self.rows[place])
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self.ranges.tolist(), self.parts.tolist(), strict=True)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +86,7 @@ class SplitShards:
       num_shards: its shard files.
       partitions_per_shard: partitions of each shard in the exchange.
       first_shard: number of its first shard among all shards of the dataset.
-      offsets: (range_number, part) -> rows of the split in all earlier chunks.
+      offsets: of all chunks; the splits of a plan share the addresses.
     """
 
     name: str
@@ -75,7 +94,7 @@ class SplitShards:
     num_shards: int
     partitions_per_shard: int
     first_shard: int
-    offsets: Mapping[tuple[int, int], int]
+    offsets: Offsets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +140,7 @@ class ShardPlan:
 def plan_shards(
     output: Output,
     names: Sequence[str],
-    chunk_counts: Sequence[ChunkCounts],
+    counts: MergedCounts,
     shard_bytes: Mapping[str, float],
     framed_bytes: Mapping[str, float],
 ) -> ShardPlan:
@@ -130,19 +149,16 @@ def plan_shards(
     Args:
       output: the recipe's output.
       names: split names in order.
-      chunk_counts: one for each chunk of the first pass, in any order.
+      counts: of all chunks of the first pass.
       shard_bytes: split -> estimated bytes of all its shards, compressed.
       framed_bytes: split -> estimated bytes of all its framed examples before compression.
     """
-    ordered = sorted(chunk_counts, key=lambda counted: (counted.range_number, counted.part))
     splits: dict[str, SplitShards] = {}
     first_shard = 0
     for name in names:
-        offsets: dict[tuple[int, int], int] = {}
-        rows = 0
-        for counted in ordered:
-            offsets[counted.range_number, counted.part] = rows
-            rows += counted.rows.get(name, 0)
+        own = counts.rows_of(name)
+        ends = np.cumsum(own)
+        offsets, rows = Offsets(counts.ranges, counts.parts, ends - own), int(own.sum())
         shards = count_shards(output, shard_bytes[name])
         partitions = max(1, round(framed_bytes[name] / shards / PARTITION_BYTES))
         splits[name] = SplitShards(name, rows, shards, partitions, first_shard, offsets)
@@ -153,56 +169,33 @@ def plan_shards(
 def save_shard_plan(plan: ShardPlan, path: str) -> str:
     """Writes a plan to an Arrow file and returns the path.
 
-    A plan has an entry of 170 bytes in memory for each chunk, too many for a side input.
+    A plan has 16 bytes for each chunk, and 8 for each chunk and split, too many for a side input.
     """
     splits = list(plan.splits.values())
-    addresses = [np.array([*split.offsets], np.int64).reshape(-1, 2) for split in splits]
-    columns = [
-        np.repeat(np.arange(len(splits), dtype=np.int32), [len(split.offsets) for split in splits]),
-        *np.concatenate([*addresses, np.empty((0, 2), np.int64)]).T,
-        np.concatenate([np.fromiter(split.offsets.values(), np.int64) for split in splits]),
-    ]
+    first = splits[0].offsets
+    columns = [first.ranges, first.parts, *(split.offsets.rows for split in splits)]
     about = {
         "columns": bytes(plan.columns.serialize()).hex() if plan.columns is not None else None,
         "finished": sorted(plan.finished),
-        "splits": [
-            [
-                split.name,
-                split.rows,
-                split.num_shards,
-                split.partitions_per_shard,
-                split.first_shard,
-            ]
-            for split in splits
-        ],
+        "splits": [[*vars(split).values()][:-1] for split in splits],  # without the offsets
     }
-    schema = _OFFSETS.with_metadata({_ABOUT: json.dumps(about)})
-    with files.replace(path) as file, pa.ipc.new_stream(file, schema) as stream:
-        stream.write_batch(
-            pa.RecordBatch.from_arrays(
-                [pa.array(np.ascontiguousarray(each)) for each in columns], schema=schema
-            )
-        )
+    schema = pa.schema([(str(number), pa.int64()) for number in range(len(columns))])
+    schema = schema.with_metadata({_ABOUT: json.dumps(about)})
+    with files.replace(path) as file, pa.ipc.new_file(file, schema) as writer:
+        writer.write_batch(pa.record_batch([*map(pa.array, columns)], schema=schema))
     return path
 
 
 def load_shard_plan(path: str) -> ShardPlan:
-    """Returns what ``save_shard_plan`` was given."""
-    (batch,) = bytes_to_batches(files.read_bytes(path))
+    """Returns what ``save_shard_plan`` was given; processes share a local file's memory."""
+    stored = pa.memory_map(path) if files.is_local(path) else files.read_bytes(path)
+    batch = pa.ipc.open_file(stored).get_batch(0)
     about = json.loads(batch.schema.metadata[_ABOUT])
-    number, range_number, part, rows = (column.to_numpy() for column in batch.columns)
-    splits = {}
-    for index, (name, split_rows, num_shards, partitions, first) in enumerate(about["splits"]):
-        own = slice(*np.searchsorted(number, [index, index + 1]))
-        addresses = zip(range_number[own].tolist(), part[own].tolist(), strict=True)
-        splits[name] = SplitShards(
-            name,
-            split_rows,
-            num_shards,
-            partitions,
-            first,
-            dict(zip(addresses, rows[own].tolist(), strict=True)),
-        )
+    ranges, parts, *rows = (column.to_numpy() for column in batch.columns)
+    splits = {
+        split[0]: SplitShards(*[*split, Offsets(ranges, parts, own)])
+        for split, own in zip(about["splits"], rows, strict=True)
+    }
     stored = about["columns"]
     columns = stored and pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(stored)))
     return ShardPlan(splits, frozenset(about["finished"]), columns)

@@ -34,29 +34,45 @@ MOST_PLACES = 256
 _MIN_PACKS = 32
 
 
-def deal(shards: SplitShards, output: Output, first: int, rows: int) -> npt.NDArray[np.int64]:
-    """Returns int64[places + 1]: where the rows of each place begin.
+def deal(
+    shards: SplitShards,
+    output: Output,
+    first: int,
+    rows: int,
+    among: npt.NDArray[np.int64] | None = None,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Returns int64[n] each: places, starts of their rows, and numbers of rows.
 
-    Place i gets the rows from ``starts[i]`` to before ``starts[i + 1]`` of a chunk, or of a part of
-    one.
+    The places are those that get rows of a chunk, or of a part of one, ascending.
 
     Args:
       shards: of the split.
       output: the recipe's output; ``shuffle`` matters.
       first: position of the first row in its split.
       rows: of the chunk.
+      among: int64[m], ascending: the places to look for; ``None``: all.
     """
-    count = shards.num_shards * shards.partitions_per_shard
-    places = np.arange(count + 1, dtype=np.int64)
-    if not output.shuffle:  # the k-th of `count` intervals of equal size
-        return np.clip(places * shards.rows // count - first, 0, rows)
+    count, last = shards.num_shards * shards.partitions_per_shard, first + rows - 1
     pack = pack_rows(shards.rows, count, len(shards.offsets))
+    if among is None and output.shuffle:  # few of millions of places
+        packs = np.arange(first // pack, min(last // pack + 1, first // pack + count))
+        among = np.sort(packs % count)
+    elif among is None:
+        edges = [((position + 1) * count - 1) // max(1, shards.rows) for position in (first, last)]
+        among = np.arange(edges[0], edges[1] + 1)
 
-    def dealt_before(position: int) -> npt.NDArray[np.int64]:
+    def dealt_before(position: int, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         rounds, rest = divmod(position, pack * count)
         return rounds * pack * places + np.minimum(pack * places, rest)
 
-    return dealt_before(first + rows) - dealt_before(first)
+    def starts_of(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        if not output.shuffle:  # the k-th of `count` intervals of equal size
+            return np.clip(places * shards.rows // count - first, 0, rows)
+        return dealt_before(first + rows, places) - dealt_before(first, places)
+
+    starts, ends = starts_of(among), starts_of(among + 1)
+    has_rows = starts < ends
+    return among[has_rows], starts[has_rows], (ends - starts)[has_rows]
 
 
 def pack_rows(rows: int, places: int, chunks: float) -> int:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.pipeline.first_pass_result import load_result
 from beam_pipelines.sources.files.file_list import store_files
 from beam_pipelines.storage.run_file import RunFile
 from beam_pipelines.transforms import merged_files
@@ -41,7 +40,7 @@ def test_what_others_write_is_not_unpickled(tmp_path: Path, monkeypatch) -> None
     stored = RunFile.write(str(tmp_path / "result"), b"")
     (tmp_path / "result").write_bytes(evil)
     with pytest.raises(DataError, match="found other content"):
-        load_result(stored)
+        stored.load()
     monkeypatch.setattr("beam_pipelines.sources.files.file_list._MANY_RANGES", 1)
     plan = store_files(plan_of(write(tmp_path / "a.csv", "x\n1\n")), str(tmp_path))
     Path(plan.ranges.stored.path).write_bytes(evil)

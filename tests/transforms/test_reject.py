@@ -30,9 +30,9 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.row_counts import store_rejected, write_rejected
 from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines.transforms.select.reject import _SelectOrReject
+from beam_pipelines.transforms.select.rejected_files import store_rejected, write_rejected
 from tests.support.runs import plan_in, short_ranges
 from tests.support.tables import write_table
 

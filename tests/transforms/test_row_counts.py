@@ -7,14 +7,15 @@ import pathlib
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.core.chunks import Chunk, ChunkCounts, Rejected
+from beam_pipelines.core.chunks import Chunk, ChunkCounts, MergedCounts, Rejected
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline.commit import check_written
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.sections import OnError
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.transforms.row_counts import count_base, store_rejected
+from beam_pipelines.transforms.row_counts import count_base
+from beam_pipelines.transforms.select.rejected_files import store_rejected
 from beam_pipelines.transforms.write import ShardInfo
 
 FILE = FileInfo("rows.csv", 100)
@@ -47,7 +48,7 @@ GOOD = [
 
 def test_every_row_is_accounted_for() -> None:
     """Read and added rows are written, filtered or dropped."""
-    row_counts = count_base(PLAN, GOOD, 1, ("train", "eval"))
+    row_counts = count_base(PLAN, MergedCounts.of(GOOD), 1, ("train", "eval"))
     row_counts.check(RECIPE)
     assert row_counts.rows == {"train": 25, "eval": 0}
     assert (row_counts.filtered, row_counts.joins[0].dropped, row_counts.joins[0].added) == (
@@ -62,7 +63,7 @@ def test_a_lost_row_fails_the_run() -> None:
     """One row fewer in a split does not add up."""
     lost = [*GOOD[:2], counted(0, 0, 9)]
     with pytest.raises(DataError, match="32 rows came in and 31 went out"):
-        count_base(PLAN, lost, 1, ("train",)).check(RECIPE)
+        count_base(PLAN, MergedCounts.of(lost), 1, ("train",)).check(RECIPE)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_a_lost_row_fails_the_run() -> None:
 def test_a_lost_or_repeated_chunk_fails_the_run(chunk_counts: list[ChunkCounts]) -> None:
     """Every range has parts 0, 1, …, each once."""
     with pytest.raises(DataError, match="chunks of 2 ranges arrived"):
-        count_base(PLAN, chunk_counts, 1, ("train",))
+        count_base(PLAN, MergedCounts.of(chunk_counts), 1, ("train",))
 
 
 def test_too_many_rejected_rows_fail_with_examples(tmp_path: pathlib.Path) -> None:
@@ -94,7 +95,7 @@ def test_too_many_rejected_rows_fail_with_examples(tmp_path: pathlib.Path) -> No
         counted(0)._replace(counts={"read": 10, "rejected": 1}, rejected=stored),
         counted(1),
     ]
-    row_counts = count_base(PLAN, chunk_counts, 0, ("train",))
+    row_counts = count_base(PLAN, MergedCounts.of(chunk_counts), 0, ("train",))
     row_counts.check(Recipe("test", {}, "rows", on_error=OnError(0.048)))
     with pytest.raises(
         DataError, match=r"1 of 21 rows are bad[^\n]*\n  rows.csv, line 7, column 'age': found 'x'"
@@ -105,7 +106,7 @@ def test_too_many_rejected_rows_fail_with_examples(tmp_path: pathlib.Path) -> No
 @pytest.mark.parametrize("rows", [(13, 11), (25,), (25, 0, 0)])
 def test_lost_records_and_shards_fail_the_run(rows: tuple[int, ...]) -> None:
     """The shards' rows must equal the row counts."""
-    row_counts = count_base(PLAN, GOOD, 1, ("train",))
+    row_counts = count_base(PLAN, MergedCounts.of(GOOD), 1, ("train",))
     good = [
         ShardInfo("train", f"shard-{number}", count, 1, 1, 0)
         for number, count in enumerate((13, 12))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import datetime
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core.chunks import ChunkCounts
+from beam_pipelines.core.chunks import ChunkCounts, MergedCounts
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.transforms.shards import (
     PARTITION_BYTES,
     LoadedShardPlan,
+    Offsets,
     ShardPlan,
     SplitShards,
     count_shards,
@@ -64,7 +66,8 @@ def test_offsets_follow_addresses_not_arrival() -> None:
         ChunkCounts(0, 0, {}, {"train": 3, "eval": 1}),
     ]
     sizes = {"train": 100.0, "eval": 100.0}
-    plan = plan_shards(Output(num_shards=2), ("train", "eval"), chunk_counts, sizes, sizes)
+    merged = MergedCounts.of(chunk_counts)
+    plan = plan_shards(Output(num_shards=2), ("train", "eval"), merged, sizes, sizes)
     assert plan.splits["train"].offsets == {(0, 0): 0, (0, 1): 3, (1, 0): 3}
     assert plan.splits["eval"].offsets == {(0, 0): 0, (0, 1): 1, (1, 0): 3}
     assert (plan.splits["train"].rows, plan.splits["eval"].rows) == (8, 3)
@@ -79,9 +82,8 @@ def test_offsets_follow_addresses_not_arrival() -> None:
 
 def test_large_shards_are_cut_into_partitions() -> None:
     """Memory of a writer is bounded by partitions of some 64 MiB."""
-    plan = plan_shards(
-        Output(num_shards=1), ("train",), [], {"train": 1.0}, {"train": 10.0 * PARTITION_BYTES}
-    )
+    framed, nothing = {"train": 10.0 * PARTITION_BYTES}, MergedCounts.of([])
+    plan = plan_shards(Output(num_shards=1), ("train",), nothing, {"train": 1.0}, framed)
     assert plan.splits["train"].partitions_per_shard == 10
 
 
@@ -93,22 +95,25 @@ def test_path() -> None:
     )
 
 
+LARGE = st.integers(0, 2**50)
+
+
 @given(
-    st.dictionaries(
-        st.text(min_size=1, max_size=5),
-        st.dictionaries(
-            st.tuples(st.integers(0, 2**50), st.integers(0, 2**50)),
-            st.integers(0, 2**50),
-            max_size=6,
-        ),
-        min_size=1,
-        max_size=4,
-    ),
+    st.sets(st.text(min_size=1, max_size=5), min_size=1, max_size=4),
+    st.dictionaries(st.tuples(LARGE, LARGE), LARGE, max_size=6),
     st.sets(st.integers(0, 9), max_size=4),
 )
 @settings(max_examples=40, deadline=None)
-def test_a_stored_plan_is_the_plan(tmp_path_factory, offsets, finished):
-    """The file keeps splits without chunks, large addresses and finished shards."""
+def test_a_stored_plan_is_the_plan(tmp_path_factory, names, rows, finished):
+    """The file keeps plans without chunks, large addresses and finished shards."""
+    addresses = sorted(rows)
+    ranges, parts = np.array(addresses, np.int64).reshape(-1, 2).T.copy()
+    offsets = {
+        name: Offsets(
+            ranges, parts, number + np.array([rows[each] for each in addresses], np.int64)
+        )
+        for number, name in enumerate(sorted(names))
+    }
     splits = {
         name: SplitShards(name, number, number + 1, 2, 3 * number, own)
         for number, (name, own) in enumerate(offsets.items())
@@ -117,6 +122,9 @@ def test_a_stored_plan_is_the_plan(tmp_path_factory, offsets, finished):
     path = save_shard_plan(plan, str(tmp_path_factory.mktemp("plan") / "shard_plan"))
     assert load_shard_plan(path) == plan
     assert LoadedShardPlan(path).get() == plan
+    for number, split in enumerate(plan.splits.values()):
+        assert {**split.offsets} == {address: number + own for address, own in rows.items()}
+        assert (0, 2**51) not in split.offsets
 
 
 @pytest.mark.parametrize(

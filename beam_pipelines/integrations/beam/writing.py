@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.analysis import schema, statistics
-from beam_pipelines.core.chunks import Chunk, ChunkCounts, add_counts
+from beam_pipelines.core.chunks import Chunk, ChunkCounts, MergedCounts, add_counts
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import plan_encode
@@ -28,9 +29,7 @@ from beam_pipelines.pipeline.first_pass_result import (
     FirstPassResult,
     FittedFolders,
     check_anomalies,
-    load_result,
     make_result,
-    save_result,
 )
 from beam_pipelines.pipeline.output_folder import check_output
 from beam_pipelines.pipeline.passes import FittedEncoder, WriteSpilled
@@ -44,8 +43,9 @@ from beam_pipelines.storage import files
 from beam_pipelines.storage.run_file import RunFile
 from beam_pipelines.transforms import spill
 from beam_pipelines.transforms.join.plan import JoinPlan
+from beam_pipelines.transforms.row_counts import BASE
 from beam_pipelines.transforms.select.select import SelectPlan
-from beam_pipelines.transforms.shards import save_shard_plan
+from beam_pipelines.transforms.shards import Offsets, save_shard_plan
 from beam_pipelines.transforms.shuffle import shuffle_chunk
 from beam_pipelines.transforms.size_sample import sample_chunk
 from beam_pipelines.transforms.split.split import SplitPlan
@@ -120,7 +120,7 @@ class WriteShards(beam.PTransform):
         )
         encoder = FittedEncoder("", None, "", ())
         shards = kept | "Write" >> WriteSpilled(plan, folders, encoder, planned)
-        stored = result | "SaveResult" >> beam.Map(save_result, folders.scratch_of("result"))
+        stored = result | "SaveResult" >> beam.Map(RunFile.keep, folders.scratch_of("result"))
         return planned | "Commit" >> beam.Map(
             lambda _, *own: _commit(*own),
             beam.pvalue.AsSingleton(stored),
@@ -235,12 +235,11 @@ def _make_result(
     encoded = [
         chunk._replace(batch=encode_batch(plan.encode, chunk.batch, chunk.path)) for chunk in raw
     ]
-    result = make_result(plan, computed, chunk_counts, raw, encoded, {}, FittedFolders())
+    counted = {BASE: MergedCounts.of(chunk_counts)}
+    result = make_result(plan, computed, counted, raw, encoded, FittedFolders())
+    numbers, parts = np.array(ordered, np.int64).reshape(-1, 2).T.copy()
     splits = {
-        name: dataclasses.replace(
-            split,
-            offsets={address: split.offsets[number, 0] for number, address in enumerate(ordered)},
-        )
+        name: dataclasses.replace(split, offsets=Offsets(numbers, parts, split.offsets.rows))
         for name, split in result.shards.splits.items()
     }
     return dataclasses.replace(result, shards=dataclasses.replace(result.shards, splits=splits))
@@ -255,7 +254,7 @@ def _commit(
 ) -> str:
     if not files.exists(stored.path) and is_committed(folder, shards):
         return folder  # an earlier attempt of this step committed and cleaned up
-    result = load_result(stored)
+    result: FirstPassResult = stored.load()
     # The manifest's recipe needs the splits' shares; another stage decided them.
     total = max(1, sum(result.row_counts.rows.values()))
     shares = {name: rows / total for name, rows in result.row_counts.rows.items()}

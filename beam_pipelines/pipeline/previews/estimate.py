@@ -37,7 +37,6 @@ from beam_pipelines.transforms.size_sample import (
 
 _FILES = 8
 _SAMPLED_ROWS = 50_000
-GIB = 1024 * MIB
 
 # CPU seconds for each value (a row has as many as columns), by benchmarks/bench_costs.py on a table
 # of 40 columns.
@@ -50,11 +49,7 @@ JOIN_BROADCAST = 0.6e-6
 JOIN_HASH = 5.6e-6
 
 # Bytes by benchmarks/bench_costs.py --sizes.
-COUNTS_BYTES = 1000
-OFFSET_BYTES = 170
 MANIFEST_BYTES_PER_SHARD = 160
-# The commit holds the columns of tfrecord/part_index.py twice.
-INDEX_BYTES_PER_PART = 88
 # An idle worker process after its imports.
 PROCESS_BYTES = 466 << 20
 
@@ -266,24 +261,17 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         1.5 * step.size_bytes for step in plan.joins.steps if step.strategy == "broadcast"
     )
     chunks = max(float(ranges), rows / preview.chunk_rows)
-    offsets = chunks * len(splits) * OFFSET_BYTES
     worker = (
         PROCESS_BYTES
         + 3 * max(largest / preview.row_bytes * preview.kept_bytes, largest)
         + broadcast
-        + offsets
+        + 8 * chunks * (2 + len(splits))  # the shard plan
         + 3 * min(PARTITION_BYTES, written * preview.framed_bytes)
         + (2 * JOIN_PARTITION_BYTES if hashed else 0)
         + sum(map(_window_bytes, plan.joins.steps))
     )
-    index = INDEX_BYTES_PER_PART * max(split.rows for split in splits.values())
-    quantities = (
-        offsets,
-        chunks * COUNTS_BYTES,
-        index * min(1, preview.framed_bytes / plan.recipe.output.part_size),
-        sum(split.shards for split in splits.values()) * MANIFEST_BYTES_PER_SHARD,
-        sum(split.shards for split in splits.values()),
-    )
+    shards = sum(split.shards for split in splits.values())
+    quantities = (shards * MANIFEST_BYTES_PER_SHARD, shards)
     return Scale(
         size_bytes=size,
         ranges=ranges,
@@ -351,20 +339,9 @@ def _cpu(plan: Plan, preview: Preview, rows: float, written: float) -> dict[str,
     return secs
 
 
-_MEMORY = (
-    "take workers with more memory for each core, or convert parts of the source into datasets of "
-    "their own"
-)
 _LARGER = "raise 'shard_size' in 'output'"
 # The state beyond the maximum of each quantity, the maximum, and the remedy.
 _LIMITS = (
-    (f"the shard plan takes {show_bytes(2 * GIB)} of every worker process", 2 * GIB, _MEMORY),
-    (f"the row counts of all chunks take {show_bytes(8 * GIB)} of one worker", 8 * GIB, _MEMORY),
-    (
-        f"the index of a split takes {show_bytes(8 * GIB)} of one worker at the commit",
-        8 * GIB,
-        "raise 'part_size' in 'output'",
-    ),
     (f"{MANIFEST} passes {show_bytes(256 * MIB)}", 256 * MIB, _LARGER),
     ("one worker renames a million shards at the commit", 1e6, _LARGER),
 )

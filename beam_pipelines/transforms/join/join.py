@@ -8,7 +8,7 @@ the same chunks.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.join import hash_join
 from beam_pipelines.transforms.join.plan import JoinPlan, JoinStep, count_partitions
 from beam_pipelines.transforms.meet import MeetByKey, cut_by_key, send_counts, send_rows
-from beam_pipelines.transforms.row_counts import store_rejected
+from beam_pipelines.transforms.select.rejected_files import store_rejected
 
 
 def check_unique(
@@ -250,18 +250,6 @@ class CountRightSources(beam.PTransform):
             chunk_counts | "Counts" >> beam.Flatten(pipeline=start.pipeline),
             keys | "Keys" >> beam.Flatten(pipeline=start.pipeline),
         )
-
-
-def counts_by_source(
-    chunk_counts: Iterable[tuple[str, ChunkCounts]],
-) -> dict[str, list[ChunkCounts]]:
-    """Returns source -> the row counts of its chunks, in order."""
-    by_source: dict[str, list[ChunkCounts]] = {}
-    for source, counted in chunk_counts:
-        by_source.setdefault(source, []).append(counted)
-    return {
-        source: sorted(own, key=lambda counted: counted[:2]) for source, own in by_source.items()
-    }
 
 
 def _counts_with_source(chunk: Chunk, source: str, folder: str) -> tuple[str, ChunkCounts]:

@@ -29,7 +29,7 @@ from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import SourcePlan, gather_ranges
 from beam_pipelines.transforms import metrics
-from beam_pipelines.transforms.row_counts import store_rejected
+from beam_pipelines.transforms.select.rejected_files import store_rejected
 from beam_pipelines.transforms.select.select import schema_after_split
 from beam_pipelines.transforms.shuffle import chunk_order
 from beam_pipelines.transforms.split.bounds import Bounds, assign_times, plan_bounds
