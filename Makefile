@@ -205,6 +205,10 @@ release: test-dist .venv-release/installed ## Build and test the wheels, and put
 bench: .venv/installed-dev ## Measure a whole conversion next to the loop people write today
 	$(BIN)/python benchmarks/bench_convert.py
 
+.PHONY: hollow
+hollow: .venv/installed-dev ## Do what one worker does at 100 TB, without the rows: within 2 GiB and ten minutes
+	$(BIN)/python benchmarks/hollow.py
+
 .PHONY: check
 check: lint types imports test-all ## Style, types, imports, tests: what CI runs but for engines and object stores
 

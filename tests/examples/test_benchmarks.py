@@ -84,6 +84,15 @@ def test_limits_of_ours_are_measured(repository: Path, tmp_path: Path) -> None:
     assert [line[0] for line in found["Memory"]] == ["1,000", "2,000"]
 
 
+def test_a_hollow_run_keeps_its_limits(repository: Path, tmp_path: Path) -> None:
+    """All phases end, with small elements, and the manifest has all rows."""
+    script = str(repository / "benchmarks" / "hollow.py")
+    command = [sys.executable, script, "--ranges=6000", f"--folder={tmp_path / 'hollow'}"]
+    finished = subprocess.run(command, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert re.search(r"\| 422,\d{3},\d{3} rows, ", finished.stdout)
+
+
 def test_it_says_who_takes_no_part_and_why(repository: Path, tmp_path: Path) -> None:
     """Peers that take no part are named with the reason.
 

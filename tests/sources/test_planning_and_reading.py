@@ -10,6 +10,8 @@ import google_crc32c
 import pyarrow as pa
 import pytest
 from apache_beam.testing.util import assert_that
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.recipe.model import Source
@@ -156,6 +158,26 @@ def test_ranges_are_numbered_over_files(tmp_path: Path) -> None:
     assert [byte_range.number_in_file for byte_range in plan.ranges] == [0, 1, 0, 1]
     rows = read_rows(tmp_path / "*.csv", range_bytes=10_000)
     assert [row["a"] for row in rows] == [*range(2000), *range(2000)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=6), st.integers(1, 9))
+def test_ranges_follow_from_files(found: list[tuple[int, bool]], size: int) -> None:
+    """A range is the same by its number, in a slice and in a loop.
+
+    Only files that can be cut have several, the last one up to half as large again.
+    """
+    listed = [plans.FileInfo(str(number), own) for number, (own, _) in enumerate(found)]
+    ranges = plans.cut_ranges(listed, lambda file: found[int(file.path)][1], size)
+    expected = [
+        (file, part, part * size, (part + 1) * size if part + 1 < count else file.size_bytes)
+        for file, (own, cut) in zip(listed, found, strict=True)
+        for count in [max(1, round(own / size)) if cut else 1]
+        for part in range(count)
+    ]
+    assert [(one.file, one.number_in_file, one.start, one.end) for one in ranges] == expected
+    assert [one.number for one in ranges] == [*range(len(expected))]
+    assert list(ranges) == list(ranges[:]) == [ranges[at] for at in range(len(ranges))]
+    assert list(ranges[-2:]) == list(ranges)[-2:]
 
 
 def test_a_plan_travels(tmp_path: Path) -> None:

@@ -172,17 +172,14 @@ def test_places_are_those_of_single_cards(
                 else ((position + 1) * count - 1) // max(shards.rows, 1)
                 for position in range(first, first + rows)
             ]
-            found = dict(collections.Counter(sorted(places)))
-            starts = [0, *itertools.accumulate(found.values())][:-1]
-            expected = [[*found], starts, [*found.values()]]
-            dealt = shuffle.deal(shards, output, first, rows)
-            assert [each.tolist() for each in dealt] == expected
-            half = np.arange(count // 2, count)
-            some = shuffle.deal(shards, output, first, rows, half)
-            assert [each.tolist() for each in some] == [
-                [own for place, own in zip(found, each, strict=True) if place in half]
-                for each in expected
-            ]
+            found = collections.Counter(sorted(places))
+            starts = itertools.accumulate(found.values(), initial=0)
+            expected = [(*own, start) for own, start in zip(found.items(), starts, strict=False)]
+            for among in (None, np.arange(count // 2, count)):
+                dealt = shuffle.deal(shards, output, first, rows, among)
+                assert [*zip(*(dealt[each].tolist() for each in (0, 2, 1)), strict=True)] == [
+                    each for each in expected if among is None or each[0] in among
+                ]
 
 
 def test_many_shards_get_rows_of_few_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pathlib
+import random
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, MergedCounts, Rejected
 from beam_pipelines.core.errors import DataError
@@ -14,7 +18,7 @@ from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.sections import OnError
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.transforms.row_counts import count_base
+from beam_pipelines.transforms.row_counts import BASE, count_base, merge_block, merge_blocks
 from beam_pipelines.transforms.select.rejected_files import store_rejected
 from beam_pipelines.transforms.write import ShardInfo
 
@@ -82,6 +86,31 @@ def test_a_lost_or_repeated_chunk_fails_the_run(chunk_counts: list[ChunkCounts])
     """Every range has parts 0, 1, …, each once."""
     with pytest.raises(DataError, match="chunks of 2 ranges arrived"):
         count_base(PLAN, MergedCounts.of(chunk_counts), 1, ("train",))
+
+
+@given(st.lists(st.integers(1, 3), max_size=9), st.randoms())
+def test_merged_in_blocks_counts_are_those_of_all_chunks(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[int], random: random.Random
+) -> None:
+    """Neither blocks nor the order of arrival change a sum or an array."""
+    folder = str(tmp_path_factory.mktemp("counts"))
+    chunks = [
+        counted(number, part, number, **{f"added/{part}": 1})._replace(
+            crc32c=number if part else None, rejected="f" * part, pieces=("p",) * (part % 2)
+        )
+        for number, count in enumerate(parts)
+        for part in range(count)
+    ]
+    blocks: dict[int, list[ChunkCounts]] = {}
+    for chunk in random.sample(chunks, len(chunks)):
+        blocks.setdefault(chunk.range_number // 2, []).append(chunk)
+    stored = [merge_block((BASE, block), own, folder) for block, own in blocks.items()]
+    merged = merge_blocks(stored, folder).load().get(BASE, MergedCounts.of([]))
+    whole = MergedCounts.of(chunks)
+    for name in ("ranges", "parts", "counts", "rows", "rejected", "pieces"):
+        np.testing.assert_equal(getattr(merged, name), getattr(whole, name))
+    checksums = [[crc for _, own in each.crc32c for crc in own] for each in (merged, whole)]
+    assert checksums[0] == checksums[1]
 
 
 def test_too_many_rejected_rows_fail_with_examples(tmp_path: pathlib.Path) -> None:
