@@ -162,7 +162,7 @@ def test_ranges_are_numbered_over_files(tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=6), st.integers(1, 9))
 def test_ranges_follow_from_files(found: list[tuple[int, bool]], size: int) -> None:
-    """A range is the same by its number, in a slice and in a loop.
+    """A range is the same by number, slice and loop.
 
     Only files that can be cut have several, the last one up to half as large again.
     """

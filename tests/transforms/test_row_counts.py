@@ -92,7 +92,7 @@ def test_a_lost_or_repeated_chunk_fails_the_run(chunk_counts: list[ChunkCounts])
 def test_merged_in_blocks_counts_are_those_of_all_chunks(
     tmp_path_factory: pytest.TempPathFactory, parts: list[int], random: random.Random
 ) -> None:
-    """Neither blocks nor the order of arrival change a sum or an array."""
+    """Neither blocks nor the order of arrival change what is merged."""
     folder = str(tmp_path_factory.mktemp("counts"))
     chunks = [
         counted(number, part, number, **{f"added/{part}": 1})._replace(
