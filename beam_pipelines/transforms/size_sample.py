@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.binary_arrays import data_of
-from beam_pipelines.core.arrow.columns import concat_batches, take_rows
+from beam_pipelines.core.arrow.columns import concat_batches, size_of, take_rows
 from beam_pipelines.core.arrow.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.limits import MIB
@@ -124,7 +124,7 @@ def sample_rows(chunk: Chunk, share: Share, shuffle: bool) -> Iterator[Chunk]:
       share: from ``sample_share``.
       shuffle: whether rows will be shuffled.
     """
-    most = share.most_bytes / ((chunk.part + 1) * max(1, chunk.batch.nbytes))
+    most = share.most_bytes / ((chunk.part + 1) * max(1, size_of(chunk.batch)))
     batch = sample_chunk(chunk, min(share.rows, most), shuffle)
     if batch.num_rows:
         yield chunk._replace(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core._native.shared import imported, kernels
+from beam_pipelines.core._native.shared import imported, imported_batch, kernels
 
 __all__ = [
     "band_hashes",
@@ -47,7 +47,9 @@ def take(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.Record
     batch.validate()
     order = pa.array(rows)
     pair, others = kernels.take(batch.__arrow_c_array__(), order.__arrow_c_array__())
-    columns = imported(pair).flatten()
+    if not others:
+        return imported_batch(pair, batch.schema)
+    columns = imported_batch(pair).columns
     for place in others:
         columns.insert(place, batch.column(place).take(order))
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
@@ -171,7 +173,7 @@ def parse_csv(
     )
     if pair is None:
         return None
-    columns: list[pa.Array] = imported(pair).flatten()
+    columns: list[pa.Array] = imported_batch(pair).columns
     return columns
 
 

@@ -310,7 +310,9 @@ PyObject* py_take(PyObject*, PyObject* arguments) {
       std::vector<Memory> buffers{std::exchange(taken.validity, {}), std::exchange(taken.fixed, {})};
       if (taken.texts.data) buffers.push_back(std::exchange(taken.texts, {}));
       // Its own type, of the width that was taken.
-      result->children.push_back(std::make_unique<Result>(batch.schema->children[place]->format, selection.count, std::move(buffers), taken.null_count));
+      const ArrowSchema& child = *batch.schema->children[place];
+      result->children.push_back(std::make_unique<Result>(child.format, selection.count, std::move(buffers), taken.null_count));
+      if (child.name) result->children.back()->name = child.name;
     }
   });
   PyObject* places = done ? PyList_New(0) : nullptr;

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core._native.shared import StoredPart, imported, kernels
+from beam_pipelines.core._native.shared import StoredPart, imported, imported_batch, kernels
 
 __all__ = ["deflate", "order_rows", "pack_stripes", "read_parts", "unpack_stripes"]
 
@@ -111,5 +111,5 @@ def unpack_stripes(schema: pa.Schema, pieces: Sequence[tuple[bytes, int, int]]) 
         2 GiB of texts.
       MemoryError: there is no memory for the result.
     """
-    array = imported(kernels.unpack_stripes(schema.__arrow_c_schema__(), list(pieces)))
-    return pa.RecordBatch.from_arrays(array.flatten(), schema=schema)
+    pair = kernels.unpack_stripes(schema.__arrow_c_schema__(), list(pieces))
+    return imported_batch(pair, schema)

@@ -31,6 +31,14 @@ def imported(pair: tuple[Any, Any]) -> pa.Array:
     return pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001
 
 
+def imported_batch(pair: tuple[Any, Any], schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """Returns a kernel's array of structs as a batch, of a schema of the same types."""
+    batch = pa.RecordBatch._import_from_c_capsule(*pair)  # noqa: SLF001
+    if schema is None or batch.schema.equals(schema, check_metadata=True):
+        return batch
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
 # Bytes of a TFRecord frame before and behind the data.
 HEADER_BYTES, FOOTER_BYTES = 12, 4
 

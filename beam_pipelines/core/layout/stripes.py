@@ -6,6 +6,7 @@ C++ kernels do not take the columns, stripes are Arrow IPC streams.
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.arrow.columns import concat_batches
+from beam_pipelines.core.arrow.columns import concat_batches, size_of
 from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
 
 # A reader of a few rows reads up to two stripes more than it needs; a stripe costs 20 ns a column,
@@ -95,7 +96,7 @@ def pack(batch: pa.RecordBatch, description: Any) -> Packed:
     """
     rows = batch.num_rows
     wanted = STRIPE_BYTES + STRIPE_BYTES_A_COLUMN * batch.num_columns
-    size = max(1, rows * wanted // max(1, batch.nbytes))
+    size = max(1, rows * wanted // max(1, size_of(batch)))
     stripes: Sequence[bytes | pa.Buffer]
     packed = _native.pack_stripes(batch, size)
     if packed is None:
@@ -132,12 +133,17 @@ def read_tail(data: bytes) -> Tail:
     """
     try:
         ends_size, schema_size = _SIZES.unpack(data[-_SIZES.size :])
-        schema = pa.ipc.read_schema(pa.py_buffer(data[ends_size : ends_size + schema_size]))
+        schema = _read_schema(data[ends_size : ends_size + schema_size])
         about = json.loads(data[ends_size + schema_size : -_SIZES.size])
         ends = np.frombuffer(data[:ends_size], np.int64)
         return Tail(schema, ends, **about)
     except (struct.error, pa.ArrowException, IndexError, TypeError, OSError) as error:
         raise ValueError(f"no index of rows ({error})") from error
+
+
+@functools.lru_cache(maxsize=4)  # the files of a run have few schemas
+def _read_schema(data: bytes) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(data))
 
 
 def unpack(schema: pa.Schema, pieces: Sequence[tuple[bytes, Span]]) -> pa.RecordBatch:

@@ -179,7 +179,7 @@ def large_cell(batch: pa.RecordBatch, most: int) -> LargeCell | None:
 
     Columns are checked in order; the value is the first one in the first such column.
     """
-    if batch.nbytes <= most:
+    if batch.get_total_buffer_size() <= most:
         return None
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         sizes = _sizes(column)
