@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -184,8 +185,11 @@ class ExactMoments:
         for count, shift, *row in zip(
             *(array.tolist() for array in (numbers, shifts, middles, sums, squares)), strict=True
         ):
-            center, deviation, square = map(fixed, row, (SCALE, SCALE, 2 * SCALE))
-            total, whole = count * center + deviation, _squares(count, center, deviation, square)
+            (center, i), (deviation, j), (square, k) = map(_whole, row)
+            total = (count * center << SCALE - i) + (deviation << SCALE - j)
+            # Multiplied out; short numbers are multiplied before they are shifted.
+            whole = (count * center * center << 2 * (SCALE - i)) + (square << 2 * SCALE - k)
+            whole += center * deviation << 2 * SCALE + 1 - i - j
             moments.append(cls(count, shifted(total, shift), shifted(whole, 2 * shift)))
         return moments
 
@@ -207,8 +211,8 @@ class ExactMoments:
         squares = (deviations * deviations * counts).sum(axis=1).tolist()
         moments = []
         for count, total, center, square in zip(numbers, totals, centers, squares, strict=True):
-            deviation = (total - count * center) << SCALE
-            whole = _squares(count, center << SCALE, deviation, fixed(square, 2 * SCALE))
+            whole = (count * center + 2 * (total - count * center)) * center << 2 * SCALE
+            whole += int(square) << 2 * SCALE
             moments.append(cls(count, total << SCALE, whole))
         return moments
 
@@ -220,7 +224,7 @@ class ExactMoments:
             sum(p.count for p in parts), sum(p.total for p in parts), sum(p.squares for p in parts)
         )
 
-    @property
+    @functools.cached_property
     def mean(self) -> float:
         """Arithmetic mean; 0 without values, as in TFDV.
 
@@ -228,7 +232,7 @@ class ExactMoments:
         """
         return self.total / (self.count << SCALE) if self.count else 0.0
 
-    @property
+    @functools.cached_property
     def standard_deviation(self) -> float:
         """Population standard deviation; 0 without values, as in TFDV."""
         if not self.count:
@@ -238,15 +242,10 @@ class ExactMoments:
         return math.isqrt(variance << 128) / (self.count << SCALE + 64)
 
 
-def _squares(count: int, center: int, deviation: int, squares: int) -> int:
-    """Returns the sum of (center + deviation)² over all values, multiplied out."""
-    return count * center * center + 2 * center * deviation + squares
-
-
-def fixed(value: float, scale: int) -> int:
-    """Returns a finite float in units of 2**-scale, as an exact integer."""
+def _whole(value: float) -> tuple[int, int]:
+    """Returns the whole number, and the power of two, whose ratio a finite float is."""
     numerator, denominator = value.as_integer_ratio()
-    return (numerator << scale) // denominator
+    return numerator, denominator.bit_length() - 1
 
 
 def shifted(value: int, bits: int) -> int:

@@ -109,14 +109,18 @@ def standard_histogram(
 
 def _rebinned_counts(source: Bins, edges: _Array) -> _Array:
     """Returns the weight between neighbouring edges."""
-    lows, highs = source.lows[:, np.newaxis], source.highs[:, np.newaxis]
+    below = (source.highs[:, np.newaxis] <= edges).astype(np.float64)
+    # An edge is within one bin at most, the first that ends above it.
+    cut = np.searchsorted(source.highs, edges, side="right").clip(0, len(source.highs) - 1)
+    lows, highs = source.lows[cut], source.highs[cut]
+    inner = np.flatnonzero((lows < highs) & (edges < highs))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # A difference of finite numbers may be infinite, that of their halves is not.
         halve = 1.0 if np.isfinite(edges[-1] - edges[0]) else 0.5
         shares = (edges * halve - lows * halve) / (highs * halve - lows * halve)
-    below = np.where(lows == highs, highs <= edges, np.fmin(np.fmax(shares, 0), 1))
+    below[cut[inner], inner] = np.fmin(np.fmax(shares, 0), 1)[inner]
     below[:, 0] = 0.0  # what equals the minimum belongs to the first bucket
-    counts: _Array = source.weights @ np.diff(below)
+    counts: _Array = source.weights @ (below[:, 1:] - below[:, :-1])
     return counts
 
 
