@@ -114,7 +114,7 @@ def view_of_column(name: str, column: ColumnStatistics) -> FeatureView:
         return view
     values = column.values
     if isinstance(values, NumberStatistics):
-        inner = len(values.values) and bool(np.any((values.values > 0) & (values.values < 1)))
+        above = np.searchsorted(values.values, 0, side="right")
         return dataclasses.replace(
             view,
             minimum=values.minimum,
@@ -123,7 +123,7 @@ def view_of_column(name: str, column: ColumnStatistics) -> FeatureView:
             is_temporal=pa.types.is_temporal(value_type(column.type)),
             nans=values.nans,
             infinities=(values.minus_infinities, values.plus_infinities),
-            has_values_between_0_and_1=bool(inner),
+            has_values_between_0_and_1=bool((values.values[above : above + 1] < 1).any()),
             texts=column.categories,
         )
     return dataclasses.replace(view, texts=values) if view.type == _Feature.STRING else view
