@@ -14,7 +14,7 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines.analysis.statistics import messages
-from beam_pipelines.analysis.statistics.blocks import NumberBlock, to_blocks
+from beam_pipelines.analysis.statistics.blocks import Columns, columns_of
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.table import TableStatistics
@@ -176,7 +176,7 @@ class Tree:
 
 def _packed(columns: int, table: TableStatistics) -> bytes:
     """Returns the statistics of some columns, with the number of all."""
-    blocks, others = to_blocks(table.columns)
+    blocks, others = Columns(table.found).blocks()
     rest = dataclasses.replace(table, columns=others)
     return messages.to_message((columns, rest, blocks, [*table.columns]))
 
@@ -197,10 +197,9 @@ def _merge(contents: Sequence[bytes | Address]) -> tuple[int, TableStatistics]:
     ]
     number, _, _, names = loaded[0]
     table = TableStatistics.merged([one for _, one, _, _ in loaded], number)
-    columns, limits = dict(table.columns), ColumnLimits.of_columns(number)
-    for blocks in zip(*(blocks for _, _, blocks, _ in loaded), strict=True):
-        columns |= dict(NumberBlock.merged(blocks, limits))
-    return number, dataclasses.replace(table, columns={name: columns[name] for name in names})
+    blocks, limits = [blocks for _, _, blocks, _ in loaded], ColumnLimits.of_columns(number)
+    columns = columns_of(names, blocks, table.columns, limits)
+    return number, dataclasses.replace(table, columns=columns)
 
 
 def merge_splits(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +24,86 @@ _FEW_ROWS, _MOST_VALUES = 4_096, 1 << 17
 _TYPES = (pa.float64(), pa.int64())
 
 
-def count_columns(
-    columns: Mapping[str, pa.Array], limits: ColumnLimits
-) -> dict[str, ColumnStatistics]:
+class Plain(NamedTuple):
+    """Statistics of a column of numbers, as ``Columns`` keeps them.
+
+    Attributes:
+      type: one of ``_TYPES``.
+      sums: numbers that are added up, those of ``_SUMS``.
+      error, values, weights: of the distribution; int64 counts.
+    """
+
+    type: pa.DataType
+    sums: tuple[int, ...]
+    error: float
+    values: npt.NDArray[Any]
+    weights: npt.NDArray[Any]
+
+    @classmethod
+    def of(cls, column: ColumnStatistics) -> Plain | None:
+        """Returns what a column is made of; ``None`` of other columns."""
+        if column.type not in _TYPES or not column.is_counted or _OTHERS(column) != (None,) * 3:
+            return None
+        own: Any = column.values
+        error = own.distribution.error
+        return cls(column.type, _SUMS(column), error, own.values, own.distribution.weights)
+
+    def column(self) -> ColumnStatistics:
+        """Returns the column."""
+        present, missing, *moments, zeros, nans, minus, plus = self.sums
+        distribution, one = Distribution(self.values, self.weights, self.error), int(present > 0)
+        numbers = NumberStatistics(ExactMoments(*moments), distribution, zeros, nans, minus, plus)
+        return ColumnStatistics(self.type, present, missing, one, one, present, numbers)
+
+
+class Columns(Mapping[str, ColumnStatistics]):
+    """Statistics of columns by name, made when they are asked for.
+
+    To make the objects of a column takes longer than to count a hundred values.
+
+    Args:
+      found: of each column.
+    """
+
+    def __init__(self, found: Mapping[str, ColumnStatistics | Plain]) -> None:
+        self.found = dict(found)
+        self._made: dict[str, ColumnStatistics] = {}
+
+    def __getitem__(self, name: str) -> ColumnStatistics:
+        if name not in self._made:
+            column = self.found[name]
+            self._made[name] = column.column() if isinstance(column, Plain) else column
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return of_blocks, (*self.blocks(packs=False), [*self.found])
+
+    def blocks(self, packs: bool = True) -> tuple[list[NumberBlock], dict[str, ColumnStatistics]]:
+        """Returns blocks of plain columns, and the others.
+
+        Args:
+          packs: whether columns that were not counted together are in blocks, too.
+        """
+        plain: tuple[dict[str, Plain], ...] = {}, {}
+        others = {}
+        for name, column in self.found.items():
+            own = column if isinstance(column, Plain) else Plain.of(column) if packs else None
+            if own is None:
+                others[name] = self[name]
+            else:
+                plain[own.type == _TYPES[1]][name] = own
+        return [
+            NumberBlock.of(type_, own) for type_, own in zip(_TYPES, plain, strict=True)
+        ], others
+
+
+def count_columns(columns: Mapping[str, pa.Array], limits: ColumnLimits) -> dict[str, Plain]:
     """Returns what ``ColumnStatistics.of`` does, for many columns together.
 
     Args:
@@ -34,9 +111,10 @@ def count_columns(
       limits: sizes at which accumulators turn into sketches.
 
     Returns:
-      The statistics of columns of float64 and int64 without nulls; of none if n is large.
+      The statistics of columns of float64 and int64 without nulls; of none if n is large, and not
+      of those with infinities, NaN or too many values to count.
     """
-    found: dict[str, ColumnStatistics] = {}
+    found: dict[str, Plain] = {}
     for type_ in _TYPES:
         names = [
             name
@@ -47,13 +125,12 @@ def count_columns(
         for start in range(0, len(names), step := max(1, _MOST_VALUES // rows)):
             some = names[start : start + step]
             values = _of_rows(pa.concat_arrays([columns[name] for name in some]), rows, limits)
-            for name, numbers in zip(some, values, strict=True):
-                found[name] = ColumnStatistics(type_, rows, 0, 1, 1, rows, numbers)
+            found |= {some[number]: Plain(type_, *own) for number, own in values}
     return found
 
 
-def _of_rows(array: pa.Array, size: int, limits: ColumnLimits) -> Iterator[NumberStatistics]:
-    """Yields the statistics of consecutive values, ``size`` of each column."""
+def _of_rows(array: pa.Array, size: int, limits: ColumnLimits) -> Iterator[tuple[int, Any]]:
+    """Yields number and statistics of consecutive columns, of ``size`` values each."""
     rows = np.sort(array.to_numpy().reshape(-1, size), axis=1)
     is_start = np.ones(rows.shape, np.bool_)
     np.not_equal(rows[:, 1:], rows[:, :-1], out=is_start[:, 1:])
@@ -66,11 +143,10 @@ def _of_rows(array: pa.Array, size: int, limits: ColumnLimits) -> Iterator[Numbe
     moments = _moments(values, counts, ends, np.isfinite(rows[:, [0, -1]]).all(axis=1))
     spans = itertools.pairwise([0, *ends.tolist()])
     for number, ((start, end), zero) in enumerate(zip(spans, zeros.tolist(), strict=True)):
-        own = values[start:end], counts[start:end]
-        if number in moments:
-            yield NumberStatistics(moments[number], Distribution.of(*own, limits), zero)
-        else:
-            yield NumberStatistics.of_value_counts(*own, None, limits)
+        if number in moments and end - start <= limits.numbers:
+            own = moments[number]
+            sums = size, 0, own.count, own.total, own.squares, zero, 0, 0, 0
+            yield number, (sums, 0.0, values[start:end], counts[start:end])
 
 
 def _moments(
@@ -91,9 +167,9 @@ def _moments(
 
 
 class NumberBlock(NamedTuple):
-    """Statistics of columns of one type, from ``count_columns``, or merged.
+    """Statistics of plain columns of one type.
 
-    To pickle it and to merge it takes a fifth of the time that its columns take.
+    To pickle it takes a fifth of the time that its columns take.
 
     Attributes:
       type: of all columns.
@@ -111,45 +187,68 @@ class NumberBlock(NamedTuple):
     weights: npt.NDArray[Any]
 
     @classmethod
-    def of(cls, type_: pa.DataType, columns: Mapping[str, ColumnStatistics]) -> NumberBlock:
+    def of(cls, type_: pa.DataType, columns: Mapping[str, Plain]) -> NumberBlock:
         """Returns the block of some columns."""
-        numbers: list[Any] = [column.values for column in columns.values()]
-        parts = [Distribution(np.empty(0, np.int64), np.empty(0, np.int64))][: not numbers]
-        parts += [number.distribution for number in numbers]
-        weights = np.concatenate([part.weights for part in parts])
+        none = np.empty(0, np.int64)
+        weights = np.concatenate([none, *(column.weights for column in columns.values())])
         return cls(
             type_,
-            {name: _SUMS(column) for name, column in columns.items()},
-            [number.distribution.error for number in numbers],
-            np.cumsum([len(number.values) for number in numbers], dtype=np.int64),
-            np.concatenate([part.values for part in parts]),
+            {name: column.sums for name, column in columns.items()},
+            [column.error for column in columns.values()],
+            np.cumsum([len(column.values) for column in columns.values()], dtype=np.int64),
+            np.concatenate([column.values for column in columns.values()] or [none]),
             weights.astype(np.uint8) if weights.max(initial=0) < 1 << 8 else weights,
         )
 
     @staticmethod
-    def merged(
-        blocks: Sequence[NumberBlock], limits: ColumnLimits
-    ) -> Iterator[tuple[str, ColumnStatistics]]:
+    def merged(blocks: Sequence[NumberBlock], limits: ColumnLimits) -> Iterator[tuple[str, Plain]]:
         """Yields the columns of blocks that have the same ones."""
-        type_ = blocks[0].type
-        parts = zip(*(block.distributions() for block in blocks), strict=True)
-        sums = zip(*(block.sums.values() for block in blocks), strict=True)
-        for name, own, distributions in zip(blocks[0].sums, sums, parts, strict=True):
-            present, missing, *moments, zeros, nans, minus, plus = map(sum, zip(*own, strict=True))
-            numbers = NumberStatistics(
-                ExactMoments(*moments),
-                Distribution.merged(distributions, limits) if len(blocks) > 1 else distributions[0],
-                *(zeros, nans, minus, plus),
+        for name, *parts in zip(
+            blocks[0].sums, *(block.columns() for block in blocks), strict=True
+        ):
+            first, *others = parts
+            if not others:
+                yield name, first
+                continue
+            whole = Distribution.merged(
+                [Distribution(one.values, one.weights, one.error) for one in parts], limits
             )
-            one = int(present > 0)
-            yield name, ColumnStatistics(type_, present, missing, one, one, present, numbers)
+            sums = tuple(map(sum, zip(*(one.sums for one in parts), strict=True)))
+            yield name, Plain(first.type, sums, whole.error, whole.values, whole.weights)
 
-    def distributions(self) -> Iterator[Distribution]:
-        """Yields the distribution of each column."""
+    def columns(self) -> Iterator[Plain]:
+        """Yields each column."""
         spans = itertools.pairwise([0, *self.ends.tolist()])
         weights = self.weights.astype(np.int64, copy=False)
-        for (start, end), error in zip(spans, self.errors, strict=True):
-            yield Distribution(self.values[start:end], weights[start:end], error)
+        for sums, error, (start, end) in zip(self.sums.values(), self.errors, spans, strict=True):
+            yield Plain(self.type, sums, error, self.values[start:end], weights[start:end])
+
+
+def columns_of(
+    names: Iterable[str],
+    parts: Sequence[Sequence[NumberBlock]],
+    others: Mapping[str, ColumnStatistics],
+    limits: ColumnLimits,
+) -> Columns:
+    """Returns the columns of parts' blocks, merged, and of others.
+
+    Args:
+      names: of all columns, in order.
+      parts: blocks of the same columns.
+      others: the other columns.
+      limits: sizes at which accumulators turn into sketches.
+    """
+    found: dict[str, ColumnStatistics | Plain] = {**others}
+    for blocks in zip(*parts, strict=True):
+        found.update(NumberBlock.merged(blocks, limits))
+    return Columns({name: found[name] for name in names})
+
+
+def of_blocks(
+    blocks: Sequence[NumberBlock], others: Mapping[str, ColumnStatistics], names: Sequence[str]
+) -> Columns:
+    """Returns pickled columns; the arguments are those of their pickle."""
+    return columns_of(names, [blocks], others, ColumnLimits())
 
 
 _SUMS = operator.attrgetter(
@@ -158,18 +257,3 @@ _SUMS = operator.attrgetter(
     *(f"values.{name}" for name in ("zeros", "nans", "minus_infinities", "plus_infinities")),
 )
 _OTHERS = operator.attrgetter("lengths", "categories", "weighted")
-
-
-def to_blocks(
-    columns: Mapping[str, ColumnStatistics],
-) -> tuple[list[NumberBlock], dict[str, ColumnStatistics]]:
-    """Returns blocks of the plain columns, and the others."""
-    others, plain = dict(columns), []
-    for type_ in _TYPES:
-        own = {
-            name: others.pop(name)
-            for name, column in columns.items()
-            if column.type == type_ and column.is_counted and _OTHERS(column) == (None,) * 3
-        }
-        plain.append(NumberBlock.of(type_, own))
-    return plain, others

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.statistics.blocks import count_columns
+from beam_pipelines.analysis.statistics.blocks import Columns, Plain, count_columns
 from beam_pipelines.analysis.statistics.column import (
     ColumnStatistics,
     Weights,
@@ -167,13 +167,18 @@ class TableStatistics(PickledOnce):
     @classmethod
     def joined(cls, parts: Sequence[TableStatistics]) -> TableStatistics:
         """Returns a table's statistics from those that ``of_columns`` has cut."""
-        columns = {name: column for part in parts for name, column in part.columns.items()}
+        columns = Columns({name: one for part in parts for name, one in part.found.items()})
         slices = {key: cls.joined([part.slices[key] for part in parts]) for key in parts[0].slices}
         return dataclasses.replace(parts[0], columns=columns, slices=slices)
 
+    @property
+    def found(self) -> Mapping[str, ColumnStatistics | Plain]:
+        """The columns as ``Columns`` keeps them."""
+        return self.columns.found if isinstance(self.columns, Columns) else self.columns
+
     def of_columns(self, start: int, number: int) -> TableStatistics:
         """Returns the statistics of consecutive columns, and of their slices."""
-        columns = dict(itertools.islice(self.columns.items(), start, start + number))
+        columns = Columns(dict(itertools.islice(self.found.items(), start, start + number)))
         slices = {key: part.of_columns(start, number) for key, part in self.slices.items()}
         return dataclasses.replace(self, columns=columns, slices=slices)
 
@@ -217,7 +222,7 @@ def _table(
     }
     return TableStatistics(
         batch.num_rows,
-        columns,
+        Columns(columns),
         None if weights is None else float(weights.sum()),
     )
 

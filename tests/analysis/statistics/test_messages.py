@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.statistics import messages, storage
-from beam_pipelines.analysis.statistics.blocks import to_blocks
+from beam_pipelines.analysis.statistics.blocks import Columns
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.table import TableStatistics
@@ -54,7 +54,7 @@ def test_all_statistics_pass(rows: list[dict[str, Any]], plain: bool, columns: i
     """Statistics of all types come back as they were, slices too."""
     plan = StatisticsPlan() if plain else PLAN
     table = TableStatistics.of(pa.RecordBatch.from_pylist(rows, SCHEMA), plan)
-    blocks, _ = to_blocks(table.columns)
+    blocks, _ = Columns(table.columns).blocks()
     message = messages.to_message((columns, table, blocks))
     found, loaded, loaded_blocks = messages.from_message(message, "a file")
     assert (found, repr(loaded_blocks)) == (columns, repr(blocks))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.statistics.blocks import NumberBlock, count_columns, to_blocks
+from beam_pipelines.analysis.statistics.blocks import Columns, columns_of, count_columns
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
@@ -61,20 +61,16 @@ def test_columns_counted_together_are_as_if_alone(data, rows: int, splits: list[
             )
             for place, type_ in enumerate(types)
         }
-        parts.append((count_columns(columns, limits), columns))
-    for together, columns in parts:
-        assert set(together) == set(columns)
         alone = {n: ColumnStatistics.of(array, limits=limits) for n, array in columns.items()}
-        assert {n: bits(one) for n, one in together.items()} == {
-            n: bits(one) for n, one in alone.items()
-        }
-    packed = [to_blocks(together) for together, _ in parts]
-    assert not any(others for _, others in packed)
-    for blocks in zip(*(blocks for blocks, _ in packed), strict=True):
-        for name, column in NumberBlock.merged(blocks, limits):
-            own = [together[name] for together, _ in parts]
-            merged = ColumnStatistics.merged(own, limits) if len(own) > 1 else own[0]
-            assert bits(column) == bits(merged)
+        together = count_columns(columns, limits)
+        assert all(bits(one.column()) == bits(alone[name]) for name, one in together.items())
+        parts.append((alone, Columns({**alone, **together}).blocks()))
+    assert not any(others for _, (_, others) in parts)
+    found = columns_of(parts[0][0], [blocks for _, (blocks, _) in parts], {}, limits)
+    for name, column in pickle.loads(pickle.dumps(found)).items():  # noqa: S301
+        own = [alone[name] for alone, _ in parts]
+        merged = ColumnStatistics.merged(own, limits) if len(own) > 1 else own[0]
+        assert bits(column) == bits(found[name]) == bits(merged)
 
 
 def bits(column: ColumnStatistics) -> bytes:
