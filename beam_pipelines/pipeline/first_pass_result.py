@@ -24,6 +24,7 @@ from beam_pipelines.core.chunks import Chunk, MergedCounts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_count
 from beam_pipelines.core.layout.tensor_representations import add_representations
+from beam_pipelines.encodings.apply import BatchEncoder
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.private import without_private
@@ -119,7 +120,7 @@ def make_result(
       statistics: split -> statistics of the selected columns.
       counts: right source or ``BASE`` -> counts of its chunks.
       samples: sampled rows before encoding, in any order.
-      encoded: sampled rows after encoding, in any order.
+      encoded: sampled rows after a ``preprocessing_fn``, in any order; none without one.
       fitting: what was fitted.
       found: rows that met.
 
@@ -129,6 +130,9 @@ def make_result(
     """
     recipe = plan.recipe
     names = recipe.split.names
+    if plan.preprocessing is None:
+        encoder = BatchEncoder(load_fitted(plan.encode, fitting.fitted))
+        encoded = [one._replace(batch=encoder(one.batch, one.path)) for one in samples]
     own = _base_counts(counts)
     base = count_base(plan.base, own, len(recipe.join), names, plan.partitions)
     row_counts = dataclasses.replace(

@@ -139,12 +139,15 @@ class FirstPass(beam.PTransform):
             checked = (counted[0] | "CheckJoins" >> check,)
         fitted, done = self._fit(splits["chunks"], spilled, checked)
         encoder = self._analyze(fitted, done, spilled)
-        encoded = (
-            samples
-            | "LoadSamples" >> spill.LoadChunks(encoder.done)
-            | "EncodeSamples" >> EncodeAndPreprocess(plan, folders, encoder)
-            | "SpillEncoded" >> beam.Map(spill.spill_chunk, folders.scratch_of("encoded_samples"))
-        )
+        encoded: Any = ()
+        if plan.preprocessing is not None:
+            encoded = beam.pvalue.AsList(
+                samples
+                | "LoadSamples" >> spill.LoadChunks(encoder.done)
+                | "EncodeSamples" >> EncodeAndPreprocess(plan, folders, encoder)
+                | "SpillEncoded"
+                >> beam.Map(spill.spill_chunk, folders.scratch_of("encoded_samples"))
+            )
         found = beam.pvalue.AsList(splits["found"]) if "found" in splits else ()
         shares = beam.pvalue.AsList(splits["shares"]) if "shares" in splits else ()
         waits = [beam.pvalue.AsList(each) for each in checked]
@@ -178,7 +181,7 @@ class FirstPass(beam.PTransform):
                 beam.pvalue.AsList(statistics),
                 beam.pvalue.AsList(counts),
                 beam.pvalue.AsList(samples),
-                beam.pvalue.AsList(encoded),
+                encoded,
                 found,
                 shares,
                 *waits,

@@ -14,7 +14,6 @@ import pyarrow as pa
 from beam_pipelines.analysis import schema, statistics
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, MergedCounts, add_counts
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.integrations.beam.batches import (
     NUM_RANGES,
@@ -232,11 +231,8 @@ def _make_result(
         plan, sources={plan.recipe.base: dataclasses.replace(plan.base, ranges=ranges)}
     )
     raw = [spill.load_chunk(kept) for kept in samples]
-    encoded = [
-        chunk._replace(batch=encode_batch(plan.encode, chunk.batch, chunk.path)) for chunk in raw
-    ]
     counted = {BASE: MergedCounts.of(chunk_counts)}
-    result = make_result(plan, computed, counted, raw, encoded, FittedFolders())
+    result = make_result(plan, computed, counted, raw, (), FittedFolders())
     numbers, parts = np.array(ordered, np.int64).reshape(-1, 2).T.copy()
     splits = {
         name: dataclasses.replace(split, offsets=Offsets(numbers, parts, split.offsets.rows))
