@@ -19,6 +19,8 @@ _LARGEST_KEPT_BYTES = 32 * MIB
 _KEPT_BYTES = 1024 * MIB
 _ARENAS = 1
 _LEAST_COLLECTED_BYTES = 16 * MIB
+# Thousands of columns have as many objects, which make no garbage.
+_OBJECTS_BETWEEN = 20_000
 # Parameters of mallopt, from malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
@@ -74,6 +76,7 @@ def resume_garbage_collection() -> None:
     """
     if not gc.isenabled():
         gc.freeze()
+        gc.set_threshold(_OBJECTS_BETWEEN)
         gc.enable()
         _are_modules_frozen.set()
 
