@@ -92,7 +92,7 @@ def quantiles(
     places = np.searchsorted(
         cumulated, np.arange(number + 1) * float(cumulated[-1]) / number, side="right"
     )
-    places = places.clip(0, len(values) - 1)
+    places = np.minimum(places, len(values) - 1)
     places[-1] = len(values) - 1
     return values[places].astype(np.float64), cumulated[places].astype(np.float64)
 

@@ -39,11 +39,13 @@ def bins(quantiles: _Array, cumulated: _Array) -> Bins:
     lows, highs, weights = quantiles[:-1], quantiles[1:], np.diff(cumulated)
     if not len(weights):
         return Bins(lows, highs, weights)
-    starts = np.flatnonzero(np.concatenate([[True], highs[1:] != highs[:-1]]))
-    numbers = np.diff(np.append(starts, len(highs)))
-    weights = np.repeat(np.add.reduceat(weights, starts) / numbers, numbers)
+    is_other, first = highs[1:] != highs[:-1], 1
+    if not is_other.all():
+        starts = np.concatenate([[0], np.flatnonzero(is_other) + 1])
+        numbers = np.diff(starts, append=len(highs))
+        weights = np.repeat(np.add.reduceat(weights, starts) / numbers, numbers)
+        first = int(np.argmin(np.append((lows == lows[0]) & (highs == highs[0]), False)))
     # Differences lack the minimum's own weight: it goes to the first bin, or to all equal to it.
-    first = int(np.argmin(np.append((lows == lows[0]) & (highs == highs[0]), False)))
     weights[:first] += cumulated[0] / first
     return Bins(lows, highs, weights)
 
@@ -111,14 +113,14 @@ def _rebinned_counts(source: Bins, edges: _Array) -> _Array:
     """Returns the weight between neighbouring edges."""
     below = (source.highs[:, np.newaxis] <= edges).astype(np.float64)
     # An edge is within one bin at most, the first that ends above it.
-    cut = np.searchsorted(source.highs, edges, side="right").clip(0, len(source.highs) - 1)
-    lows, highs = source.lows[cut], source.highs[cut]
-    inner = np.flatnonzero((lows < highs) & (edges < highs))
+    cut = np.searchsorted(source.highs, edges, side="right")
+    inner = np.flatnonzero(np.append(source.lows < source.highs, False)[cut])
+    lows, highs = source.lows[cut[inner]], source.highs[cut[inner]]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # A difference of finite numbers may be infinite, that of their halves is not.
         halve = 1.0 if np.isfinite(edges[-1] - edges[0]) else 0.5
-        shares = (edges * halve - lows * halve) / (highs * halve - lows * halve)
-    below[cut[inner], inner] = np.fmin(np.fmax(shares, 0), 1)[inner]
+        shares = (edges[inner] * halve - lows * halve) / (highs * halve - lows * halve)
+    below[cut[inner], inner] = np.fmin(np.fmax(shares, 0), 1)
     below[:, 0] = 0.0  # what equals the minimum belongs to the first bucket
     counts: _Array = source.weights @ (below[:, 1:] - below[:, :-1])
     return counts

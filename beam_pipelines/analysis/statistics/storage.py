@@ -259,7 +259,7 @@ _NUMBERS = _record(
     NumberStatistics,
     # Whole numbers of hundreds of digits.
     moments=_Codec(
-        lambda moments, _: [hex(number) for number in dataclasses.astuple(moments)],
+        lambda moments, _: [hex(one) for one in (moments.count, moments.total, moments.squares)],
         lambda facts, _: ExactMoments(*(int(number, 16) for number in facts)),
     ),
     distribution=_DISTRIBUTION,
