@@ -5,6 +5,7 @@ All splits share a chart.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -173,6 +174,6 @@ def _outline(heights: npt.NDArray[np.float64]) -> str:
     """
     floor, highest = _HEIGHT - 1, _HEIGHT - 3
     tops = floor - np.round(highest * heights).astype(int)
-    starts = np.flatnonzero(np.diff(tops, prepend=-1))
-    bars = zip(tops[starts].tolist(), np.diff(starts, append=len(tops)).tolist(), strict=True)
-    return f"M0 {floor}" + "".join(f"V{top}h{width}" for top, width in bars) + f"V{floor}Z"
+    starts = [0, *(np.flatnonzero(tops[1:] != tops[:-1]) + 1).tolist(), len(tops)]
+    bars = (f"V{tops[start]}h{end - start}" for start, end in itertools.pairwise(starts))
+    return f"M0 {floor}{''.join(bars)}V{floor}Z"
