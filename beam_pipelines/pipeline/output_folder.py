@@ -25,7 +25,8 @@ from beam_pipelines.storage import file_changes, files
 _TEMPORARY_NAMES = re.compile(
     "|".join(SHARD_FOLDERS)
     + r"|run\.json.*|progress|files-.*\.arrow|ranges-.*|exchange|kept|rejected|encodings\d+|fit\d+"
-    r"|statistics|samples|encoded_samples|result|row_counts|shard_plan|preprocessed|preprocessing"
+    r"|statistics|samples|encoded_samples|result|brief|row_counts|shard_plan|preprocessed"
+    r"|preprocessing"
     r"|transform_graph|index|finished|staged|replaced"
 )
 
