@@ -243,7 +243,7 @@ class ExactMoments:
 
 
 def _whole(value: float) -> tuple[int, int]:
-    """Returns the whole number, and the power of two, whose ratio a finite float is."""
+    """Returns a finite float as a number over a power of two."""
     numerator, denominator = value.as_integer_ratio()
     return numerator, denominator.bit_length() - 1
 

@@ -32,7 +32,7 @@ def imported(pair: tuple[Any, Any]) -> pa.Array:
 
 
 def imported_batch(pair: tuple[Any, Any], schema: pa.Schema | None = None) -> pa.RecordBatch:
-    """Returns a kernel's array of structs as a batch, of a schema of the same types."""
+    """Returns a kernel's batch, with another schema of the same types."""
     batch = pa.RecordBatch._import_from_c_capsule(*pair)  # noqa: SLF001
     if schema is None or batch.schema.equals(schema, check_metadata=True):
         return batch
