@@ -82,7 +82,7 @@ class Conversion(beam.PTransform):
         # Statistics of thousands of columns take seconds to load.
         light = result | "WithoutStatistics" >> beam.Map(dataclasses.replace, statistics={})
         brief = beam.pvalue.AsSingleton(
-            light | "SaveBrief" >> beam.Map(save_result, folders.scratch_of("brief"))
+            light | "SaveBrief" >> beam.Map(RunFile.keep, folders.scratch_of("brief"))
         )
         once = begin | "Once" >> beam.Create([None], reshuffle=False)
         graph = once | "BuildGraph" >> beam.Map(

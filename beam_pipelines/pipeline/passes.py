@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 
