@@ -245,7 +245,7 @@ def test_schemas_are_read_as_protobuf_does(
     text = text[:place] + dirt + text[place:]
     path = tmp_path_factory.getbasetemp() / "schema.pbtxt"
     path.write_bytes(text.encode())
-    names = [feature.name for feature in found.feature]
+    names = [one.name for one in (*found.feature, *found.sparse_feature)]
     try:
         expected = text_format.Parse(text, schema_pb2.Schema())
     except text_format.ParseError:
