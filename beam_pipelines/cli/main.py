@@ -42,8 +42,8 @@ from beam_pipelines.cli.recipe_options import (
     set_option,
     take_options,
 )
-from beam_pipelines.cli.schema import schema, validate
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
+from beam_pipelines.cli.validate import validate
 from beam_pipelines.core.arrow import memory
 from beam_pipelines.core.errors import RecipeError, mask
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
@@ -354,7 +354,6 @@ cli.add_command(feed)
 cli.add_command(inspect)
 cli.add_command(verify)
 cli.add_command(statistics)
-cli.add_command(schema)
 cli.add_command(validate)
 cli.add_command(plan)
 cli.add_command(preview)

@@ -117,14 +117,6 @@ def _only_one_has(split: str, template: Reason) -> Reason:
     return template._replace(description=description, expected=expected)
 
 
-def has_schema(path: str) -> bool:
-    """Returns whether a path holds a dataset or a description.
-
-    Both have a schema.
-    """
-    return files.exists(files.within(path, RAW_SCHEMA))
-
-
 def schema_of(path: str) -> str:
     """Returns the path of the schema in a dataset or a description.
 

@@ -14,10 +14,11 @@ from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.core.process import plugins
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.planning.recipes import parse_recipe, recipe_schema
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.normal_form import from_normalised, normalised
 from beam_pipelines.sources.plan import cut_ranges
+from beam_pipelines_plugins.schemas.recipe_schema import recipe_schema
 
 TOY = Path(__file__).parent / "toy"
 RECIPE = """

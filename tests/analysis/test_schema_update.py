@@ -1,4 +1,4 @@
-"""Widening by the rules of TFDV's ``update_schema``, and the diff of schemas."""
+"""Widening by the rules of TFDV's ``update_schema``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import find_anomalies
 from beam_pipelines.analysis.schema import infer_schema
-from beam_pipelines.analysis.schema.update import diff_schemas, render_diff, update_schema
+from beam_pipelines.analysis.schema.update import update_schema
 from beam_pipelines.analysis.statistics import TableStatistics
 from tests.analysis.statistics.support import VALUES_FOR_TYPE
 
@@ -163,7 +163,6 @@ def test_an_updated_schema_does_not_contradict_itself(type_, parts, kind, data):
     updated = update_schema(schema, [table])
     assert not find_anomalies({"any": table}, updated)["any"].reasons
     assert update_schema(updated, [table]) == updated
-    assert bool(diff_schemas(schema, updated)) == (updated != schema)
 
 
 @given(st.data())
@@ -195,55 +194,3 @@ def test_an_updated_schema_flags_nothing(data: st.DataObject) -> None:
         )
     assert not find_anomalies({"second": second}, updated)["second"].reasons
     assert update_schema(updated, [second]) == updated
-    assert diff_schemas(updated, updated) == []
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        ("", "", "no difference"),
-        ("presence { min_fraction: 1 }", "presence { min_fraction: 0.9 }", "presence.min_fraction:  1 → 0.9"),
-        ("presence { min_count: 1 }", "presence { min_count: 2 }", "presence.min_count:  1 → 2"),
-        ("", "int_domain { max: 3 }", "int_domain.max:  (unset) → 3"),
-        ("int_domain { max: 3 }", "int_domain { max: 4 }", "int_domain.max:  3 → 4"),
-        ("int_domain { }", "int_domain { max: 4 }", "int_domain.max:  (unset) → 4"),
-        ("float_domain { disallow_nan: true }", "float_domain { }", "float_domain.disallow_nan:  true → (unset)"),
-        ("string_domain { value: 'a' }", "string_domain { value: 'b' value: 'a' }", 'string_domain.value:  + "b"'),
-        ("string_domain { value: 'a' }", "string_domain { }", 'string_domain.value:  "a" → (unset)'),
-        ("shape { dim { size: 1 } }", "", "shape.dim.size:  1 → (unset)"),
-        ("shape { dim { size: 1 } dim { size: 2 } }", "shape { dim { size: 2 } dim { size: 1 } }", "shape.dim.size:  now 2, 1"),
-        ("bool_domain { }", "", "bool_domain:  { } → (unset)"),
-        ("string_domain { value: 'a' value: 'a' }", "string_domain { value: 'a' }", 'string_domain.value:  now "a"'),
-        ("", "lifecycle_stage: DEPRECATED", "lifecycle_stage:  (unset) → DEPRECATED"),
-        ("type: INT", "type: FLOAT", "type:  INT → FLOAT"),
-        ("", "not_in_environment: 'S'", 'not_in_environment:  (unset) → "S"'),
-        ("drift_comparator { infinity_norm { threshold: 0.1 } }", "drift_comparator { infinity_norm { threshold: 0.2 } }",
-         "drift_comparator.infinity_norm.threshold:  0.1 → 0.2"),
-        ("distribution_constraints { min_domain_mass: 0.9 }", "", "distribution_constraints.min_domain_mass:  0.9 → (unset)"),
-    ],
-)  # fmt: skip
-def test_diff(before: str, after: str, expected: str) -> None:
-    """Each change has both values."""
-    text = render_diff(
-        diff_schemas(*(parsed(f'feature {{ name: "x" {feature} }}') for feature in (before, after)))
-    )
-    assert expected in text
-    assert expected == "no difference" or text.startswith("feature 'x'\n")
-
-
-def test_the_diff_names_whole_features_and_domains() -> None:
-    """Whole features that come or go are one difference each."""
-    a = parsed(
-        'feature { name: "x" } feature { name: "y" } string_domain { name: "d" value: "a" value: '
-        '"b" }'
-    )
-    b = parsed(
-        'feature { name: "z" presence { min_count: 1 } } feature { name: "x" } string_domain { '
-        'name: "d" value: "b" value: "a" } '
-        "dataset_constraints { min_examples_count: 3 }"
-    )
-    assert [(d.where, d.what, d.after.partition(":")[0]) for d in diff_schemas(a, b)] == [
-        ("schema", "dataset_constraints.min_examples_count", "3"),
-        ("feature 'y'", "", "removed"),
-        ("feature 'z'", "", "added"),
-    ]

@@ -18,10 +18,10 @@ from beam_pipelines.core.process import plugins
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.planning.recipes import recipe_schema
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.sql.expressions import parse_expression
 from beam_pipelines.transforms.select.errors import explained
+from beam_pipelines_plugins.schemas.recipe_schema import recipe_schema
 from tests.support.findings import found_by
 from tests.support.runs import convert_in, of_workers, plan_in, short_ranges
 

@@ -17,7 +17,10 @@ from beam_pipelines.cli.output import json_text
 
 def commands(group: click.Group, *before: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Yields words and commands of a group and of its groups."""
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         yield (*before, name), command
         if isinstance(command, click.Group):
             yield from commands(command, *before, name)

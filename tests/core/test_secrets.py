@@ -27,8 +27,9 @@ from beam_pipelines.adapters.source import ReaderSource
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core import errors
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems, keep_secret, mask
-from beam_pipelines.pipeline.planning.recipes import parse_recipe, recipe_schema
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
+from beam_pipelines_plugins.schemas.recipe_schema import recipe_schema
 from tests.reader.datasets import write_records
 from tests.reader.indexed import finish
 from tests.support import sealed_store

@@ -10,7 +10,6 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,7 +31,7 @@ from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.sections import Fit, OnError, Sample, Sequences, Statistics
 from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.recipe.text import lines
-from beam_pipelines.recipe.text.yaml import parse_yaml, plain
+from beam_pipelines.recipe.text.yaml import parse_yaml
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import Value
 from beam_pipelines.sources import FORMATS
@@ -588,27 +587,6 @@ def test_shown_defaults_are_the_defaults(kind: type) -> None:
         if key is not None and isinstance(field.default, bool | int | str) and field.default:
             tree, _, _ = parse_yaml(key.default.strip("`").replace(",", ""), "")
             assert key.read(Value(tree, (), [])) == field.default, field.name
-
-
-def test_json_schema() -> None:
-    """The JSON Schema takes the recipes that the reader takes.
-
-    It takes no unknown key.
-    """
-    schema = recipes.recipe_schema()
-    jsonschema.Draft202012Validator.check_schema(schema)
-    validator = jsonschema.Draft202012Validator(schema)
-    tree, _, _ = parse_yaml(FLIGHTS, "recipe.yaml")
-    assert list(validator.iter_errors(plain(tree))) == []
-    for wrong in (
-        {"form": "a"},
-        {"output": {"level": 10}},
-        {"sources": {"a": {"path": 1, "b": 2}}},
-    ):
-        assert list(validator.iter_errors({"name": "a", "sources": {"a": "a.csv"}} | wrong))
-    for path in sorted((DOCS.parent / "examples").rglob("*.yaml")):
-        tree, _, _ = parse_yaml(path.read_text(), str(path))
-        assert list(validator.iter_errors(plain(tree))) == [], path
 
 
 def test_normalised_defaults_are_stable() -> None:

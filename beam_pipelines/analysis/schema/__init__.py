@@ -1,4 +1,4 @@
-"""The schema: inferred from statistics, stored as text, widened, and compared."""
+"""The schema: inferred from statistics, stored as text, and widened."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from beam_pipelines.analysis.schema.infer import (
     read_schema,
     schema_to_text,
     with_shapes,
-    write_schema,
 )
 
-__all__ = ["infer_schema", "read_schema", "schema_to_text", "with_shapes", "write_schema"]
+__all__ = ["infer_schema", "read_schema", "schema_to_text", "with_shapes"]

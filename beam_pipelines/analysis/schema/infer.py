@@ -181,11 +181,6 @@ def _domain_to_text(domain: schema_pb2.StringDomain) -> str:
     return "".join([head, *values, "}\n"])
 
 
-def write_schema(path: str, schema: schema_pb2.Schema) -> None:
-    """Writes a schema in protobuf's text format."""
-    files.write_bytes(path, schema_to_text(schema))
-
-
 def _infer_valency(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) -> None:
     """Sets ``shape`` or ``value_count``.
 

@@ -11,7 +11,6 @@ from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.settings import Setting
-from beam_pipelines.recipe.text import json_schema
 from beam_pipelines.recipe.text.yaml import Tree
 from beam_pipelines.sources import FORMATS
 
@@ -81,8 +80,3 @@ def parse_recipe(
     """
     encodings = ENCODING_FOR_KIND if encodings is None else encodings
     return reader.parse_recipe(text, origin, FORMATS, encodings, directory, settings)
-
-
-def recipe_schema() -> dict[str, Any]:
-    """Returns the JSON Schema of a recipe."""
-    return json_schema.recipe_schema(FORMATS, ENCODING_FOR_KIND)

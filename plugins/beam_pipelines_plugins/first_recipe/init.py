@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from beam_pipelines.cli.schema import MODELINE, schema_text
 from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblems
 from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
 from beam_pipelines.encodings import ENCODING_FOR_KIND
@@ -49,6 +48,7 @@ from beam_pipelines_plugins.first_recipe.draft_sources import (
 )
 from beam_pipelines_plugins.first_recipe.image_draft import draft_of_images, others_in
 from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text, with_encodings
+from beam_pipelines_plugins.schemas.recipe_schema import MODELINE, schema_text
 
 # Names the sources of paths.
 Names = Callable[[Sequence[str]], list[Source]]

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from beam_pipelines.cli.schema import MODELINE, schema_text
 from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
+from beam_pipelines_plugins.schemas.recipe_schema import MODELINE, schema_text
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 SERVER = ROOT / ".node" / "node_modules" / ".bin" / "yaml-language-server"
 
 pytestmark = [

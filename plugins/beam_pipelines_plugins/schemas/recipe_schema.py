@@ -6,34 +6,41 @@ It follows from the keys that model.py declares.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import json
 from typing import Any
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
 from beam_pipelines.core.process import plugins
+from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.recipe.joins import Join
-from beam_pipelines.recipe.keys import Formats, json_schema, keys_of
+from beam_pipelines.recipe.keys import json_schema, keys_of
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.splits import READ_PART, BucketSplit, FileSplit, Split, TimeSplit
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import read_texts
+from beam_pipelines.sources import FORMATS
+
+# The first line of a recipe, which names the schema in its folder.
+MODELINE = f"# yaml-language-server: $schema={RECIPE_SCHEMA}"
 
 
-def recipe_schema(formats: Formats, kinds: Iterable[str]) -> dict[str, Any]:
+def schema_text() -> str:
+    """Returns the JSON Schema of recipes as text."""
+    return json.dumps(recipe_schema(), indent=1) + "\n"
+
+
+def recipe_schema() -> dict[str, Any]:
     """Returns the JSON Schema (draft 2020-12) of a recipe.
 
     It is looser than the reader: it does not know which keys contradict each other.
-
-    Args:
-      formats: of sources.
-      kinds: of encodings.
     """
-    source = json_schema(Source, {"format": {"enum": list(formats)}})
-    for key in formats.option_names:
+    source = json_schema(Source, {"format": {"enum": list(FORMATS)}})
+    for key in FORMATS.option_names:
         source["properties"].setdefault(key, {})
         with contextlib.suppress(DataError):  # the format is not installed
-            source["properties"] |= json_schema(formats.declaring(key))["properties"]
-    kind = {"enum": list(kinds)}
+            source["properties"] |= json_schema(FORMATS.declaring(key))["properties"]
+    kind = {"enum": list(ENCODING_FOR_KIND)}
     step = {"type": "object", "propertyNames": kind, "minProperties": 1, "maxProperties": 1}
     chain = {"anyOf": [kind, step, {"type": "array", "items": {"anyOf": [kind, step]}}]}
     schema = {

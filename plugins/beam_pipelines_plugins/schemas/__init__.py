@@ -1,0 +1,1 @@
+"""Schemas as commands infer, widen and compare them, and that of recipes."""
