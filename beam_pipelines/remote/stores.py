@@ -227,6 +227,8 @@ def _client(url: str) -> _Client:
             f"found '{parts.scheme}://', expected a path or one of "
             f"{', '.join(f'{scheme}://' for scheme in SCHEMES)}"
         )
+    if "@" in parts.netloc and parts.scheme in ("s3", "gs"):  # a client's own error would show it
+        raise ValueError("found a user, expected a bucket: credentials belong into options")
     return _made(os.getpid(), parts.scheme, parts.netloc, _access)
 
 
