@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.api import transform as transform
     from beam_pipelines.pipeline.api import validate as validate
     from beam_pipelines.pipeline.api import verify as verify
-    from beam_pipelines.pipeline.compare_data import DataComparison as DataComparison
-    from beam_pipelines.pipeline.compare_data import compare_data as compare_data
     from beam_pipelines.pipeline.planning.plan import Plan as Plan
     from beam_pipelines.pipeline.planning.plan_recipe import plan as plan
     from beam_pipelines.pipeline.planning.policy import PolicyOptions as PolicyOptions
@@ -54,7 +52,6 @@ if TYPE_CHECKING:
 
 # Public name -> (module, name in it).
 _PLACE_OF_NAME = {
-    "DataComparison": ("pipeline.compare_data", "DataComparison"),
     "DataError": ("core.errors", "DataError"),
     "Dataset": ("reader.dataset", "Dataset"),
     "Description": ("pipeline.api", "Description"),
@@ -69,7 +66,6 @@ _PLACE_OF_NAME = {
     "Ragged": ("reader.columns", "Ragged"),
     "Reader": ("reader.reader", "Reader"),
     "RecipeError": ("core.errors", "RecipeError"),
-    "compare_data": ("pipeline.compare_data", "compare_data"),
     "convert": ("pipeline.api", "convert"),
     "describe": ("pipeline.api", "describe"),
     "inspect": ("pipeline.api", "inspect"),

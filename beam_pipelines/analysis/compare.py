@@ -1,4 +1,4 @@
-"""Compares two splits by their statistics: columns, missing values, drift, new values."""
+"""Compares two splits by their statistics: columns, missing values, drift."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_pipelines.analysis.drift import (
     CHANCE,
@@ -20,28 +18,11 @@ from beam_pipelines.analysis.drift import (
 from beam_pipelines.analysis.epochs import are_years, show_year
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.view import FeatureView, are_like_ids, view_of_column
 from beam_pipelines.core.arrow.columns import is_date, type_name, value_type
 from beam_pipelines.core.formatting import show_share, show_value
 
-# Values that are named, of all that are new or vanished.
-_NAMED = 3
 BASELINE = "baseline"
-
-
-class TextsOfOneSide(NamedTuple):
-    """Texts that only one side has.
-
-    Attributes:
-      number: of different texts.
-      occurrences: of all of them.
-      most: the most frequent of them, with their counts.
-    """
-
-    number: int
-    occurrences: int
-    most: tuple[tuple[str, int], ...]
 
 
 class LargeDifference(NamedTuple):
@@ -63,7 +44,7 @@ class Drift(NamedTuple):
       split: name of the split.
       reference: another split or the baseline.
       value: in bits, without the part that few rows have by chance.
-      is_high: whether it is a finding of ``compare_split``, or of dates of another split.
+      is_high: whether it is a finding of ``compare_columns``, or of dates of another split.
     """
 
     split: str
@@ -84,7 +65,6 @@ class ColumnComparison:
       ranges: least and most number or date in base and test, as text; empty without any.
       drift: bits beyond chance; ``None``: not compared.
       p_value: probability of such a difference by chance.
-      new, vanished: texts of test only and of base only; ``None``: not compared.
       note: why its drift is not judged: ``id``, ``date``, ``few`` or ``""``.
       findings: differences that are large and not explained by chance.
     """
@@ -96,61 +76,14 @@ class ColumnComparison:
     ranges: tuple[str, str] = ("", "")
     drift: float | None = None
     p_value: float | None = None
-    new: TextsOfOneSide | None = None
-    vanished: TextsOfOneSide | None = None
     note: str = ""
     findings: tuple[LargeDifference, ...] = ()
 
-    @property
-    def shown_missing(self) -> str:
-        """The shares of rows without it, one if both are equal."""
-        shares = [show_share(share, 1.0) for share in self.missing if share is not None]
-        return " → ".join(dict.fromkeys(shares))
 
-    @property
-    def not_judged(self) -> str:
-        """The column and the reason: ``user (id)``."""
-        if self.note != "date":
-            return f"{self.name} ({self.note})"
-        return f"{self.name} (date): {' → '.join(dict.fromkeys(self.ranges))}"
-
-
-@dataclasses.dataclass(frozen=True)
-class SplitComparison:
-    """One split of two datasets.
-
-    Attributes:
-      rows: in base and test.
-      columns: of both, in the order of base, then the others of test.
-      findings: of the split itself, in words.
-    """
-
-    rows: tuple[int, int]
-    columns: tuple[ColumnComparison, ...]
-    findings: tuple[str, ...] = ()
-
-    @property
-    def ordered(self) -> list[ColumnComparison]:
-        """The columns: those with findings, then by drift."""
-        return sorted(self.columns, key=lambda one: (not one.findings, -(one.drift or 0)))
-
-    @property
-    def not_judged(self) -> tuple[str, ...]:
-        """The columns that are not judged, with the reason."""
-        return tuple(one.not_judged for one in self.columns if one.note)
-
-    def all_findings(self) -> Iterator[str]:
-        """Yields the findings of the split and of its columns."""
-        yield from self.findings
-        for column in self.columns:
-            for finding in column.findings:
-                yield f"{column.name}: {finding.text}"
-
-
-def compare_split(
+def compare_columns(
     base: TableStatistics, test: TableStatistics, max_drift: float = LARGE_DRIFT
-) -> SplitComparison:
-    """Compares two splits.
+) -> tuple[ColumnComparison, ...]:
+    """Compares two splits, column by column.
 
     A difference is a finding if it is larger than ``max_drift`` and, among as many columns,
     unlikely by chance: less than once in a hundred comparisons of samples of one distribution.
@@ -159,18 +92,19 @@ def compare_split(
       base, test: their statistics.
       max_drift: bits of a column's divergence, or a difference of shares: of missing values, or of
         an infinity.
+
+    Returns:
+      The columns of both, in the order of base, then the others of test; none if one of them has
+      no rows.
     """
-    rows = base.rows, test.rows
-    if not all(rows):
-        findings = (f"no rows, and {rows[0]:,} before",) if rows[0] else ()
-        return SplitComparison(rows, (), findings)
+    if not base.rows or not test.rows:
+        return ()
     names = list(dict.fromkeys([*base.columns, *test.columns]))
     chance = CHANCE / max(1, len(names))
-    columns = tuple(
+    return tuple(
         _compare_column(name, base.columns.get(name), test.columns.get(name), max_drift, chance)
         for name in names
     )
-    return SplitComparison(rows, columns)
 
 
 def _range(name: str, view: FeatureView, kind: pa.DataType) -> str:
@@ -227,8 +161,6 @@ def _compare_column(
         return found
     if are_like_ids(*views):
         return dataclasses.replace(found, note="id")
-    new, vanished = _only_one_side(views)
-    found = dataclasses.replace(found, new=new, vanished=vanished)
     measured = divergence(base, test)
     if measured is None:
         return found
@@ -266,7 +198,7 @@ def compare_shares(
       kind: of the finding.
       what: follows the shares in its words.
       sides: of base and test: the number of all, and of those that are so.
-      max_drift, chance: as in ``compare_split``.
+      max_drift, chance: as in ``compare_columns``.
     """
     base, test = (some / number if number else 0.0 for number, some in sides)
     found = divergence_of_rows(*((number - some, some) for number, some in sides))
@@ -286,28 +218,6 @@ def _missing(view: FeatureView) -> int:
     return view.missing + view.nans
 
 
-def _only_one_side(
-    views: tuple[FeatureView, FeatureView],
-) -> tuple[TextsOfOneSide | None, TextsOfOneSide | None]:
-    """Returns the new and the vanished texts; ``None`` of numbers."""
-    base, test = (view.strings for view in views)
-    if base is None or test is None:
-        return None, None
-    return _missing_from(base, test), _missing_from(test, base)
-
-
-def _missing_from(base: TextStatistics, test: TextStatistics) -> TextsOfOneSide | None:
-    """Returns the texts that ``base`` has not; ``None`` if not known."""
-    if not base.exact:
-        return None  # the most frequent ones are kept only
-    is_only = ~pc.is_in(test.values, base.values).to_numpy(zero_copy_only=False)
-    only, counts = test.values.filter(pa.array(is_only)), test.counts[is_only]
-    most = np.argsort(-counts, kind="stable")[:_NAMED]
-    named = zip(only.take(pa.array(most)).to_pylist(), counts[most], strict=True)
-    shown = tuple((str(text), int(count)) for text, count in named)
-    return TextsOfOneSide(len(only), int(counts.sum()), shown)
-
-
 def measure_drift(
     statistics: Mapping[str, TableStatistics], baseline: Mapping[str, TableStatistics]
 ) -> dict[str, tuple[Drift, ...]]:
@@ -323,7 +233,7 @@ def measure_drift(
     pairs += [(split, BASELINE, baseline[split]) for split in statistics if split in baseline]
     found: dict[str, list[Drift]] = {}
     for split, reference, table in pairs:
-        for column in compare_split(table, statistics[split]).columns:
+        for column in compare_columns(table, statistics[split]):
             if column.drift is not None:
                 is_high = any(finding.kind == "drift" for finding in column.findings)
                 if column.note == "date" and reference != BASELINE:

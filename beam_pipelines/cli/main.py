@@ -18,7 +18,6 @@ from collections.abc import Sequence
 
 import click
 
-from beam_pipelines.cli.compare import compare
 from beam_pipelines.cli.datasets import feed, graph, inspect, statistics, verify
 from beam_pipelines.cli.doctor import doctor
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted
@@ -358,7 +357,6 @@ cli.add_command(validate)
 cli.add_command(plan)
 cli.add_command(preview)
 cli.add_command(doctor)
-cli.add_command(compare)
 cli.add_command(graph)
 
 

@@ -137,13 +137,6 @@ def show_share(part: float, whole: float) -> str:
     return "<0.1%" if share < 0.1 else f"{share:.1f}%" if share < 99.95 else ">99.9%"
 
 
-def show_change(base: int, test: int) -> str:
-    """Returns a change in per cent; a large one as a factor."""
-    if not base:
-        return ""
-    return f"×{test / base:,.0f}" if test >= 10 * base else f"{(test - base) / base:+.1%}"
-
-
 def show_count(number: int, word: str) -> str:
     """Returns ``1 row`` or ``1,000 rows``."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -16,7 +16,7 @@ from beam_pipelines.analysis.anomalies import Row, SplitAnomalies, describe, fin
 from beam_pipelines.analysis.anomalies.find import DATASET, with_accepted
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
-from beam_pipelines.analysis.compare import LargeDifference, compare_split
+from beam_pipelines.analysis.compare import LargeDifference, compare_columns
 from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.checks.check import Facts, Finding
@@ -91,7 +91,7 @@ def with_baseline(
             found[split] = dataclasses.replace(known, dataset=(*known.dataset, *missing))
         else:
             reasons = dict(known.reasons)
-            for column in compare_split(base, statistics[split]).columns:
+            for column in compare_columns(base, statistics[split]):
                 more = with_accepted(map(_reason, column.findings), column.name, policy)
                 if more:
                     reasons[column.name] = (*reasons.get(column.name, ()), *more)

@@ -2,7 +2,6 @@
 
 from tests.conftest import (
     _graph_server,
-    browser,
     flights_data,
     own_graph_process,
     pytest_runtest_protocol,
@@ -12,7 +11,6 @@ from tests.conftest import (
 
 __all__ = [
     "_graph_server",
-    "browser",
     "flights_data",
     "own_graph_process",
     "pytest_runtest_protocol",

@@ -11,6 +11,7 @@ import pytest
 
 from beam_pipelines.checks.check import Facts, SampledSplits
 from beam_pipelines.checks.leaks import FindLeaks, Leaks
+from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import DataError, PipelineError, RecipeError
 from beam_pipelines.core.process import plugins
 from beam_pipelines.pipeline.planning.plan_recipe import plan
@@ -113,3 +114,11 @@ def test_error_names_what_to_install(source, tmp_path, monkeypatch):
         (tmp_path / name).write_bytes(b"rows")
     with pytest.raises(PipelineError, match=r"in a clone: pip install \./plugins\.?$"):
         plan(source)
+
+
+@pytest.mark.usefixtures("_alone")
+@pytest.mark.parametrize("name", plugins.KNOWN[plugins.COMMANDS])
+def test_a_missing_command_names_what_to_install(name, capsys):
+    """The command line knows the commands of the plugins."""
+    assert run([name, "a.csv", "b.csv"]) == 1
+    assert f"command '{name}': found beam-pipelines alone" in capsys.readouterr().err

@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from beam_pipelines.analysis.compare import compare_split
-from beam_pipelines.analysis.report import render_comparison, render_report
+from beam_pipelines.analysis.report import render_report
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.reader.folders.opened import ReportPath
+from beam_pipelines_plugins.comparison import DataComparison
+from beam_pipelines_plugins.comparison.splits import compare_split
 from tests.support.chromium import CUT_OFF, MARKS, MISPLACED_HEADS
 from tests.support.report_examples import batch_of_everything, report, report_of_splits
 
@@ -124,10 +125,9 @@ def test_a_comparison(look, width: int) -> None:
     """Nothing of a comparison is cut off."""
     tables = [TableStatistics.of(batch_of_everything(rows)) for rows in (120, 240)]
     split = compare_split(*tables)
-    text = render_comparison(
-        "out/flights-of-2013", "out/flights-of-2014", {"train": split}, {}, (None, None), ()
-    )
-    page = look(text, width)
+    names = "out/flights-of-2013", "out/flights-of-2014"
+    found = DataComparison(*names, {"train": split}, {}, (None, None), ())
+    page = look(found.to_html(), width)
     assert page.evaluate(CUT_OFF) == []
     assert page.evaluate(MISPLACED_HEADS) == []
 
@@ -202,12 +202,13 @@ def test_words_of_a_comparison_are_whole(look) -> None:
         for time, words in zip(when, texts, strict=True)
     ]
     split = compare_split(*sides)
-    page = look(render_comparison("a", "b", {"train": split}, {}, (None, None), ()), 1280)
+    found = DataComparison("a", "b", {"train": split}, {}, (None, None), ())
+    page = look(found.to_html(), 1280)
     heights = """[2, 6].flatMap(number =>
         [...document.querySelectorAll(`.compared td:nth-child(${number})`)].map(one => {
             const range = document.createRange();
             range.selectNodeContents(one);
             return range.getBoundingClientRect().height; }))"""
-    found = page.evaluate(heights)
-    assert len(found) == 4
-    assert max(found) < 25
+    tall = page.evaluate(heights)
+    assert len(tall) == 4
+    assert max(tall) < 25

@@ -42,8 +42,7 @@ PAGES = {
         "open", "Dataset", "FeatureInfo", "Encoder",
     )),
     "api_readers.md": ("Python interface: reading", "[Reading batches](loading.md), in examples.", (
-        "Reader", "Ragged", "Keyed", "Lookup", "Image", "mix", "load", "inspect", "verify", "compare_data",
-        "DataComparison",
+        "Reader", "Ragged", "Keyed", "Lookup", "Image", "mix", "load", "inspect", "verify",
     )),
 }  # fmt: skip
 

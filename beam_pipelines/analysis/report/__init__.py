@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from beam_pipelines.analysis.report.images import ImageSample, choose_images, image_column
-from beam_pipelines.analysis.report.page import render_comparison, render_report
+from beam_pipelines.analysis.report.page import render_report
 from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.report.values import Report, ReportData
 
@@ -14,6 +14,5 @@ __all__ = [
     "SampledRows",
     "choose_images",
     "image_column",
-    "render_comparison",
     "render_report",
 ]

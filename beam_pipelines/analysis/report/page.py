@@ -15,7 +15,7 @@ from beam_pipelines.analysis.report.diagram import draw_pipeline
 from beam_pipelines.analysis.report.features import describe_features, describe_slices
 from beam_pipelines.analysis.report.values import SPLIT_COLORS, Report
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.formatting import show_bytes, show_change, show_number, show_share
+from beam_pipelines.core.formatting import show_bytes, show_number, show_share
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.version import __version__
 
@@ -80,22 +80,6 @@ def _recipe_text(recipe: Mapping[str, Any]) -> str:
     return yaml.safe_dump(filled(recipe), sort_keys=False, allow_unicode=True, width=100)
 
 
-def render_comparison(comparison: Mapping[str, Any]) -> str:
-    """Returns a comparison of two datasets as one HTML page.
-
-    Equal comparisons give equal bytes. The page loads nothing, and runs no script.
-
-    Args:
-      comparison: the fields of a ``DataComparison``.
-    """
-    environment = page_environment()
-    return environment.get_template("comparison.html").render(
-        **comparison,
-        style=page_file(environment, "page.css"),
-        version=__version__,
-    )
-
-
 def page_environment() -> jinja2.Environment:
     """Returns the templates of pages, which escape every value."""
     # Here, because workers and `--help` do not need them.
@@ -118,7 +102,6 @@ def page_environment() -> jinja2.Environment:
         "anchor": anchor,
         "bytes": show_bytes,
         "cell": _show_cell,
-        "change": show_change,
         "clipped": _clip,
         "commas": "{:,}".format,
         "css_text": _css_text,

@@ -73,7 +73,7 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
         "iceberg": Known(options=("list_nulls", "as_of", "snapshot_id")),
     },
     CHECKS: {"pii": Known()},
-    COMMANDS: {"init": Known(), "schema": Known()},
+    COMMANDS: {"compare": Known(), "init": Known(), "schema": Known()},
     FUNCTIONS: dict.fromkeys(
         ("encode", "giveaways", "image_table", "lineage", "metrics", "near"), Known()
     ),

@@ -1,1 +1,1 @@
-"""The command ``init``."""
+"""The commands, which import what they run."""

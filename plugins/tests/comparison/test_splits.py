@@ -12,8 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.analysis.compare import SplitComparison, TextsOfOneSide, as_json, compare_split
+from beam_pipelines.analysis.compare import as_json
 from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines_plugins.comparison.splits import (
+    SplitComparison,
+    TextsOfOneSide,
+    compare_split,
+)
 
 
 def table(rows: int, seed: int, **changes: Any) -> pa.RecordBatch:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pyarrow as pa
 
-from beam_pipelines.analysis.compare import SplitComparison, compare_split
 from beam_pipelines.analysis.joins import JoinMatches
-from beam_pipelines.analysis.report import render_comparison
 from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines_plugins.comparison import DataComparison
+from beam_pipelines_plugins.comparison.splits import SplitComparison, compare_split
 from tests.support.report_examples import EVIL
 
 
@@ -22,8 +23,8 @@ def table(shift: int, *more: str) -> TableStatistics:
     return TableStatistics.of(pa.record_batch(columns | {name: [1] * 2000 for name in more}))
 
 
-def page(split: SplitComparison, **changes: object) -> str:
-    values: dict[str, object] = {
+def page(split: SplitComparison, **changes: Any) -> str:
+    values: dict[str, Any] = {
         "base": f"base {EVIL}",
         "test": "test",
         "splits": {f"train {EVIL}": split},
@@ -31,7 +32,7 @@ def page(split: SplitComparison, **changes: object) -> str:
         "sizes": (None, None),
         "findings": tuple(split.all_findings()),
     }
-    return render_comparison(values | changes)
+    return DataComparison(**(values | changes)).to_html()
 
 
 def test_differences_are_named_and_escaped() -> None:

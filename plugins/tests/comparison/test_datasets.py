@@ -11,7 +11,7 @@ import pytest
 
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.pipeline.compare_data import compare_data
+from beam_pipelines_plugins.comparison import compare_data
 
 pytestmark = pytest.mark.end_to_end
 

@@ -1,4 +1,4 @@
-"""The command ``beam-pipelines compare``."""
+"""The command ``compare``: what changed between two datasets."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import click
 
 from beam_pipelines.cli.options import StorageCommand
 from beam_pipelines.cli.output import answer, output_options, table
-from beam_pipelines.core.formatting import shorten, show_bytes, show_change, show_share, visible
+from beam_pipelines.core.formatting import shorten, show_bytes, show_share, visible
 
 if TYPE_CHECKING:
-    from beam_pipelines.analysis.compare import ColumnComparison, SplitComparison, TextsOfOneSide
-    from beam_pipelines.pipeline.compare_data import DataComparison
+    from beam_pipelines_plugins.comparison import DataComparison
+    from beam_pipelines_plugins.comparison.splits import (
+        ComparedColumn,
+        SplitComparison,
+        TextsOfOneSide,
+    )
 
 _COLUMNS = ("feature", "type", "missing", "drift", "p", "new", "vanished")
 # Columns that are left out if no feature has an entry.
@@ -55,11 +59,11 @@ def compare(
     Their statistics are compared.
     """
     from beam_pipelines.analysis.drift import LARGE_DRIFT
-    from beam_pipelines.pipeline import compare_data
     from beam_pipelines.storage import files
+    from beam_pipelines_plugins.comparison import compare_data
 
     limit = LARGE_DRIFT if max_drift is None else max_drift
-    found = compare_data.compare_data(base, test, split=split, max_drift=limit)
+    found = compare_data(base, test, split=split, max_drift=limit)
     document = found.to_json()
     if page is not None:
         files.write_bytes(page, found.to_html().encode())
@@ -106,6 +110,8 @@ def _not_judged(found: DataComparison) -> Iterator[str]:
 
 
 def _change(numbers: tuple[int, int]) -> str:
+    from beam_pipelines_plugins.comparison.splits import show_change
+
     base, test = numbers
     change = f" ({show_change(base, test)})" if base and base != test else ""
     return f"{base:,} → {test:,}{change}"
@@ -124,7 +130,7 @@ def _column_lines(split: SplitComparison) -> Iterator[str]:
         yield f"… and {len(split.columns) - len(shown):,} more that are alike"
 
 
-def _cells(column: ColumnComparison) -> Iterator[str]:
+def _cells(column: ComparedColumn) -> Iterator[str]:
     base, test = column.types
     yield ("! " if column.findings else "") + column.name
     yield str(base or test) if base == test else f"{base or 'none'} → {test or 'none'}"
