@@ -85,7 +85,7 @@ def commit(
         if not files.exists(_stage(temporary, shards[0].path)) and is_committed(folder, shards):
             return  # an earlier attempt of this step committed and cleaned up
         paths = _write_staged(plan, result, shards, folder, started)
-    _replace(folder, temporary, paths)
+    _replace(folder, temporary, paths, shards)
     # The dataset is complete. The launcher tries again, and reports a folder that stays.
     with contextlib.suppress(DataError):
         file_changes.delete(temporary)
@@ -124,8 +124,15 @@ def _staged(temporary: str) -> list[str]:
     return list(json.loads(files.read_bytes(path))) if files.exists(path) else []
 
 
-def _replace(folder: str, temporary: str, paths: Sequence[str]) -> None:
-    """Removes the old dataset, manifest first; moves the new one, manifest last."""
+def _replace(
+    folder: str, temporary: str, paths: Sequence[str], shards: Sequence[ShardInfo]
+) -> None:
+    """Removes the old dataset, manifest first; moves the new one, manifest last.
+
+    Raises:
+      DataError: a shard is not in its place. Engines may run this step twice at once, and the one
+        may take what the other has moved for the old dataset.
+    """
     if not files.exists(_stage(temporary, paths[-1])):
         return  # an earlier attempt has moved all
     file_changes.delete(files.join(folder, dataset_layout.MANIFEST))
@@ -146,10 +153,24 @@ def _replace(folder: str, temporary: str, paths: Sequence[str]) -> None:
             for part in PARTS:
                 file_changes.delete(files.join(folder, part))
         moved = paths[:-1]
-    for some in (moved, paths[-1:]):
-        file_changes.rename(
-            [(_stage(temporary, path), files.within(folder, path)) for path in some]
-        )
+    _move(folder, temporary, moved)
+    found = {
+        files.relative(file.path, folder)
+        for part in SHARD_FOLDERS
+        for file in files.list_files(files.join(folder, part, "**"))
+    }
+    for path in (file.path for shard in shards for file in shard.files):
+        if path not in found and files.exists(_stage(temporary, paths[-1])):
+            raise DataError(
+                f"{files.join(folder, path)}: found no file, expected the shard that was moved "
+                "there. The dataset was not committed. Run again, without speculative execution."
+            )
+    _move(folder, temporary, paths[-1:])
+
+
+def _move(folder: str, temporary: str, paths: Sequence[str]) -> None:
+    """Moves files, or folders, of the temporary folder into the dataset."""
+    file_changes.rename([(_stage(temporary, path), files.within(folder, path)) for path in paths])
 
 
 def _set_aside(path: str, target: str) -> None:
