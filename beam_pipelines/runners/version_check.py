@@ -32,7 +32,7 @@ from beam_pipelines.runners.options import find_workers, is_engine, runner_of
 from beam_pipelines.runners.run import run
 
 _NOT_THERE = re.compile(r"No module named '(beam_pipelines|apache_beam)")
-_NO_ANSWER = "for SettableFuture"
+_NO_ANSWER = re.compile("for SettableFuture|get control connection")  # of Flink, of Prism
 _FLINK = re.compile(r"flink-(\d+\.\d+)")
 _ASK_SECS = 10
 
@@ -142,8 +142,8 @@ def check_workers(options: PipelineOptions) -> None:
                 "it where they start: "
                 "docs/runners.md says how."
             ) from error
-        # If a worker cannot load a step, Flink waits three minutes, and does not show its error.
-        if _NO_ANSWER in str(error):
+        # If a worker cannot load a step, Flink waits three minutes, Prism one; neither shows why.
+        if _NO_ANSWER.search(str(error)):
             raise RecipeError(
                 f"the workers gave no answer ({error}), expected some with {_listed(versions())}. "
                 "Their own log says why; install what "

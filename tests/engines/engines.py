@@ -55,7 +55,7 @@ rest.bind-address: 127.0.0.1
 rest.port: {rest}
 taskmanager.host: 127.0.0.1
 taskmanager.bind-host: 127.0.0.1
-taskmanager.numberOfTaskSlots: 2
+taskmanager.numberOfTaskSlots: {slots}
 taskmanager.cpu.cores: 1
 taskmanager.memory.framework.heap.size: 128m
 taskmanager.memory.framework.off-heap.size: 128m
@@ -72,7 +72,7 @@ cluster.evenly-spread-out-slots: true
 heartbeat.interval: 1000
 heartbeat.timeout: 15000
 restart-strategy.type: fixed-delay
-restart-strategy.fixed-delay.attempts: 3
+restart-strategy.fixed-delay.attempts: 20
 restart-strategy.fixed-delay.delay: 1 s
 io.tmp.dirs: {folder}
 """
@@ -99,6 +99,16 @@ class Engine(NamedTuple):
     options: tuple[str, ...]
     folder: Path
     cluster: FlinkCluster | None = None
+
+    def workers(self) -> list[int]:
+        """Returns the ids of the worker processes that it has started."""
+        mark = f"--of={self.folder}".encode()
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if mark in path.read_bytes().split(b"\0"):
+                    found.append(int(path.parent.name))
+        return found
 
     def log_tails(self, lines: int = 60) -> str:
         """Returns the ends of its logs."""
@@ -155,6 +165,14 @@ class _Server:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
+    def pause(self) -> None:
+        """Stops it, as a machine that hangs."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets it go on."""
+        os.killpg(self.process.pid, signal.SIGCONT)
+
     def stop(self) -> None:
         """Ends it, first in peace."""
         self.process.terminate()
@@ -177,7 +195,11 @@ class _Server:
 
 @contextlib.contextmanager
 def _serving(
-    command: Sequence[str | Path], log: Path, port: int, path_first: Path | None = None
+    command: Sequence[str | Path],
+    log: Path,
+    port: int,
+    path_first: Path | None = None,
+    host: str = "127.0.0.1",
 ) -> Iterator[None]:
     """Runs a server until the block ends.
 
@@ -185,15 +207,15 @@ def _serving(
     """
     server = _Server(command, log, path_first)
     try:
-        server.wait_for(lambda: _answers(port), log.stem)
+        server.wait_for(lambda: _answers(port, host), log.stem)
         yield
     finally:
         server.stop()
 
 
-def _answers(port: int) -> bool:
+def _answers(port: int, host: str = "127.0.0.1") -> bool:
     with socket.socket() as opened:
-        return opened.connect_ex(("127.0.0.1", port)) == 0
+        return opened.connect_ex((host, port)) == 0
 
 
 def _job_server(
@@ -287,14 +309,17 @@ def worker_pool(
 
 
 class FlinkCluster:
-    """A JobManager, TaskManagers in their own processes, and the address for queries."""
+    """A JobManager, TaskManagers in their own processes, and the address for queries.
 
-    def __init__(self, folder: Path) -> None:
+    Each of these processes has at most 512 MB of Java's heap.
+    """
+
+    def __init__(self, folder: Path, slots: int) -> None:
         rpc, self.rest = free_ports(2)
         self.folder = folder
         self.configuration = folder / "conf"
         self.configuration.mkdir()
-        text = FLINK_CONFIGURATION.format(rpc=rpc, rest=self.rest, folder=folder)
+        text = FLINK_CONFIGURATION.format(rpc=rpc, rest=self.rest, folder=folder, slots=slots)
         (self.configuration / "config.yaml").write_text(text)
         self.job_manager = self._start(
             "entrypoint.StandaloneSessionClusterEntrypoint", "job-manager", "512m"
@@ -344,18 +369,18 @@ class FlinkCluster:
 
 
 @contextlib.contextmanager
-def flink_cluster(folder: Path) -> Iterator[Engine]:
-    """A Flink cluster of one JobManager and two TaskManagers.
+def flink_cluster(folder: Path, task_managers: int = 2, slots: int = 2) -> Iterator[Engine]:
+    """A Flink cluster of one JobManager and some TaskManagers.
 
     It comes with a job server, and its TaskManagers start the worker processes.
     """
     _need(FLINK_JOB_SERVER, "java", "flink-jars")
     _need(FLINK_CLUSTER, "java", "flink-jars")
     job, artifact, expansion = free_ports(3)
-    cluster = FlinkCluster(folder)
+    cluster = FlinkCluster(folder, slots)
     try:
         cluster.wait()
-        for _ in range(2):
+        for _ in range(task_managers):
             cluster.add_task_manager()
         master = ["--flink-master", f"127.0.0.1:{cluster.rest}"]
         server = _job_server(FLINK_JOB_SERVER, master, folder, (job, artifact, expansion))
@@ -364,7 +389,7 @@ def flink_cluster(folder: Path) -> Iterator[Engine]:
                 "--runner=FlinkRunner",
                 f"--job_endpoint=localhost:{job}",
                 *_processes(folder),
-                "--parallelism=2",
+                f"--parallelism={task_managers}",
             )
             yield Engine("flink_cluster", options, folder, cluster)
     finally:
@@ -378,7 +403,7 @@ def _processes(folder: Path) -> tuple[str, ...]:
     that ends stops the other's workers.
     """
     starter = folder / "start_worker.sh"
-    worker = f'exec {shlex.quote(sys.executable)} {START_WORKER} "$@" >>{folder}/workers.log 2>&1'
+    worker = f'exec {shlex.quote(sys.executable)} {START_WORKER} --of={folder} "$@" >>{folder}/workers.log 2>&1'
     starter.write_text(f"#!/bin/sh\n{worker}\n")
     starter.chmod(0o755)
     return (
@@ -388,10 +413,14 @@ def _processes(folder: Path) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def spark_cluster(folder: Path) -> Iterator[Engine]:
+def spark_cluster(folder: Path, *properties: str) -> Iterator[Engine]:
     """A standalone Spark cluster with two workers of one core.
 
     It comes with a job server, and its executors start the worker processes.
+
+    Args:
+      folder: for logs and files.
+      *properties: of Spark, such as ``spark.speculation=true``.
     """
     _need(SPARK_JOB_SERVER, "java", "spark-jars")
     home = folder / "spark"
@@ -412,9 +441,10 @@ def spark_cluster(folder: Path) -> Iterator[Engine]:
         stack.enter_context(_serving(start, folder / "spark-master.log", master))
         for number in (1, 2):
             port, page = free_ports(2)
+            host = f"127.0.0.{number}"  # Spark runs a task twice on two hosts only
             where = [
                 "--host",
-                "127.0.0.1",
+                host,
                 "--port",
                 str(port),
                 "--webui-port",
@@ -432,13 +462,13 @@ def spark_cluster(folder: Path) -> Iterator[Engine]:
                 str(folder / f"work{number}"),
             ]
             start += [f"spark://127.0.0.1:{master}"]
-            stack.enter_context(_serving(start, folder / f"spark-worker-{number}.log", port))
+            log = folder / f"spark-worker-{number}.log"
+            stack.enter_context(_serving(start, log, port, host=host))
+        url = f"spark://127.0.0.1:{master}"
         server = _job_server(
-            SPARK_JOB_SERVER,
-            ["--spark-master-url", f"spark://127.0.0.1:{master}"],
-            folder,
-            (job, artifact, expansion),
+            SPARK_JOB_SERVER, ["--spark-master-url", url], folder, (job, artifact, expansion)
         )
+        server[1:1] = [f"-D{given}" for given in properties]
         stack.enter_context(_serving(server, folder / "spark-job-server.log", job))
         endpoint = f"--job_endpoint=localhost:{job}"
         yield Engine(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+import beam_pipelines as bp
 from beam_pipelines.cli import main as main_module
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.storage import file_changes
 
 pytestmark = pytest.mark.end_to_end
 
@@ -54,6 +58,26 @@ def test_files_of_others_stay(data, command, name, capsys):
     )
     assert path.read_text() == "mine"
     assert sorted(found for found in (data.parent / "out").rglob("*") if found.is_file()) == [path]
+
+
+def test_a_shard_that_another_attempt_has_taken(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dataset without a shard is not committed.
+
+    Engines may run the commit twice at once: the shard is gone after its move.
+    """
+    output, rename = data.parent / "out", file_changes.rename
+
+    def rename_and_lose(pairs: Sequence[tuple[str, str]]) -> None:
+        rename(pairs)
+        for shard in (output / "examples").rglob("*-of-*"):
+            shard.unlink(missing_ok=True)
+
+    monkeypatch.setattr(file_changes, "rename", rename_and_lose)
+    with pytest.raises(DataError, match=r"-of-\S+: found no file, expected the shard"):
+        bp.convert(str(data), str(output))
+    assert not (output / "dataset.json").exists()
 
 
 @pytest.mark.parametrize("name", LEFT)
