@@ -30,29 +30,12 @@ from beam_pipelines.transforms.equal_rows import Met, merge_met
 
 # Check -> what it found.
 Findings = Mapping[str, tuple[Finding, ...]]
+# Kind of a difference from the baseline -> type of its anomaly, if it is not of a distribution.
 _TYPES = {
-    "new": (Info.COMPARATOR_CONTROL_DATA_MISSING, "New since the baseline"),
-    "vanished": (Info.SCHEMA_MISSING_COLUMN, "Column of the baseline dropped"),
-    "type": (Info.UNEXPECTED_DATA_TYPE, "Another type than the baseline"),
-    "missing": (Info.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH, "Other share of missing values"),
-    "infinite": (Info.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH, "Other share of infinities"),
-    "drift": (Info.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH, "Drift from the baseline"),
+    "new": Info.COMPARATOR_CONTROL_DATA_MISSING,
+    "vanished": Info.SCHEMA_MISSING_COLUMN,
+    "type": Info.UNEXPECTED_DATA_TYPE,
 }
-_NEW_SPLIT = Reason(
-    Info.COMPARATOR_CONTROL_DATA_MISSING,
-    "previous data missing",
-    "The baseline has no split '{}'.",
-    "a split '{}' in the baseline",
-    "none",
-)
-_VANISHED_SPLIT = Reason(
-    Info.COMPARATOR_TREATMENT_DATA_MISSING,
-    "split of the baseline vanished",
-    "The baseline has a split '{}', and the data have none.",
-    "a split '{}', as in the baseline",
-    "none",
-)
-_EXPECTED = "about the same as in the baseline"
 # Under rejected/ of the output. No source is called so, and in a dataset there is neither.
 OFFENDERS_OF_STOPPED_RUN = "_stopped_run.jsonl"
 OFFENDERS = "_anomalies.jsonl"
@@ -87,7 +70,8 @@ def with_baseline(
         if not statistics[split].rows:
             found[split] = known
         elif base is None:
-            missing = with_accepted([_only_one_has(split, _NEW_SPLIT)], DATASET, policy)
+            lacks = _missing(split, "previous data missing", " in the baseline", _TYPES["new"])
+            missing = with_accepted([lacks], DATASET, policy)
             found[split] = dataclasses.replace(known, dataset=(*known.dataset, *missing))
         else:
             reasons = dict(known.reasons)
@@ -96,8 +80,11 @@ def with_baseline(
                 if more:
                     reasons[column.name] = (*reasons.get(column.name, ()), *more)
             found[split] = dataclasses.replace(known, reasons=reasons)
+    what, type_ = "split of the baseline vanished", Info.COMPARATOR_TREATMENT_DATA_MISSING
     vanished = [
-        _only_one_has(split, _VANISHED_SPLIT) for split in baseline if split not in compared
+        _missing(split, what, ", as in the baseline", type_)
+        for split in baseline
+        if split not in compared
     ]
     if found and vanished:
         first, known = next(iter(found.items()))
@@ -107,14 +94,16 @@ def with_baseline(
 
 
 def _reason(finding: LargeDifference) -> Reason:
-    type_, short = _TYPES[finding.kind]
-    return Reason(type_, short, f"{short}: {finding.text}.", _EXPECTED, finding.text)
+    type_ = _TYPES.get(finding.kind, Info.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH)
+    short = f"{finding.kind.capitalize()} against the baseline"
+    expected = "about the same as in the baseline"
+    return Reason(type_, short, f"{short}: {finding.text}.", expected, finding.text)
 
 
-def _only_one_has(split: str, template: Reason) -> Reason:
+def _missing(split: str, short: str, where: str, type_: int) -> Reason:
     """Returns the anomaly of a split that one side lacks."""
-    description, expected = template.description.format(split), template.expected.format(split)
-    return template._replace(description=description, expected=expected)
+    expected = f"a split '{split}'{where}"
+    return Reason(type_, short, f"Expected {expected}, found none.", expected, "none")
 
 
 def schema_of(path: str) -> str:

@@ -97,7 +97,7 @@ def test_drift_stops_growth_until_it_is_accepted(folder, monkeypatch, capsys):
     command = ["transform", "out/day-1", "day-3.csv", "--grow", "--output", "day-3", "--quiet"]
     assert run(command) == 1
     error = capsys.readouterr().err
-    assert "price    Drift from the baseline" in error
+    assert "price    Drift against the baseline" in error
     allowed = error.partition("(here: ")[2].partition(")")[0]
     assert run([*command, "--allow_anomalies", allowed]) == 0
     assert sum(bp.open(["out/day-1", "day-3"]).splits.values()) == 2 * ROWS

@@ -213,7 +213,7 @@ def test_drift_without_a_threshold(folder, capsys, schema):
     write("abd", 5000)
     assert cli("convert", "r.yaml", "--output", "now", "--baseline", "before") == 1
     error = capsys.readouterr().err
-    assert "city     Drift from the baseline  about the same as in the baseline" in error
+    assert "city     Drift against the baseline  about the same as in the baseline" in error
     assert not (folder / "now" / "dataset.json").exists()
     allowed = "--allow_anomalies=city:COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH"
     assert cli("convert", "r.yaml", "--output", "now", "--baseline", "before", allowed) == 0
