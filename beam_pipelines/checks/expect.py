@@ -7,7 +7,7 @@ import itertools
 import math
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,6 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sql.aggregates import (
     UNIQUE,
     Condition,
-    Piece,
     holds,
     merged_value,
     parse_condition,
@@ -58,47 +57,9 @@ class Expected(NamedTuple):
     condition: Expression | Condition
 
 
-class Judged(NamedTuple):
-    """An expectation, and what was found.
-
-    Attributes:
-      rule: the expectation.
-      rows: rows that were checked.
-      failed: rows that fail; ``None`` of a condition of columns.
-      values: aggregate -> value, of a condition of columns.
-      holds: whether it is met.
-      places: of the first offending rows.
-    """
-
-    rule: Expectation
-    rows: int
-    failed: int | None
-    values: Mapping[str, Any]
-    holds: bool
-    places: tuple[Place, ...]
-
-    def to_json(self, first: Sequence[str]) -> dict[str, Any]:
-        """Returns its entry of the manifest."""
-        rule = self.rule
-        kind = "row" if rule.row is not None else "column"
-        found: dict[str, Any] = (
-            {"budget": rule.budget, "failed": self.failed}
-            if kind == "row"
-            else {"values": {name: _finite(value) for name, value in self.values.items()}}
-        )
-        return {"name": rule.name, kind: rule.sql, "rows": self.rows, **found, "first": list(first)}
-
-    def line(self, first: Sequence[str]) -> str:
-        """Returns the condition, what was found, and where the first row is."""
-        rule, where = self.rule, f"; the first is {first[0]}" if first else ""
-        budget = f" (budget {show_budget(rule.budget)})" if rule.budget else ""
-        if self.failed is None:
-            found = ", ".join(f"{name} is {_shown(value)}" for name, value in self.values.items())
-        else:
-            share = f" ({show_share(self.failed, self.rows)})" if self.failed else ""
-            found = f"{self.failed:,} of {self.rows:,} rows fail{share}"
-        sql = shorten(" ".join(rule.sql.split()), _SHOWN_SQL)
-        return f"{rule.name}, {sql}{budget}: {found}{where}"
+# Whether an expectation is met; first rows that are not; entry of the manifest; what was found.
+_Judged: TypeAlias = tuple[bool, tuple[Place, ...], dict[str, Any], str]
+_Chunks: TypeAlias = Sequence[tuple[tuple[int, int], Sequence[Any]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,12 +116,18 @@ class Expect(Check):
                         yield Problem(("expect", index, "column"), message)
 
     def judge(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
-        found = [facts.repeats(meet.name) for meet in self.meets]
-        for (rule, condition), judged in zip(
-            self.expected, judge(self.expected, facts.pieces, facts.rows, found), strict=True
-        ):
-            failing = () if judged.holds else rows.rows_of(judged.places, condition.columns)
+        of_unique = iter([facts.repeats(meet.name) for meet in self.meets])
+        for number, (rule, condition) in enumerate(self.expected):
+            chunks = [(address, pieces[number]) for address, pieces in facts.pieces]
+            is_met, places, entry, found = (
+                judge_rows(rule, chunks, facts.rows)
+                if isinstance(condition, Expression)
+                else judge_columns(rule, condition, chunks, of_unique)
+            )
+            failing = () if is_met else rows.rows_of(places, condition.columns)
             first = [row.where for row in failing]
+            kind = "column" if rule.row is None else "row"
+            data = {"name": rule.name, kind: rule.sql, "rows": facts.rows, **entry, "first": first}
             listed = tuple(
                 {
                     "expectation": rule.name,
@@ -172,8 +139,12 @@ class Expect(Check):
                 }
                 for row in failing
             )
-            severity = "ok" if judged.holds else rule.severity
-            yield Finding(severity, judged.line(first), _HINT, judged.to_json(first), listed)
+            severity = "ok" if is_met else rule.severity
+            budget = f" (budget {show_budget(rule.budget)})" if rule.budget else ""
+            where = f"; the first is {first[0]}" if first else ""
+            sql = shorten(" ".join(rule.sql.split()), _SHOWN_SQL)
+            line = f"{rule.name}, {sql}{budget}: {found}{where}"
+            yield Finding(severity, line, _HINT, data, listed)
 
 
 def _values(values: Mapping[str, Any], private: Collection[str]) -> str:
@@ -305,53 +276,36 @@ def failing_expectation(
     return None
 
 
-def judge(
-    expected: Sequence[Expected],
-    chunks: Sequence[tuple[tuple[int, int], Sequence[Piece]]],
-    rows: int,
-    repeats: Sequence[Repeats],
-) -> tuple[Judged, ...]:
-    """Judges expectations.
+def judge_rows(rule: Expectation, chunks: _Chunks, rows: int) -> _Judged:
+    """Judges a condition of rows.
 
     Args:
-      expected: in the recipe's order.
+      rule: the expectation.
       chunks: address and pieces of each chunk, ordered by address.
       rows: number of rows that were checked.
-      repeats: of each ``unique``, in order.
+    """
+    failed = sum(pieces[0] for _, pieces in chunks)
+    places = (Place(*address, row) for address, pieces in chunks for row in pieces[1:])
+    first = tuple(itertools.islice(places, MOST_PLACES))
+    share = f" ({show_share(failed, rows)})" if failed else ""
+    is_met = failed <= allowed_rows(rule.budget, rows)
+    entry = {"budget": rule.budget, "failed": failed}
+    return is_met, first, entry, f"{failed:,} of {rows:,} rows fail{share}"
+
+
+def judge_columns(
+    rule: Expectation, condition: Condition, chunks: _Chunks, repeats: Iterator[Repeats]
+) -> _Judged:
+    """Judges a condition of columns.
+
+    Args:
+      rule, condition: the expectation.
+      chunks: as those of ``judge_rows``.
+      repeats: of each ``unique`` from here on, in order.
 
     Raises:
-      DataError: a condition has no value.
+      DataError: the condition has no value.
     """
-    of_unique = iter(repeats)
-    return tuple(
-        _judge_rows(each, number, chunks, rows)
-        if isinstance(each.condition, Expression)
-        else _judge_columns(each.rule, each.condition, number, chunks, rows, of_unique)
-        for number, each in enumerate(expected)
-    )
-
-
-def _judge_rows(
-    expected: Expected,
-    number: int,
-    chunks: Sequence[tuple[tuple[int, int], Sequence[Piece]]],
-    rows: int,
-) -> Judged:
-    failed = sum(pieces[number][0] for _, pieces in chunks)
-    places = (Place(*address, row) for address, pieces in chunks for row in pieces[number][1:])
-    first = tuple(place for place, _ in zip(places, range(MOST_PLACES), strict=False))
-    holds_ = failed <= allowed_rows(expected.rule.budget, rows)
-    return Judged(expected.rule, rows, failed, {}, holds_, first)
-
-
-def _judge_columns(
-    rule: Expectation,
-    condition: Condition,
-    number: int,
-    chunks: Sequence[tuple[tuple[int, int], Sequence[Piece]]],
-    rows: int,
-    repeats: Iterator[Repeats],
-) -> Judged:
     values: list[Any] = []
     places: list[Place] = []
     for index, call in enumerate(condition.calls):
@@ -360,8 +314,7 @@ def _judge_columns(
             values.append(not found.rows)
             places += [row for pair in found.pairs for row in pair]
             continue
-        pieces = [own[number][index] for _, own in chunks]
-        values.append(merged_value(call, pieces))
+        values.append(merged_value(call, [own[index] for _, own in chunks]))
     try:
         is_met = holds(condition, values)
     except ExpressionError as error:
@@ -369,9 +322,10 @@ def _judge_columns(
             f"expectation '{rule.name}' ({rule.sql}): found {error}, expected a value. Use "
             "TRY_CAST or TRY, which give NULL instead."
         ) from error
-    named = {call.sql: value for call, value in zip(condition.calls, values, strict=True)}
+    named = {call.sql: _finite(value) for call, value in zip(condition.calls, values, strict=True)}
     first = tuple(dict.fromkeys(places))[:MOST_PLACES]
-    return Judged(rule, rows, None, named, bool(is_met), () if is_met else first)
+    shown = ", ".join(f"{name} is {_shown(value)}" for name, value in named.items())
+    return bool(is_met), first, {"values": named}, shown
 
 
 def _finite(value: Any) -> Any:
@@ -380,7 +334,6 @@ def _finite(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    value = _finite(value)
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return value if isinstance(value, str) else show_number(value)

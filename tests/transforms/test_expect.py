@@ -11,27 +11,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.checks.expect import Judged, check_rows, judge, plan_expectations
+from beam_pipelines.checks.expect import check_rows, judge_columns, judge_rows, plan_expectations
 from beam_pipelines.checks.expectations import Expectation
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.places import Place
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.sql.aggregates import Condition
 from beam_pipelines.transforms.select.select import plan_select, select_chunk
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.float64()), ("N", pa.int64())])
 
 
-def judged(rule: Expectation, batch: pa.RecordBatch, size: int) -> Judged:
+def judged(rule: Expectation, batch: pa.RecordBatch, size: int) -> tuple[Any, ...]:
     problems: list[Problem] = []
-    expected = plan_expectations([rule], batch.slice(0, 0), problems)
+    [expected] = plan_expectations([rule], batch.slice(0, 0), problems)
     assert not problems
     chunks = [
-        ((start // size, 0), check_rows(expected, batch.slice(start, size)))
+        ((start // size, 0), check_rows([expected], batch.slice(start, size))[0])
         for start in range(0, batch.num_rows, size)
     ]
-    (found,) = judge(expected, chunks, batch.num_rows, [])
-    return found
+    if isinstance(expected.condition, Condition):
+        return judge_columns(rule, expected.condition, chunks, iter(()))
+    return judge_rows(rule, chunks, batch.num_rows)
 
 
 NUMBERS = st.lists(st.none() | st.integers(-3, 3), min_size=1, max_size=20)
@@ -42,11 +44,12 @@ NUMBERS = st.lists(st.none() | st.integers(-3, 3), min_size=1, max_size=20)
 def test_rows_against_a_loop(numbers: list[int | None], size: int, budget: int) -> None:
     """False fails; true and null pass."""
     batch = pa.record_batch({"n": pa.array(numbers, pa.int64())})
-    found = judged(Expectation("e", row="n > 0", budget=budget), batch, size)
+    rule = Expectation("e", row="n > 0", budget=budget)
+    is_met, places, entry, _ = judged(rule, batch, size)
     failing = [row for row, number in enumerate(numbers) if number is not None and number <= 0]
-    assert found.failed == len(failing)
-    assert found.holds == (len(failing) <= budget)
-    assert list(found.places) == [Place(row // size, 0, row % size) for row in failing[:10]]
+    assert entry["failed"] == len(failing)
+    assert is_met == (len(failing) <= budget)
+    assert list(places) == [Place(row // size, 0, row % size) for row in failing[:10]]
 
 
 def test_a_share_is_of_all_rows() -> None:
@@ -54,13 +57,13 @@ def test_a_share_is_of_all_rows() -> None:
     for bad, holds in ((2, True), (3, False)):
         batch = pa.record_batch({"n": [0] * bad + [1] * (20 - bad)})
         rule = Expectation("e", row="n > 0", budget=0.1)
-        assert judged(rule, batch, 6).holds is holds
+        assert judged(rule, batch, 6)[0] is holds
 
 
 def test_a_condition_of_no_values_is_not_met() -> None:
     """The average of nulls is null."""
     batch = pa.record_batch({"n": pa.array([None, None], pa.int64())})
-    assert not judged(Expectation("e", column="avg(n) < 5"), batch, 1).holds
+    assert not judged(Expectation("e", column="avg(n) < 5"), batch, 1)[0]
 
 
 def test_names_that_differ_by_case() -> None:
