@@ -28,7 +28,7 @@ from beam_pipelines.runners.beam_patches import (
 )
 
 # Beam's option classes for opening files.
-STORAGE_OPTIONS = ("S3Options", "GoogleCloudOptions", "AzureOptions")
+STORAGE_OPTIONS = ("S3Options", "GoogleCloudOptions", "HadoopFileSystemOptions", "AzureOptions")
 # Those that a run on this machine looks at, with storages'.
 _LOCAL_OPTIONS = (
     *STORAGE_OPTIONS,

@@ -18,15 +18,12 @@ from beam_pipelines.core.errors import DataError, RecipeError, mask
 from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.remote import stores
 
-_SAME = "the same store's name here"
-# What other programs call these stores, and one that is not read.
+_AZURE = "azfs://ACCOUNT/CONTAINER/…"
+# What other programs call these stores.
 _KNOWN_AS = {
-    "gcs": f"gs://, {_SAME}",
-    **dict.fromkeys(("s3a", "s3n"), f"s3://, {_SAME}"),
-    **dict.fromkeys(
-        ("abfs", "abfss", "adl", "az", "wasb", "wasbs"), f"azfs://ACCOUNT/CONTAINER/…, {_SAME}"
-    ),
-    "hdfs": "a folder of this machine: mount HDFS by its NFS gateway, or copy with 'hdfs dfs'",
+    "gcs": "gs://",
+    **dict.fromkeys(("s3a", "s3n"), "s3://"),
+    **dict.fromkeys(("abfs", "abfss", "adl", "az", "wasb", "wasbs"), _AZURE),
 }
 
 
@@ -43,7 +40,10 @@ def check_paths(paths: Iterable[str]) -> None:
     for path in paths:
         scheme, _, rest = path.partition("://")
         if rest and scheme in _KNOWN_AS:
-            raise RecipeError(f"{mask(path)}: found {scheme}://, expected {_KNOWN_AS[scheme]}.")
+            raise RecipeError(
+                f"{mask(path)}: found {scheme}://, expected {_KNOWN_AS[scheme]}, the same store's "
+                "name here."
+            )
         if rest and scheme in ("gs", "s3") and scheme not in checked:
             checked.add(scheme)
             try:

@@ -34,10 +34,14 @@ def delete(path: str) -> None:
     Raises:
       DataError: it cannot be deleted.
     """
-    if files.is_local(path):
-        _delete_local(path)
-    else:
+    if files.is_object(path):
         _delete_objects(path)
+    elif not files.is_local(path):
+        if files.exists(path):
+            with files.explained(path, "deleted"):
+                FileSystems.delete([path])
+    else:
+        _delete_local(path)
 
 
 def _delete_local(path: str) -> None:
@@ -129,12 +133,24 @@ def rename(pairs: list[tuple[str, str]]) -> None:
     Raises:
       DataError: a local target cannot be written.
     """
-    _rename_objects([pair for pair in pairs if not files.is_local(pair[1])])
-    for source, target in pairs:
-        if files.is_local(target) and files.exists(source):
+    objects = [pair for pair in pairs if files.is_object(pair[1])]
+    _rename_objects(objects)
+    todo = [
+        (source, target)
+        for source, target in pairs
+        if not files.is_object(target) and files.exists(source)
+    ]
+    for source, target in todo:
+        if files.is_local(target):
             with files.explained(target):
                 os.makedirs(os.path.dirname(target), exist_ok=True)
                 os.replace(source, target)
+        else:
+            delete(target)
+    remote = [pair for pair in todo if not files.is_local(pair[1])]
+    if remote:
+        with files.explained(remote[0][1]):
+            FileSystems.rename([source for source, _ in remote], [target for _, target in remote])
 
 
 def _rename_objects(pairs: Sequence[tuple[str, str]]) -> None:

@@ -244,13 +244,13 @@ def reason(error: Exception) -> str:
     if str(error).startswith("Unable to get filesystem"):
         return (
             "found an address of a kind that is not known here, expected a path, gs://, s3:// or "
-            "https://; or azfs:// with apache-beam[azure]"
+            "https://; or azfs:// and hdfs:// with apache-beam[azure] and apache-beam[hadoop]"
         )
     return str(error) or type(error).__name__
 
 
 @contextlib.contextmanager
-def explained(path: str) -> Iterator[None]:
+def explained(path: str, done: str = "written") -> Iterator[None]:
     """Turns system and storage errors into a ``DataError`` with a cure."""
     try:
         yield
@@ -258,7 +258,7 @@ def explained(path: str) -> Iterator[None]:
         is_full = error.errno in _FULL
         cure = "Make room on the disk" if is_full else "Check the folder and its permissions"
         raise DataError(
-            f"{path}: cannot be written: "
+            f"{path}: cannot be {done}: "
             f"{error.strerror or reason(error)}{_free_space(path, error)}. {cure}, or choose "
             "another --output."
         ) from error
@@ -266,8 +266,8 @@ def explained(path: str) -> Iterator[None]:
         if is_local(path) or isinstance(error, PipelineError):
             raise
         raise DataError(
-            f"{path}: cannot be written: {reason(error)}. Check the bucket and "
-            "your permissions, or choose another --output."
+            f"{path}: cannot be {done}: {reason(error)}. Check the bucket and your permissions, or "
+            "choose another --output."
         ) from error
 
 
@@ -364,7 +364,7 @@ def is_object(path: str) -> bool:
 
     A folder there is only a prefix of names.
     """
-    return not is_local(path)
+    return not is_local(path) and not FileSystems.get_filesystem(path).has_dirs()
 
 
 @contextlib.contextmanager

@@ -69,7 +69,7 @@ def test_s3_is_asked(
     ("path", "message"),
     [
         ("gcs://b/x", "found gcs://, expected gs://"),
-        ("hdfs://host/x", "found hdfs://, expected a folder of this machine"),
+        ("s3a://b/x", "found s3a://, expected s3://"),
         ("abfss://c@a/x", "found abfss://, expected azfs://ACCOUNT/CONTAINER/…"),
     ],
 )

@@ -224,7 +224,7 @@ class Opened(NamedTuple):
 
 
 def _get(url: str) -> bytes:
-    """Returns a remote file: of other schemes, such as ``azfs://``, by Beam.
+    """Returns a remote file: of other schemes, such as ``hdfs://``, by Beam.
 
     Raises:
       FileNotFoundError: there is none.
