@@ -14,9 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 50_600,
-    PLUGINS: 7_989,
-    "tests": 53_994,
+    "beam_pipelines": 50_435,
+    PLUGINS: 8_325,
+    "tests": 53_993,
 }
 MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 20, 400, 8, 12
 # These are above a bound today. A number may only fall; at the bound, its line goes.

@@ -26,17 +26,19 @@ def _small_ranges() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def started(name: str, folder: Path) -> Iterator[engines.Engine]:
+def started(
+    starter: contextlib.AbstractContextManager[engines.Engine],
+) -> Iterator[engines.Engine]:
     """Starts an engine, or skips the test and says what is missing."""
     try:
-        with engines.STARTERS[name](folder) as engine:
+        with starter as engine:
             RUNNING.append(engine)
             try:
                 yield engine
             finally:
                 RUNNING.remove(engine)
     except engines.Missing as missing:
-        pytest.skip(f"{name}: {missing}")
+        pytest.skip(str(missing))
 
 
 @pytest.fixture(
@@ -45,7 +47,8 @@ def started(name: str, folder: Path) -> Iterator[engines.Engine]:
 )
 def engine(request, tmp_path_factory):
     """Every engine, one after the other, each started once."""
-    with started(request.param, tmp_path_factory.mktemp(request.param)) as running:
+    folder = tmp_path_factory.mktemp(request.param)
+    with started(engines.STARTERS[request.param](folder)) as running:
         yield running
 
 

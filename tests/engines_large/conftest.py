@@ -25,7 +25,7 @@ __all__ = ["pytest_runtest_makereport"]
 )
 def engine(request, tmp_path_factory):
     """Every engine, one after the other, each started once."""
-    with started(request.param, tmp_path_factory.mktemp(request.param)) as running:
+    with started(STARTERS[request.param](tmp_path_factory.mktemp(request.param))) as running:
         yield running
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.engines import conversions, engines
-from tests.engines.conftest import RUNNING
+from tests.engines.conftest import started
+from tests.engines.test_flink_recovery import first_found
 from tests.engines_large import cases
 
 pytestmark = pytest.mark.engines_large
@@ -44,7 +45,7 @@ SILENT_SECS = 320
 
 @contextlib.contextmanager
 def narrow_python(folder: Path, limit: int) -> Iterator[Path]:
-    """Yields a folder with a ``python`` whose processes have a limit of memory."""
+    """Yields a folder with a ``python`` that has a limit of memory."""
     if GROUPS is None:
         pytest.skip("limits of memory need a cgroup that this user can write")
     root, file = GROUPS
@@ -71,7 +72,7 @@ def narrow_python(folder: Path, limit: int) -> Iterator[Path]:
     ],
 )
 def narrow(request, tmp_path_factory) -> Iterator[tuple[str, ...]]:
-    """The options of an engine whose workers have 1 or 2 GB each."""
+    """An engine's options, whose workers have 1 or 2 GB each."""
     name, limit = request.param
     folder = tmp_path_factory.mktemp(f"narrow-{name}-{limit}")
     with (
@@ -82,22 +83,6 @@ def narrow(request, tmp_path_factory) -> Iterator[tuple[str, ...]]:
         yield (*(given for given in engine.options if "--environment" not in given), *pool)
 
 
-@contextlib.contextmanager
-def started(
-    engine: contextlib.AbstractContextManager[engines.Engine],
-) -> Iterator[engines.Engine]:
-    """Starts an engine whose logs are shown if the test fails."""
-    try:
-        with engine as running:
-            RUNNING.append(running)
-            try:
-                yield running
-            finally:
-                RUNNING.remove(running)
-    except engines.Missing as missing:
-        pytest.skip(str(missing))
-
-
 @pytest.mark.parametrize("name", cases.WRITERS)
 def test_narrow_workers(name: str, narrow: tuple[str, ...], made: Make, tmp_path: Path) -> None:
     """A million rows go through workers of 1 GB."""
@@ -106,24 +91,13 @@ def test_narrow_workers(name: str, narrow: tuple[str, ...], made: Make, tmp_path
     conversions.assert_same(tmp_path / "out", case.expected)
 
 
-def seen(look: Callable[[], object], running: Future[None]) -> None:
-    """Waits until something is so, while the conversion runs."""
-    end = time.monotonic() + cases.LONGEST_SECS
-    while not look():
-        assert time.monotonic() < end
-        if running.done():
-            running.result()
-            raise AssertionError("the conversion was over before its middle was seen")
-        time.sleep(0.05)
-
-
 @contextlib.contextmanager
 def converting(made: Make, output: Path, engine: engines.Engine) -> Iterator[Future[None]]:
-    """Converts while the block runs, from the middle on; then compares."""
+    """Converts while the block runs, and compares."""
     case = made("clicks_csv")
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(cases.convert, case, output, engine.options)
-        seen(lambda: any((output / "_temporary").glob("*/*")) and engine.workers(), running)
+        first_found(lambda: any((output / "_temporary").glob("*/*")) and engine.workers(), running)
         yield running
         running.result(timeout=cases.LONGEST_SECS)
     conversions.assert_same(output, case.expected)
@@ -219,5 +193,5 @@ def _send(number: int, processes: list[int]) -> None:
 
 
 def _twice(events: Path) -> bool:
-    """Whether the last job's log of events has a task that was run twice."""
+    """Whether the last job's log has a task that ran twice."""
     return '"Speculative":true' in max(events.iterdir()).read_text()
