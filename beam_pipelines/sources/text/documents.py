@@ -56,6 +56,8 @@ DOCUMENTS = "json"
 _COMMA, _NEWLINE, _RETURN, _BLANK = b",\n\r "
 _OPENS, _CLOSES = b"{[", b"}]"
 _STRUCTURE = np.isin(np.arange(256), list(b"{[}],\n\r"))
+_LINE_END = re.compile(r"[\r\n]")
+_OPENING = re.compile(r"[ \t]*\{")
 _BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?\s*([\[{])")
 
 
@@ -81,13 +83,29 @@ def is_document(head: bytes) -> bool:
         return True
     if "\n" in text[:end]:
         return after[:1] in ("", "\n")
-    return text[end:].lstrip(" \t").startswith("{")  # a carriage return alone ends a line
+    after = text[end:].lstrip(" \t")  # a carriage return alone ends a line
+    return after.startswith("{") and _are_objects(after)
 
 
-def _end_of_value(text: str) -> int:
+def _are_objects(text: str) -> bool:
+    """Whether the first line has whole objects only.
+
+    The end of the text may cut one.
+    """
+    newline = _LINE_END.search(text)
+    line = text[: newline.start()] if newline else text
+    position = 0
+    while opening := _OPENING.match(line, position):
+        position = _end_of_value(line, opening.end() - 1)
+        if not position:
+            return newline is None
+    return not line[position:].strip()
+
+
+def _end_of_value(text: str, start: int = 0) -> int:
     """Returns where the first JSON value ends; 0 if there is none."""
     try:
-        return json.JSONDecoder().raw_decode(text)[1]
+        return json.JSONDecoder().raw_decode(text, start)[1]
     except (ValueError, RecursionError):
         return 0
 

@@ -212,11 +212,9 @@ def long_record(data: bytes, toggles: Positions, most: int) -> int:
     return -1
 
 
-def _last_end(
-    data: bytes, toggles: Positions, start: int, end: int, ends: tuple[bytes, ...] = (b"\n", b"\r")
-) -> int:
+def _last_end(data: bytes, toggles: Positions, start: int, end: int) -> int:
     """Returns the last line end outside quotes in data[start:end], or -1."""
-    while (found := max(data.rfind(one, start, end) for one in ends)) >= 0:
+    while (found := max(data.rfind(b"\n", start, end), data.rfind(b"\r", start, end))) >= 0:
         before = int(np.searchsorted(toggles, found))
         if before % 2 == 0:
             return found
@@ -226,9 +224,15 @@ def _last_end(
 
 def first_newline(data: bytes, state: int, toggles: Positions) -> int:
     """Returns the position of the first newline outside quotes, or -1."""
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
-    ends = ends[(np.searchsorted(toggles, ends) + (state == INSIDE)) % 2 == 0]
-    return int(ends[0]) if len(ends) else -1
+    inside = state == INSIDE
+    begin = 0
+    for edge in toggles.tolist():
+        if not inside:
+            found = data.find(b"\n", begin, edge)
+            if found >= 0:
+                return found
+        inside, begin = not inside, edge + 1
+    return -1 if inside else data.find(b"\n", begin)
 
 
 def last_newline(data: bytes, toggles: Positions) -> int:
@@ -236,7 +240,13 @@ def last_newline(data: bytes, toggles: Positions) -> int:
 
     The text has to begin outside quotes.
     """
-    return _last_end(data, toggles, 0, len(data), (b"\n",))
+    end = len(data)
+    while (newline := data.rfind(b"\n", 0, end)) >= 0:
+        before = int(np.searchsorted(toggles, newline))
+        if before % 2 == 0:
+            return newline
+        end = int(toggles[before - 1])
+    return -1
 
 
 def line_ends(data: bytes) -> Positions:
