@@ -140,7 +140,7 @@ def plan_source(path: pathlib.Path) -> SourcePlan:
 
 def quote_states(plan: SourcePlan) -> dict[str, bytes]:
     """Returns what the scan for quotes finds, if the plan needs one."""
-    scans = read.ranges_to_scan(plan)
+    scans = list(read.ranges_to_scan(plan))
     return (
         {scans[0].file.path: fold(read.scan_range(plan, byte_range) for byte_range in scans)}
         if scans

@@ -187,7 +187,7 @@ def make_result(run: Run) -> str:
     batch = pa.record_batch([pa.array(texts), pa.array(range(1000))], schema=plan.split.schema)
     samples = [Chunk(0, 0, batch, {}, split=name) for name in plan.recipe.split.names]
     statistics = {
-        name: TableStatistics.of(batch, plan.statistics, (0, 0)) for name in plan.recipe.split.names
+        name: TableStatistics.of(batch, plan.statistics) for name in plan.recipe.split.names
     }
     result = first_pass_result.make_result(
         plan,

@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 50_435,
+    "beam_pipelines": 50_457,
     PLUGINS: 8_325,
     "tests": 53_993,
 }

@@ -55,7 +55,7 @@ def decoded(contents, image, seed=0, epochs=0, most_pixels=MOST_PIXELS, threads=
 def defined(content, image, seed=0, epoch=0):
     """Returns the pixels by the definition, in Python."""
     pixels = np.empty((*image.size, image.channels), np.uint8)
-    images._decode(content, image, (seed, epoch), images._Scratch(), pixels)
+    images._decode(content, image, (seed, epoch), pixels)
     return pixels
 
 

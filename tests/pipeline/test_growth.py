@@ -176,11 +176,11 @@ def test_a_commit_that_is_killed_can_be_repeated(folder, tmp_path, monkeypatch, 
         with monkeypatch.context() as patched:
             patched.setattr(file_changes, "rename", moved(count))
             try:
-                commit._replace(str(output), temporary, paths)
+                commit._replace(str(output), temporary, paths, ())
             except StoppedError:
                 is_done = False
         assert (output / "dataset.json").exists() == is_done
-        commit._replace(str(output), temporary, paths)
+        commit._replace(str(output), temporary, paths, ())
         shutil.rmtree(temporary)
         assert contents(output) == expected
         if is_done:

@@ -148,7 +148,7 @@ def test_every_cut_is_noticed() -> None:
     index = index_of(SHARDS)
     data = bytes_of(index)
     for size in range(len(data) - 1):
-        with pytest.raises(DataError, match=r"i\.arrow: .*Make it again with 'beam-pip.* index'"):
+        with pytest.raises(DataError, match=r"i\.arrow: .* or convert again"):
             parsed(data[:size], index)
 
 

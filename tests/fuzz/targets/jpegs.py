@@ -40,7 +40,7 @@ def run(data: bytes) -> None:
     expected = np.zeros(shape, np.uint8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        images._decode(content, image, (1, head[2]), images._Scratch(), expected)
+        images._decode(content, image, (1, head[2]), expected)
     pixels = np.frombuffer(found[0].buffers()[1], np.uint8, expected.size).reshape(shape)
     require(np.array_equal(pixels, expected), "jpegs: other pixels", f"{image} {pixels.tolist()}")
 
