@@ -6,7 +6,7 @@ import base64
 import hashlib
 import unicodedata
 import urllib.parse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.analysis.anomalies import Row
@@ -22,12 +22,6 @@ from beam_pipelines.core.version import __version__
 if TYPE_CHECKING:
     import jinja2
     from markupsafe import Markup
-
-# As Jinja escapes texts.
-_ESCAPES = {
-    ord(mark): f"&{name};"
-    for mark, name in zip("&<>\"'", ("amp", "lt", "gt", "#34", "#39"), strict=True)
-}
 
 
 def render_report(report: Report) -> str:
@@ -170,35 +164,39 @@ def _letter_width(letter: str) -> float:
 
 def _show_table(found: DetailTable | Mapping[str, Any]) -> Markup:
     """Returns a table as HTML, in a tenth of a macro's time."""
-    from markupsafe import Markup  # as Jinja
+    from markupsafe import Markup, escape  # as Jinja
 
     table = found if isinstance(found, DetailTable) else DetailTable(**found)
-    heads = "".join(f"<th>{head.translate(_ESCAPES)}" for head in (table.title, *table.heads))
+    heads = "".join(f"<th>{escape(head)}" for head in (table.title, *table.heads))
     lines = [f'<div class="part {table.style}"><table><thead><tr>{heads}<tbody>\n']
     for name, cells in table.lines:
-        shown = _clip(name).translate(_ESCAPES) if name.strip() else "<i class=soft>blank</i>"
-        lines += [f"<tr><th>{shown}", *(f"<td>{_cell_text(cell)}\n" for cell in cells), "\n"]
+        shown = escape(_clip(name)) if name.strip() else "<i class=soft>blank</i>"
+        lines += [
+            f"<tr><th>{shown}",
+            *(f"<td>{_cell_text(cell, escape)}\n" for cell in cells),
+            "\n",
+        ]
     return Markup("".join([*lines, "</table></div>"]))  # noqa: S704 - every value is escaped
 
 
 def _show_cell(found: Cell | Mapping[str, Any]) -> Markup:
     """Returns a cell as HTML, see ``_show_table``."""
-    from markupsafe import Markup  # as Jinja
+    from markupsafe import Markup, escape  # as Jinja
 
-    return Markup(_cell_text(found))  # noqa: S704 - every value is escaped
+    return Markup(_cell_text(found, escape))  # noqa: S704 - every value is escaped
 
 
-def _cell_text(found: Cell | Mapping[str, Any]) -> str:
+def _cell_text(found: Cell | Mapping[str, Any], escape: Callable[[str], str]) -> str:
     cell = found if isinstance(found, Cell) else Cell(**found)
-    text = cell.text.translate(_ESCAPES)
+    text = escape(cell.text)
     if cell.end:
-        text = f"<span>{text}</span> – <span>{cell.end.translate(_ESCAPES)}</span>"
+        text = f"<span>{text}</span> – <span>{escape(cell.end)}</span>"
     elif cell.is_high:
         text = f"<b class=high>{text}</b>"
     if cell.bar:
-        bar = cell.bar.translate(_ESCAPES)
+        bar = escape(cell.bar)
         text = f"<span class=bar><i class=rate style=width:{bar}px></i></span>{text}"
-    return f"{text} <small>{cell.small.translate(_ESCAPES)}</small>" if cell.small else text
+    return f"{text} <small>{escape(cell.small)}</small>" if cell.small else text
 
 
 def _css_text(text: str) -> str:
