@@ -10,12 +10,11 @@ import pyarrow as pa
 
 from beam_pipelines.analysis.epochs import are_years, show_of
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
-from beam_pipelines.analysis.statistics.datasets import read_statistics
+from beam_pipelines.analysis.statistics.datasets import find_manifest, read_statistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.cli.output import table
 from beam_pipelines.core.arrow.columns import type_name, value_type
 from beam_pipelines.core.formatting import shorten, visible
-from beam_pipelines.dataset.manifest import find_manifest
 
 LONGEST_TEXT, _SHORTER_TEXT = 24, 12
 _HEADS = ("feature", "type", "missing", "distinct", "mean", "least", "most")

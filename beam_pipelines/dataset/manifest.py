@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.checked_files import changed_file
 from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, MANIFEST
 from beam_pipelines.core.layout.manifest import InnerPath, Manifest, parse_manifest, to_text
+from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
 from beam_pipelines.storage import file_checksums, files
 
 
@@ -27,20 +29,20 @@ def read_manifest(folder: str, name: str = MANIFEST) -> Manifest:
     return parse_manifest(files.read_bytes(path), path, name == DESCRIPTION)
 
 
-def find_manifest(path: str) -> Manifest | None:
-    """Reads the manifest of a dataset or description, if any.
+def listed_shards(folder: str) -> dict[str, str]:
+    """Returns the files in the folders of shards, also of others.
 
     Args:
-      path: a folder, or a file of statistics, which has none.
+      folder: of a dataset, or of shards that are not committed yet.
 
-    Raises:
-      DataError: this version cannot read it.
+    Returns:
+      Path in the folder -> path.
     """
-    if path.endswith(".pb"):
-        return None
-    found = (name for name in (MANIFEST, DESCRIPTION) if files.exists(files.join(path, name)))
-    name = next(found, None)
-    return None if name is None else read_manifest(path, name)
+    listed = (files.list_files(files.join(folder, part, "**")) for part in SHARD_FOLDERS)
+    return {
+        files.relative(file.path, folder): file.path
+        for file in itertools.chain.from_iterable(listed)
+    }
 
 
 def changed_files(folder: str, manifest: Manifest, *parts: str) -> Iterator[tuple[str, DataError]]:

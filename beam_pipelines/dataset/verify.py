@@ -25,10 +25,9 @@ from beam_pipelines.core.layout.schema_features import (
     has_one_value_a_step,
 )
 from beam_pipelines.core.layout.shard_formats import (
-    SHARD_FOLDERS,
     part_compression_of,
 )
-from beam_pipelines.dataset.manifest import changed_files, read_manifest
+from beam_pipelines.dataset.manifest import changed_files, listed_shards, read_manifest
 from beam_pipelines.dataset.shard_records import (
     feature_list_names,
     read_blocks,
@@ -107,13 +106,12 @@ def _unexpected_files(folder: str, manifest: Manifest) -> Iterator[str]:
     expected = {
         files.within(folder, file.path) for shard in manifest.shards for file in shard.files
     }
-    for part in SHARD_FOLDERS:
-        for path, _, _ in files.list_files(files.join(folder, part, "**")):
-            if path not in expected:
-                yield (
-                    f"{path}: is not in the manifest, but readers of the examples will read it. "
-                    "Remove it."
-                )
+    for path in listed_shards(folder).values():
+        if path not in expected:
+            yield (
+                f"{path}: is not in the manifest, but readers of the examples will read it. "
+                "Remove it."
+            )
 
 
 def _wrong_sums(manifest: Manifest) -> Iterator[str]:

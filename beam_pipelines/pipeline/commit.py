@@ -13,7 +13,7 @@ from functools import partial
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout import dataset_layout
 from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
-from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.dataset.manifest import listed_shards, read_manifest
 from beam_pipelines.pipeline.artifacts import write_files, write_indexes
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, check_joins_of
 from beam_pipelines.pipeline.planning.plan import Plan
@@ -109,10 +109,9 @@ def _write_staged(
     paths = list(dict.fromkeys(moved))
     # Files of a killed worker must not be moved with their folder.
     own = {file.path for shard in shards for file in shard.files}
-    for part in SHARD_FOLDERS:
-        for listed in files.list_files(files.join(temporary, part, "**")):
-            if files.relative(listed.path, temporary) not in own:
-                file_changes.delete(listed.path)
+    for name, path in listed_shards(temporary).items():
+        if name not in own:
+            file_changes.delete(path)
     with files.replace(files.join(temporary, STAGED, _PATHS)) as file:
         file.write(json.dumps(paths).encode())
     return paths
@@ -154,17 +153,13 @@ def _replace(
                 file_changes.delete(files.join(folder, part))
         moved = paths[:-1]
     _move(folder, temporary, moved)
-    found = {
-        files.relative(file.path, folder)
-        for part in SHARD_FOLDERS
-        for file in files.list_files(files.join(folder, part, "**"))
-    }
-    for path in (file.path for shard in shards for file in shard.files):
-        if path not in found and files.exists(_stage(temporary, paths[-1])):
-            raise DataError(
-                f"{files.join(folder, path)}: found no file, expected the shard that was moved "
-                "there. The dataset was not committed. Run again, without speculative execution."
-            )
+    found = listed_shards(folder)
+    lost = [file.path for shard in shards for file in shard.files if file.path not in found]
+    if lost and files.exists(_stage(temporary, paths[-1])):
+        raise DataError(
+            f"{files.join(folder, lost[0])}: found no file, expected the shard that was moved "
+            "there. The dataset was not committed. Run again, without speculative execution."
+        )
     _move(folder, temporary, paths[-1:])
 
 

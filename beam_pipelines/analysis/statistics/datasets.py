@@ -65,7 +65,7 @@ def read_accumulators(folder: str) -> StoredStatistics:
             f"statistics, which have {dataset_layout.accumulators_path('*')}. 'describe DATA "
             "--output DIR' makes them."
         )
-    manifest = _manifest(folder)
+    manifest = find_manifest(folder)
     number = len(manifest.generations) or 1 if manifest else 1
     parts = [_read_generation(folder, generation + 1) for generation in range(number)]
     found = merged_statistics(parts)
@@ -74,7 +74,12 @@ def read_accumulators(folder: str) -> StoredStatistics:
     return found._replace(splits={name: found.splits[name] for name in [*names, *rest]})
 
 
-def _manifest(folder: str) -> Manifest | None:
+def find_manifest(folder: str) -> Manifest | None:
+    """Reads the manifest of a dataset or description, if any.
+
+    Raises:
+      DataError: this version cannot read it.
+    """
     for name in (dataset_layout.MANIFEST, dataset_layout.DESCRIPTION):
         path = files.join(folder, name)
         if files.exists(path):

@@ -13,12 +13,11 @@ from beam_pipelines.analysis.compare import as_json, compare_shares
 from beam_pipelines.analysis.drift import CHANCE, LARGE_DRIFT
 from beam_pipelines.analysis.joins import JoinMatches, joins_of
 from beam_pipelines.analysis.report.page import page_environment, page_file
-from beam_pipelines.analysis.statistics.datasets import is_stored, read_statistics
+from beam_pipelines.analysis.statistics.datasets import find_manifest, is_stored, read_statistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.errors import RecipeError, mask, nearest
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.version import __version__
-from beam_pipelines.dataset.manifest import find_manifest
 from beam_pipelines.pipeline import api
 from beam_pipelines_plugins.comparison.splits import SplitComparison, compare_split, show_change
 
