@@ -310,10 +310,8 @@ def _profile() -> Mapping[str, str]:
     """Returns settings of Amazon's programs that Arrow does not read."""
     import configparser
 
-    found, name = (
-        configparser.RawConfigParser(strict=False),
-        os.environ.get("AWS_PROFILE", "default"),
-    )
+    found = configparser.RawConfigParser(strict=False)
+    name = os.environ.get("AWS_PROFILE", "default")
     found.read(os.environ.get("AWS_CONFIG_FILE") or os.path.expanduser("~/.aws/config"))
     section = name if name == "default" else f"profile {name}"
     return found[section] if found.has_section(section) else {}

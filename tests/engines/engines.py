@@ -170,7 +170,7 @@ class _Server:
         os.killpg(self.process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Lets it go on."""
+        """Continues it after ``pause``."""
         os.killpg(self.process.pid, signal.SIGCONT)
 
     def stop(self) -> None:

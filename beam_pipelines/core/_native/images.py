@@ -50,6 +50,7 @@ def decode_jpegs(
     epochs: npt.NDArray[np.int64],
     most_pixels: int,
     threads: int,
+    *,
     only_cuts: bool = False,
 ) -> tuple[pa.Array, npt.NDArray[np.int64]] | None:
     """Decodes, crops and resizes the JPEGs among contents, or declines to.
@@ -110,8 +111,7 @@ def cut_jpegs(
     Raises:
       TypeError, ValueError, MemoryError: as ``decode_jpegs``.
     """
-    only_cuts: Any = functools.partial(decode_jpegs, only_cuts=True)
-    found = only_cuts(contents, *how)
+    found = decode_jpegs(contents, *how, only_cuts=True)
     if found is None:
         return None
     cuts = np.frombuffer(found[0].buffers()[1], np.float32, 5 * len(contents))
