@@ -247,7 +247,7 @@ define install
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 11))'; then \
 		$(call pip_install,.venv,--no-deps --requirement constraints.txt --editable ./reader --editable ./plugins --editable .); \
 	else \
-		$(call pip_install,.venv,--constraint constraints.txt --editable ./reader --editable ./plugins --editable '.[$(1)]'); \
+		$(call pip_install,.venv,--constraint constraints.txt --editable ./reader --editable '.[$(1)]' --editable ./plugins); \
 	fi
 	@$(BIN)/python -m compileall -q beam_pipelines plugins/beam_pipelines_plugins
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'from beam_pipelines.analysis.report import page; page.compile_templates()'
@@ -270,7 +270,7 @@ NATIVE := reader/setup.py $(wildcard beam_pipelines/core/_native/*.cc beam_pipel
 .venv-newest/installed .venv-lowest/installed: pyproject.toml reader/pyproject.toml plugins/pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(@D)/bin/python -m uv pip install --quiet --python $(@D)/bin/python $(if $(findstring lowest,$@),--resolution lowest-direct) --editable ./reader --editable ./plugins --editable '.[demo,test]'
+	$(@D)/bin/python -m uv pip install --quiet --python $(@D)/bin/python $(if $(findstring lowest,$@),--resolution lowest-direct) --editable ./reader --editable '.[demo,test]' --editable ./plugins
 	@touch $@
 
 .venv-docs/installed: website/requirements.txt
@@ -283,7 +283,7 @@ NATIVE := reader/setup.py $(wildcard beam_pipelines/core/_native/*.cc beam_pipel
 .venv-adapters/installed: pyproject.toml reader/pyproject.toml plugins/pyproject.toml constraints.txt tests/adapters/requirements.txt $(NATIVE)
 	@test -n "$(PYTHON)" || { echo "No Python 3.10 to 3.13 found. Install Python 3.11, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv .venv-adapters
-	@$(call pip_install,.venv-adapters,--constraint constraints.txt --requirement tests/adapters/requirements.txt --editable ./reader --editable ./plugins --editable '.[demo$(comma)test]')
+	@$(call pip_install,.venv-adapters,--constraint constraints.txt --requirement tests/adapters/requirements.txt --editable ./reader --editable '.[demo$(comma)test]' --editable ./plugins)
 	@# It asks for older Hugging Face datasets, which its loader and checkpoints do not use.
 	.venv-adapters/bin/python -m pip install --quiet --disable-pip-version-check --no-deps torchtitan==0.3.0
 	@touch $@
@@ -303,5 +303,5 @@ NATIVE := reader/setup.py $(wildcard beam_pipelines/core/_native/*.cc beam_pipel
 		sys.exit(None if tuple(map(int, found.split()[1].split("."))) >= (2, 39) else f"TFX needs glibc 2.39 or later, found {found}. See docs/tfx.md: TFX_ENTER.")'
 	$(TFX_ENTER) $(PYTHON) -m venv .venv-tfx
 	$(if $(TFX_ENTER),$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --constraint constraints-tfx.txt --wheel-dir .venv-tfx/wheels pyfarmhash)
-	$(TFX_ENTER) $(if $(TFX_ENTER),env CC=false CXX=false) .venv-tfx/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-tfx.txt --find-links .venv-tfx/wheels --editable ./reader --editable ./plugins --editable '.[demo,test,tfx]'
+	$(TFX_ENTER) $(if $(TFX_ENTER),env CC=false CXX=false) .venv-tfx/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-tfx.txt --find-links .venv-tfx/wheels --editable ./reader --editable '.[demo,test,tfx]' --editable ./plugins
 	@touch $@
