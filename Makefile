@@ -55,7 +55,7 @@ test-all: .venv/installed-dev ## Run both of these in one go, which collects the
 
 .PHONY: test-remote
 test-remote: .venv/installed-dev ## Run the tests with object stores, and with Dataflow's interface, on servers of their kind on this machine
-	$(BIN)/python -m pytest tests/remote tests/integrations -m remote $(IN_TWO) $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest tests/files tests/integrations -m remote $(IN_TWO) $(PYTEST_OPTIONS)
 
 .PHONY: databases
 databases: ## Install PostgreSQL and MariaDB (on Debian and Ubuntu), for the tests of databases; without them they are skipped

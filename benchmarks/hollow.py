@@ -34,6 +34,8 @@ from beam_pipelines.core.chunks import Chunk, ChunkCounts
 from beam_pipelines.core.layout.shard_formats import part_compression_of
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam.run_file import RunFile
 from beam_pipelines.pipeline import artifacts, first_pass_result, resume
 from beam_pipelines.pipeline.commit import commit
 from beam_pipelines.pipeline.convert import Conversion
@@ -42,8 +44,6 @@ from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.run_options import RunFolders, RunOptions, make_folders
 from beam_pipelines.sources.plan import RANGE_BYTES
-from beam_pipelines.storage import files
-from beam_pipelines.storage.run_file import RunFile
 from beam_pipelines.tfrecord.part_index import PartColumns
 from beam_pipelines.transforms import row_counts
 from beam_pipelines.transforms.deal import DealtShard, to_bins, to_shards

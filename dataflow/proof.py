@@ -23,7 +23,7 @@ import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.manifest import read_manifest
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROWS = 300_000

@@ -92,7 +92,7 @@ def _version(name: str) -> str:
 
 def _path(path: str) -> Fact:
     from beam_pipelines.core.errors import PipelineError, mask
-    from beam_pipelines.storage import cloud_access, files
+    from beam_pipelines.files.beam import cloud_access, files
 
     try:
         cloud_access.check_paths([path])

@@ -73,7 +73,7 @@ class BeamCommand(click.Command):
         import_beam(args)
         import pyarrow as pa
 
-        from beam_pipelines.storage import cloud_access, files
+        from beam_pipelines.files.beam import cloud_access, files
 
         # Arrow replaces our signal handlers while it reads, and loses a signal at its end.
         pa.enable_signal_handlers(False)

@@ -13,8 +13,8 @@ import click
 
 from beam_pipelines.cli.options import BEAM_OPTIONS
 from beam_pipelines.cli.output import is_quiet
+from beam_pipelines.files.beam.input_roots import check_root
 from beam_pipelines.recipe import path_dates
-from beam_pipelines.storage.input_roots import check_root
 
 if TYPE_CHECKING:
     from beam_pipelines.pipeline.planning.plan import Plan

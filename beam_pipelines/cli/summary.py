@@ -24,8 +24,8 @@ from beam_pipelines.core.formatting import show_bytes, show_secs, visible
 from beam_pipelines.core.layout.dataset_layout import REPORT, SAVED_MODEL, anomalies_path
 from beam_pipelines.core.layout.manifest import Manifest, ManifestShard, ManifestSplit
 from beam_pipelines.core.layout.manifest import to_json as manifest_json
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.unions import unused_lines
-from beam_pipelines.storage import files
 
 WIDTH_WHEN_PIPED = 100
 MOST_NAMES = 3

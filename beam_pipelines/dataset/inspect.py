@@ -26,11 +26,11 @@ from beam_pipelines.core.layout.schema_features import feature_lists_of, feature
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.shard_records import read_examples
 from beam_pipelines.encodings.labels import LONGEST_LIST, LONGEST_TEXT, labels_behind
+from beam_pipelines.files.beam import files
 from beam_pipelines.reader.dataset import Dataset
 from beam_pipelines.reader.encodings.feature_info import texts_of_ids
 from beam_pipelines.reader.features import names_of_lists_of_lists
 from beam_pipelines.sources.tfrecord.decoder import decode_records, is_sequence_example
-from beam_pipelines.storage import files
 
 HEX_BYTES = 8
 _SHOWN_FEATURES = 20

@@ -12,7 +12,7 @@ from beam_pipelines.core.layout.checked_files import changed_file
 from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, MANIFEST
 from beam_pipelines.core.layout.manifest import InnerPath, Manifest, parse_manifest, to_text
 from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
-from beam_pipelines.storage import file_checksums, files
+from beam_pipelines.files.beam import file_checksums, files
 
 
 def read_manifest(folder: str, name: str = MANIFEST) -> Manifest:

@@ -16,8 +16,8 @@ from beam_pipelines.core.arrow.binary_arrays import data_of, offsets_of
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.schema_features import feature_lists_of
 from beam_pipelines.core.layout.shard_formats import PARQUET_COMPRESSION
+from beam_pipelines.files.beam import files
 from beam_pipelines.reader.row_groups import batch_of
-from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.framing import RecordBlock, framed_records, read_record_blocks
 
 _PARQUET_MAGIC = b"PAR1"

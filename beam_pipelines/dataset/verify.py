@@ -32,10 +32,10 @@ from beam_pipelines.dataset.shard_records import (
     feature_list_names,
     read_blocks,
 )
+from beam_pipelines.files.beam import file_checksums, files
 from beam_pipelines.reader.folders.opened import Opened
 from beam_pipelines.reader.parts import Indexed, read_part
 from beam_pipelines.sources.tfrecord.decoder import decode_records
-from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord import part_index
 
 

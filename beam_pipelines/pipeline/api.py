@@ -24,6 +24,7 @@ from beam_pipelines.analysis.statistics.datasets import (
 )
 from beam_pipelines.core.layout.dataset_layout import anomalies_path
 from beam_pipelines.dataset.verify import Verification, verify_dataset
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline import output_folder
 from beam_pipelines.pipeline.planning.plan import Plan
@@ -36,7 +37,6 @@ from beam_pipelines.reader.dataset import Dataset
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.text.lines import Lines
-from beam_pipelines.storage import files
 
 
 @dataclasses.dataclass(frozen=True)

@@ -35,11 +35,11 @@ from beam_pipelines.core.layout.manifest import InnerPath, Manifest, to_text
 from beam_pipelines.core.layout.shard_formats import part_compression_of
 from beam_pipelines.encodings.apply import needed
 from beam_pipelines.encodings.labels import label_files
+from beam_pipelines.files.beam import file_checksums, files
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.new_manifest import is_gathered, make_manifest
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.sources.files.file_list import masked_to_bytes
-from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import write_index
 from beam_pipelines.transforms.select.rejected_files import StoredRows, write_rejected
 from beam_pipelines.transforms.shards import join_indexes

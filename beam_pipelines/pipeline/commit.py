@@ -14,6 +14,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout import dataset_layout
 from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
 from beam_pipelines.dataset.manifest import listed_shards, read_manifest
+from beam_pipelines.files.beam import file_changes, file_checksums, files
 from beam_pipelines.pipeline.artifacts import write_files, write_indexes
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, check_joins_of
 from beam_pipelines.pipeline.planning.plan import Plan
@@ -26,7 +27,6 @@ from beam_pipelines.pipeline.validate import (
     write_offenders,
 )
 from beam_pipelines.sources import format_of
-from beam_pipelines.storage import file_changes, file_checksums, files
 from beam_pipelines.transforms.row_counts import RowCounts
 from beam_pipelines.transforms.write import ShardInfo
 

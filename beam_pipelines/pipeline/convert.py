@@ -25,6 +25,8 @@ from beam_pipelines.core.events import log_event
 from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, TRANSFORM_GRAPH
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam.run_file import RunFile
 from beam_pipelines.pipeline import (
     first_pass_result,
     output_folder,
@@ -46,8 +48,6 @@ from beam_pipelines.runners.options import check_options
 from beam_pipelines.runners.progress import ProgressLog, show_progress
 from beam_pipelines.runners.version_check import check_cluster, check_workers
 from beam_pipelines.sources import format_of
-from beam_pipelines.storage import files
-from beam_pipelines.storage.run_file import RunFile
 from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.preprocessing.function import check_storage
 from beam_pipelines.transforms.shards import ShardPlan, load_shard_plan, save_shard_plan

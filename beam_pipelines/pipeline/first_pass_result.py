@@ -26,6 +26,7 @@ from beam_pipelines.core.formatting import show_count
 from beam_pipelines.core.layout.tensor_representations import add_representations
 from beam_pipelines.encodings.apply import BatchEncoder
 from beam_pipelines.encodings.schema import encoded_schema
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.private import without_private
 from beam_pipelines.pipeline.sampled_rows import LabelColumn, describe_sample
@@ -39,7 +40,6 @@ from beam_pipelines.pipeline.validate import (
 from beam_pipelines.sinks import is_columnar
 from beam_pipelines.sinks.parquet.sink import columns_of
 from beam_pipelines.sql.database import not_null_line
-from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.framing import missing_records
 from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.encode import load_fitted

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.runners.progress import ProgressLog, show_progress
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.format import Format
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.storage import files
 from beam_pipelines.transforms.join.plan import plan_join
 
 # In the temporary folder of a run.

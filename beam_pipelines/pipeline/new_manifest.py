@@ -37,6 +37,7 @@ from beam_pipelines.core.layout.shard_formats import PARQUET_COMPRESSION, TFRECO
 from beam_pipelines.core.version import __version__
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import with_fitted
+from beam_pipelines.files.beam import file_checksums
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.validate import entries_of
@@ -47,7 +48,6 @@ from beam_pipelines.recipe.unions import unused_sources
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.wrapping.partitions import Partitioned
-from beam_pipelines.storage import file_checksums
 from beam_pipelines.transforms import write
 from beam_pipelines.transforms.encode import load_encodings
 from beam_pipelines.transforms.row_counts import SourceCounts

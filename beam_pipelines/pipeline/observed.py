@@ -16,9 +16,9 @@ from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.layout.manifest import Manifest, to_text
 from beam_pipelines.core.process import plugins
 from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.runners.options import ReportOptions
-from beam_pipelines.storage import files
 from beam_pipelines.transforms import metrics
 
 

@@ -31,11 +31,11 @@ from beam_pipelines.core.layout.schema_features import domains_of, features_of, 
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.places import Pair, Place
 from beam_pipelines.core.private import HIDDEN
+from beam_pipelines.files.beam import file_changes, files
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.row_chain import RowChain
 from beam_pipelines.sources.format import Position
 from beam_pipelines.sources.plan import ByteRange
-from beam_pipelines.storage import file_changes, files
 from beam_pipelines.transforms.select.errors import SelectError
 from beam_pipelines.transforms.select.reject import explain, shown_row_of
 

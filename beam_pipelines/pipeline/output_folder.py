@@ -14,12 +14,12 @@ from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, MANIFEST, REJ
 from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
 from beam_pipelines.core.process import signals
 from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.files.beam import file_changes, files
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.commit import PARTS, PARTS_OF_DESCRIPTION
 from beam_pipelines.pipeline.resume import clear_temporary
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
 from beam_pipelines.recipe.places import planner_of, scheme_of, split_part
-from beam_pipelines.storage import file_changes, files
 
 # Names of a run's temporary files. A folder with any other name in it is not a run's.
 _TEMPORARY_NAMES = re.compile(

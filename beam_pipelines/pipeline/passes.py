@@ -15,6 +15,7 @@ import apache_beam as beam
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.layout.dataset_layout import ENCODINGS
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.first_pass_result import (
     FirstPassResult,
     FittedFolders,
@@ -25,7 +26,6 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.read_splits import ReadSplits, note_rows
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import ProgressLog
-from beam_pipelines.storage import files
 from beam_pipelines.transforms import spill
 from beam_pipelines.transforms.deal import DealChunks
 from beam_pipelines.transforms.encode import EncodeChunks

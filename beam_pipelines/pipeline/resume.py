@@ -15,10 +15,10 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.dataset_layout import INDEX
 from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS, part_compression_of
 from beam_pipelines.core.version import __version__
+from beam_pipelines.files.beam import file_changes, file_checksums, files
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
-from beam_pipelines.storage import file_changes, file_checksums, files
 from beam_pipelines.transforms.shards import read_own_index
 from beam_pipelines.transforms.write import ShardInfo, WrittenAlso
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.process import file_locks
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 
 try:
     import fcntl

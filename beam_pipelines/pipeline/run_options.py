@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from beam_pipelines.core.layout.dataset_layout import ENCODINGS, TEMPORARY
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,7 @@ from beam_pipelines.core.layout.tensor_representations import drop_inferred
 from beam_pipelines.core.process.full_package import tensorflow_lacks
 from beam_pipelines.dataset.manifest import add_files, check_files, read_manifest
 from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
@@ -23,7 +24,6 @@ from beam_pipelines.serving import specs
 from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.serving.specs import ENCODED_SCHEMA, schema_files
 from beam_pipelines.serving.write import GraphJob
-from beam_pipelines.storage import files
 from beam_pipelines.transforms.encode import load_fitted
 
 

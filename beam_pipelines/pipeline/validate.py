@@ -23,9 +23,9 @@ from beam_pipelines.checks.check import Facts, Finding
 from beam_pipelines.core.errors import FindingsError, RecipeError
 from beam_pipelines.core.formatting import show_count
 from beam_pipelines.core.layout.dataset_layout import RAW_SCHEMA
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline import offending_rows
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.storage import files
 from beam_pipelines.transforms.equal_rows import Met, merge_met
 
 # Check -> what it found.

@@ -23,8 +23,8 @@ from beam_pipelines.tfrecord.framing import inflate_part, starts_of
 from beam_pipelines.tfrecord.part_index import PartIndex
 
 if TYPE_CHECKING:
+    from beam_pipelines.files.cache import RemoteShards
     from beam_pipelines.reader.row_groups import RowGroups
-    from beam_pipelines.remote.cache import RemoteShards
 
 
 class ShardFile(NamedTuple):

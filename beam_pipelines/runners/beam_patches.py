@@ -2,7 +2,7 @@
 
 One is for correctness, the others for speed and memory. Their figures are from docs/decisions.md,
 or were measured with Beam 2.77 on 2 cores. The other patch, of the S3 client, is in
-``storage/cloud_access.py``, as ``storage`` opens files. Workers and the coder of the local runner
+``files/beam/cloud_access.py``, as ``files`` opens files. Workers and the coder of the local runner
 are registered (``local_workers.py``), which also replaces Beam's servers of our workers.
 """
 
@@ -23,7 +23,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from beam_pipelines.core.arrow import memory
-from beam_pipelines.storage.cloud_access import share_s3_clients
+from beam_pipelines.files.beam.cloud_access import share_s3_clients
 
 _FILESYSTEM_FOR_SCHEME = {
     "azfs": "apache_beam.io.azure.blobstoragefilesystem",

@@ -15,8 +15,8 @@ import tempfile
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.dataset_layout import SAVED_MODEL
 from beam_pipelines.core.process import python_process
+from beam_pipelines.files.beam import files
 from beam_pipelines.serving.write import MARK, GraphJob
-from beam_pipelines.storage import files
 
 _CODE = "from beam_pipelines.serving.__main__ import main; sys.exit(main())"
 # CPU only, no start-up messages, and one thread per operation, so that sums have one order.

@@ -12,6 +12,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest, nearest_column
 from beam_pipelines.core.process import plugins
+from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam.spool import as_file
 from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path
@@ -36,8 +38,6 @@ from beam_pipelines.sources.plan import (
 )
 from beam_pipelines.sources.wrapping.formatted import Formatted, formatted
 from beam_pipelines.sources.wrapping.partitions import WithNulls, partitioned, with_nulls
-from beam_pipelines.storage import files
-from beam_pipelines.storage.spool import as_file
 
 
 def plan_source(source: Source, directory: str) -> SourcePlan:

@@ -21,8 +21,8 @@ from beam_pipelines.core.arrow.columns import concat_batches
 from beam_pipelines.core.arrow.ipc import PackedBatch, pack, unpack
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout import stripes
+from beam_pipelines.files.beam.file_ranges import Address, read_ranges
 from beam_pipelines.recipe.output import Output
-from beam_pipelines.storage.file_ranges import Address, read_ranges
 from beam_pipelines.transforms.exchange import CollectByPartition, Message, Sent, addresses
 from beam_pipelines.transforms.merged_files import BIN, MergeBins
 from beam_pipelines.transforms.shards import (

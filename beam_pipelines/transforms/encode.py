@@ -20,7 +20,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, with_fitted
 from beam_pipelines.encodings.stored import FILE_NAME, FORMAT_VERSION, FittedSteps, decode_encodings
-from beam_pipelines.storage import file_checksums, files
+from beam_pipelines.files.beam import file_checksums, files
 
 
 def save_encodings(folder: str, steps: FittedSteps) -> str:

@@ -17,8 +17,8 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
-from beam_pipelines.storage import files
-from beam_pipelines.storage.file_ranges import Address, read_range
+from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam.file_ranges import Address, read_range
 
 # The largest encoded element that may cross an engine. Flink fails on a record that is larger than
 # a sort buffer; gRPC sends an element in one message; Dataflow's shuffle takes values of some MB.

@@ -36,7 +36,7 @@ from beam_pipelines.encodings.analyzers import (
 )
 from beam_pipelines.encodings.plan import EncodePlan, needs_fit, with_fitted
 from beam_pipelines.encodings.stored import FittedSteps
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 from beam_pipelines.transforms import exchange
 from beam_pipelines.transforms.encode import load_encodings, load_fitted, save_encodings
 from beam_pipelines.transforms.meet import MeetByKey, MergeTree, Node, merge_in_order

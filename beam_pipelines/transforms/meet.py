@@ -22,7 +22,7 @@ from beam_pipelines.core.arrow.columns import take_rows
 from beam_pipelines.core.arrow.ipc import PackedBatch, pack
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 from beam_pipelines.transforms.exchange import (
     MOST_IN_ELEMENT,
     Message,

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import apache_beam as beam
 
-from beam_pipelines.storage.file_ranges import read_ranges
+from beam_pipelines.files.beam.file_ranges import read_ranges
 from beam_pipelines.transforms.exchange import (
     Buffers,
     Message,

@@ -20,11 +20,11 @@ import numpy as np
 from beam_pipelines.core.chunks import LEFT_OUT, ChunkCounts, MergedCounts, Rejected
 from beam_pipelines.core.errors import DataError, FindingsError
 from beam_pipelines.core.limits import allowed_rows, show_budget
+from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam.run_file import RunFile
 from beam_pipelines.joins.timed import quantiles_of_ages
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.storage import files
-from beam_pipelines.storage.run_file import RunFile
 from beam_pipelines.transforms.select.rejected_files import StoredRows, read_stored
 
 # Rejected rows of a source in its row counts, and in an error.

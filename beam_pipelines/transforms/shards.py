@@ -34,9 +34,9 @@ from beam_pipelines.core.layout.shard_formats import (
     suffix_of,
     without_suffix,
 )
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.output import Output
-from beam_pipelines.storage import files
 from beam_pipelines.tfrecord import part_index
 
 # A shard is permuted and compressed in partitions of about this many bytes of framed examples, so

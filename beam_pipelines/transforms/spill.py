@@ -16,7 +16,7 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout import stripes
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 
 
 class SpilledChunk(NamedTuple):

@@ -20,7 +20,7 @@ from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.arrow.memory import give_back_memory
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.storage.file_ranges import Address
+from beam_pipelines.files.beam.file_ranges import Address
 from beam_pipelines.transforms import exchange
 from beam_pipelines.transforms.meet import FAN_IN, MergeTree, Node, merge_in_order
 

@@ -15,9 +15,9 @@ from beam_pipelines.core.arrow.columns import take_rows
 from beam_pipelines.core.arrow.memory import give_back_memory
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.shard_formats import part_compression_of
+from beam_pipelines.files.beam import file_checksums, files
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.sinks import Settings, formats_of, sink_of
-from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import IndexedShard
 from beam_pipelines.transforms.shards import ShardPlan, shard_path, write_own_index
 from beam_pipelines.transforms.shuffle import written_order

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipelines.core.process import file_locks
-from beam_pipelines.remote.cache import Cache
+from beam_pipelines.files.cache import Cache
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
 

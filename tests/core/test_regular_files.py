@@ -22,9 +22,9 @@ from beam_pipelines.cli import main as main_module
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
+from beam_pipelines.files.beam import files
 from beam_pipelines.sources.images import cifar
 from beam_pipelines.sources.plan import FileInfo
-from beam_pipelines.storage import files
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, source
 from tests.support.image_files import encode

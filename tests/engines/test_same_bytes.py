@@ -18,8 +18,8 @@ from apache_beam.metrics import monitoring_infos
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline import commit, convert
-from beam_pipelines.storage import files
 from beam_pipelines.transforms.metrics import NAMESPACE
 from tests.engines import conversions
 from tests.engines.conftest import LOCAL

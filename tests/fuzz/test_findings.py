@@ -19,13 +19,13 @@ import tensorflow as tf
 from beam_pipelines.core.errors import DataError, PipelineError, RecipeProblems
 from beam_pipelines.core.layout import manifest as manifest_values
 from beam_pipelines.dataset import manifest
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.recipes import load
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources.images import safe_pickle
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.tfrecord.decoder import decode_records
-from beam_pipelines.storage import files
 from beam_pipelines.tfrecord import framing
 from beam_pipelines.transforms import read
 from tests.fuzz.targets import module_of, part_index

@@ -11,10 +11,10 @@ import struct
 import google_crc32c
 import pytest
 
+from beam_pipelines.files.beam import file_checksums, files
 from beam_pipelines.integrations.tfx.fingerprint import fingerprint_of
 from beam_pipelines.pipeline.planning.recipes import load
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.storage import file_checksums, files
 
 RECIPE = """
 name: clicks

@@ -13,8 +13,8 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.files.beam import file_changes
 from beam_pipelines.pipeline import commit
-from beam_pipelines.storage import file_changes
 from tests.support.contents import contents
 
 pytestmark = pytest.mark.end_to_end

@@ -10,7 +10,7 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.storage import file_changes
+from beam_pipelines.files.beam import file_changes
 
 pytestmark = pytest.mark.end_to_end
 

@@ -16,9 +16,9 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.dataset_layout import statistics_path
+from beam_pipelines.files import stores
 from beam_pipelines.reader import order, pipeline
 from beam_pipelines.reader import reader as reader_module
-from beam_pipelines.remote import stores
 from beam_pipelines.tfrecord import part_index
 from tests.reader.indexed import finish
 from tests.support.small_dataset import write_dataset

@@ -38,7 +38,7 @@ from beam_pipelines.runners import beam_patches
 beam_patches.import_beam([])
 import pyarrow
 pyarrow.array([1.5])
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 for left_out in ("pandas", "absl", "dill", "google.cloud.pubsub", "google.cloud.storage", "boto3"):
     print(any(name == left_out or name.startswith(left_out + ".") for name in sys.modules))
 from apache_beam.io.filesystems import FileSystems

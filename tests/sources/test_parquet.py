@@ -19,12 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.sources.parquet import footers as pieces_module
 from beam_pipelines.sources.parquet import format as format_module
 from beam_pipelines.sources.parquet.footers import pieces_of
-from beam_pipelines.storage import files
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, write
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.storage import files
 from beam_pipelines.transforms.exchange import MAX_ELEMENT_BYTES
 from tests.support.crossings import STEPS, measured
 

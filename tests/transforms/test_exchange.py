@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.storage.file_ranges import Address
+from beam_pipelines.files.beam.file_ranges import Address
 from beam_pipelines.transforms import exchange, meet, merged_files
 from beam_pipelines.transforms.exchange import Message, Received, load_payload, store_message
 from beam_pipelines.transforms.meet import MeetByKey

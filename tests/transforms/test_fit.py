@@ -22,9 +22,9 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.sections import Fit
-from beam_pipelines.storage import files
 from beam_pipelines.transforms import fit
 from beam_pipelines.transforms.encode import load_encodings, load_fitted
 from beam_pipelines.transforms.exchange import Received

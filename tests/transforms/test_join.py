@@ -23,12 +23,12 @@ from beam_pipelines.core.arrow import key_index
 from beam_pipelines.core.arrow.ipc import unpack
 from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.files.beam import files
 from beam_pipelines.joins.index import build_index, join_batch
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.storage import files
 from beam_pipelines.transforms import meet, merged_files, read
 from beam_pipelines.transforms.exchange import MAX_ELEMENT_BYTES, Received, Sent
 from beam_pipelines.transforms.join import hash_join, join

@@ -9,7 +9,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 from beam_pipelines.analysis.anomalies.find import DATASET, Row
 from beam_pipelines.analysis.schema.text import feature_lines
 from beam_pipelines.core.formatting import shorten, visible
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 
 _HEADS = ("split", "feature", "what", "expected", "found", "where to look")
 _MAX_ROWS = 50

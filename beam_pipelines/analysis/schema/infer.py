@@ -23,7 +23,7 @@ from beam_pipelines.core.layout.schema_features import (
     duplicates,
     parse_schema,
 )
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 
 # TFDV's default (validation_api.infer_schema).
 MAX_STRING_DOMAIN_SIZE = 100

@@ -15,8 +15,8 @@ from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.layout import dataset_layout
 from beam_pipelines.core.layout.manifest import Manifest, parse_manifest
+from beam_pipelines.files.beam import files, http_files, input_files
 from beam_pipelines.recipe.places import planner_of
-from beam_pipelines.storage import files, http_files, input_files
 
 
 class StoredStatistics(NamedTuple):

@@ -16,6 +16,7 @@ from beam_pipelines.analysis.statistics.datasets import statistics_to_files
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
+from beam_pipelines.files.beam import files
 from beam_pipelines.integrations.beam.batches import (
     NUM_RANGES,
     ToBatches,
@@ -26,7 +27,6 @@ from beam_pipelines.integrations.beam.batches import (
     schema_of_splits,
     shared_folder,
 )
-from beam_pipelines.storage import files
 from beam_pipelines.transforms import encode
 from beam_pipelines.transforms.fit import PARTITION_BYTES, FitEncodings
 from beam_pipelines.transforms.spill import LoadChunks, SpillChunks

@@ -15,6 +15,8 @@ from beam_pipelines.analysis import schema, statistics
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, MergedCounts, add_counts
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.encodings.plan import plan_encode
+from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam.run_file import RunFile
 from beam_pipelines.integrations.beam.batches import (
     NUM_RANGES,
     ToChunks,
@@ -38,8 +40,6 @@ from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.reader import bare_name
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.storage import files
-from beam_pipelines.storage.run_file import RunFile
 from beam_pipelines.transforms import spill
 from beam_pipelines.transforms.join.plan import JoinPlan
 from beam_pipelines.transforms.row_counts import BASE

@@ -46,6 +46,7 @@ from tfx.utils import proto_utils
 from beam_pipelines.core.errors import Problem, RecipeError
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.layout.shard_formats import TFRECORD
+from beam_pipelines.files.beam import file_changes, files
 from beam_pipelines.integrations.tfx.fingerprint import fingerprint_of
 from beam_pipelines.integrations.tfx.spans import Spans, fill_spans, resolve_spans
 from beam_pipelines.pipeline.convert import convert
@@ -55,7 +56,6 @@ from beam_pipelines.pipeline.planning.recipes import load
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.text.lines import explain
-from beam_pipelines.storage import file_changes, files
 
 __all__ = ["RecipeDriver", "RecipeExampleGen", "RecipeExampleGenSpec", "RecipeExecutor"]
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from beam_pipelines.core.version import __version__
+from beam_pipelines.files.beam import file_checksums
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.storage import file_checksums
 
 # Reading and checksums release the interpreter's lock; remote files are asked for one by one.
 _THREADS = 8

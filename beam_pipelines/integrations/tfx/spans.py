@@ -19,9 +19,9 @@ from tfx.components.example_gen import input_processor, utils
 from tfx.proto import example_gen_pb2
 
 from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.storage import files
 
 _DATE_PLACES = {
     utils.YEAR_SPEC: "{date:%Y}",

@@ -9,12 +9,12 @@ from typing import Any
 
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.process import plugins
+from beam_pipelines.files.beam import files, input_files, path_patterns
 from beam_pipelines.recipe.reader import bare_name
 from beam_pipelines.recipe.text.yaml import Tree, tree_of
 from beam_pipelines.sources import format_of_path
 from beam_pipelines.sources.files.listing import datasets_in
 from beam_pipelines.sources.images.folder import ENCODED, FILENAME, LABEL, PARTS, SUFFIXES
-from beam_pipelines.storage import files, input_files, path_patterns
 
 _TABLES = ("csv", "tsv", "json_lines", "parquet", "arrow")
 COLUMNS = (ENCODED, "image/format", "image/height", "image/width", "image/channels", FILENAME)

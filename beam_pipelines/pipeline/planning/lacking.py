@@ -15,13 +15,13 @@ from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.core.layout.dataset_layout import RAW_SCHEMA
 from beam_pipelines.core.layout.schema_features import features_of
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.wrapping.partitions import WithNulls
 from beam_pipelines.sql.conjuncts import conjuncts_of
 from beam_pipelines.sql.expressions import parse_expression
-from beam_pipelines.storage import files
 
 _Column = tuple[str, str]  # of a source
 

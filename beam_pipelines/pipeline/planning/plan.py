@@ -15,13 +15,13 @@ from beam_pipelines.core.formatting import show_bytes, show_count
 from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import EncodePlan
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.unions import unused_lines, unused_sources
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.files.file_list import store_files
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.storage import files
 from beam_pipelines.transforms.group import GroupPlan
 from beam_pipelines.transforms.join.plan import JoinPlan
 from beam_pipelines.transforms.preprocessing.function import Preprocessing

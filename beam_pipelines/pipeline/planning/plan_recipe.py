@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.core.process import plugins
+from beam_pipelines.files.beam import cloud_access
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.policy import PolicyOptions, with_policy
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.settings import Setting
-from beam_pipelines.storage import cloud_access
 
 # A recipe: a YAML file, a data file that is converted as it is, a mapping with the keys of
 # docs/recipe.md, or a Recipe.

@@ -17,8 +17,8 @@ from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.datasets import read_protos
 from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
 from beam_pipelines.core.layout.schema_features import features_by_path, name_of
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.storage import files
 
 
 @dataclasses.dataclass(frozen=True)

@@ -38,7 +38,7 @@ def load(path: str, settings: Sequence[Setting] = ()) -> Recipe:
     if not is_recipe(path):
         return reader.bare_recipe(path, FORMATS, ENCODING_FOR_KIND, settings, of_images(path))
     # Imports Beam, which reading a recipe from text does not need.
-    from beam_pipelines.storage import files
+    from beam_pipelines.files.beam import files
 
     try:
         text = files.read_document(path).decode("utf-8-sig")

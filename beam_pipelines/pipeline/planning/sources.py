@@ -6,13 +6,13 @@ import dataclasses
 import datetime
 
 from beam_pipelines.core.errors import Problem, RecipeProblems
+from beam_pipelines.files.beam.input_roots import OutsideRootError
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source, with_images
 from beam_pipelines.sources.wrapping.derived import with_derived
 from beam_pipelines.sources.wrapping.unions import plan_union
-from beam_pipelines.storage.input_roots import OutsideRootError
 
 
 def plan_sources(

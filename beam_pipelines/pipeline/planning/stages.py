@@ -16,6 +16,7 @@ from beam_pipelines.analysis.statistics import plan_statistics
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.process.full_package import tensorflow_lacks
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
+from beam_pipelines.files.beam.input_roots import only_below
 from beam_pipelines.pipeline.planning import feature_lists
 from beam_pipelines.pipeline.planning.plan import Plan, Validation, source_labels
 from beam_pipelines.pipeline.planning.policy import read_contract, read_policy
@@ -28,7 +29,6 @@ from beam_pipelines.sources import format_of
 from beam_pipelines.sources.exact_cast import rounded_columns
 from beam_pipelines.sources.files.split_names import split_patterns
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.storage.input_roots import only_below
 from beam_pipelines.transforms import group
 from beam_pipelines.transforms.join.plan import JoinPlan, plan_join
 from beam_pipelines.transforms.preprocessing.function import plan_preprocessing

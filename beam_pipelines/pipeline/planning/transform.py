@@ -20,6 +20,7 @@ from beam_pipelines.core.layout.manifest import Manifest, ManifestSource
 from beam_pipelines.core.process.plugins import KNOWN, PLANNERS
 from beam_pipelines.dataset.manifest import check_files, read_manifest
 from beam_pipelines.encodings import ENCODING_FOR_KIND
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.lacking import (
     Lacking,
     check_all,
@@ -40,7 +41,6 @@ from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.storage import files
 from beam_pipelines.transforms.select.rename import rename_schema
 
 # Sections that say how rows are read and packed, and keys in them that features depend on.

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 
 from beam_pipelines.core.errors import RecipeProblems
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.previews.estimate import Preview, Scale
 from beam_pipelines.recipe.keys import needed_key, read_keys, recipe_key
@@ -18,7 +19,6 @@ from beam_pipelines.recipe.values import (
     read_text,
     reader,
 )
-from beam_pipelines.storage import files
 from beam_pipelines.transforms.merged_files import BIN, MERGED_BYTES
 from beam_pipelines.transforms.shards import PARTITION_BYTES
 from beam_pipelines.transforms.shuffle import MOST_PLACES

@@ -27,8 +27,8 @@ from beam_pipelines.tfrecord.part_index import (
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
 
+    from beam_pipelines.files.cache import RemoteShards
     from beam_pipelines.reader.row_groups import RowGroups
-    from beam_pipelines.remote.cache import RemoteShards
 
 
 # Bytes of a cache, unless others are asked for.
@@ -110,7 +110,7 @@ class Folder(NamedTuple):
             return None
         import hashlib
 
-        from beam_pipelines.remote.cache import Cache, RemoteShards
+        from beam_pipelines.files.cache import Cache, RemoteShards
 
         if self.cache is None:
             return RemoteShards(self.path, None)
@@ -231,7 +231,7 @@ def _get(url: str) -> bytes:
       DataError: it cannot be read.
       ImportError: the full package is not installed.
     """
-    from beam_pipelines.remote import stores  # takes 5 ms, which local readers spare
+    from beam_pipelines.files import stores  # takes 5 ms, which local readers spare
 
     if url.partition("://")[0] in stores.SCHEMES:
         return stores.get(url)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.csv.header import (
     check_same_columns,
@@ -32,7 +33,6 @@ from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.encodings import check_is_no_json, check_is_text
 from beam_pipelines.sources.text.format import TextFormat, settled
-from beam_pipelines.storage import files
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import Limits
+from beam_pipelines.files.beam.path_patterns import has_wildcard
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.csv.header import find_preamble, line_offset, nameless, names_of
 from beam_pipelines.sources.csv.sniffer import (
@@ -27,7 +28,6 @@ from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, encodings
-from beam_pipelines.storage.path_patterns import has_wildcard
 
 _LOOKED_AT, _ROWS = 1 << 17, 200
 # Delimiters of two characters, which no option takes; characters that texts hardly have; and one

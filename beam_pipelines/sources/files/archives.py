@@ -19,14 +19,14 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, Limits, exceeded, exceeds_ratio, ratio_exceeded
+from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam.zip_members import DAMAGE, IS_ENCRYPTED, damaged, member_path
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.files.compression import (
     COMPRESSION_FOR_SUFFIX,
     compression_of,
     decompressed,
 )
-from beam_pipelines.storage import files
-from beam_pipelines.storage.zip_members import DAMAGE, IS_ENCRYPTED, damaged, member_path
 
 # Size of an entry in the list of files: 46 bytes, a name, and some for times and sizes.
 _ENTRY_BYTES = 256

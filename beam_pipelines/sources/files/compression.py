@@ -16,8 +16,8 @@ import pyarrow as pa
 from beam_pipelines.core.consumed import add_consumed
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, Limits, exceeds_ratio, ratio_exceeded
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.storage import files
 
 COMPRESSION_FOR_SUFFIX = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
 CODEC_FOR_COMPRESSION = {"gzip": "gzip", "bzip2": "bz2", "zstd": "zstd"}

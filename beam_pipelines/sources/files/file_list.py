@@ -16,9 +16,9 @@ import google_crc32c
 import pyarrow as pa
 
 from beam_pipelines.core.errors import mask
+from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam.run_file import RunFile
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.storage import files
-from beam_pipelines.storage.run_file import RunFile
 
 # A job's graph names as many ranges, at most.
 _MANY_RANGES = 1000

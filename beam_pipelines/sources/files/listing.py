@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 from beam_pipelines.core.errors import DataError, Problem, nearest
 from beam_pipelines.core.layout.dataset_layout import MANIFEST, RAW_SCHEMA
+from beam_pipelines.files.beam import files, input_files, path_patterns, zip_members
+from beam_pipelines.files.beam.path_patterns import PathPattern, nearest_file
+from beam_pipelines.files.beam.zip_members import MemberPath
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.sources.files.archives import is_archive, list_zip
 from beam_pipelines.sources.files.compression import check_readable
 from beam_pipelines.sources.format import Format, problem
 from beam_pipelines.sources.plan import FileInfo
-from beam_pipelines.storage import files, input_files, path_patterns, zip_members
-from beam_pipelines.storage.path_patterns import PathPattern, nearest_file
-from beam_pipelines.storage.zip_members import MemberPath
 
 # Logs of tables, whose folders also have files with rows that are not in the table any more.
 _TABLES = {

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB
+from beam_pipelines.files.beam import files, input_files, path_patterns
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.files.archives import is_archive, read_member, read_members
 from beam_pipelines.sources.files.compression import (
@@ -31,7 +32,6 @@ from beam_pipelines.sources.images import pixel_rows, safe_pickle
 from beam_pipelines.sources.images.pixel_rows import Classes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.blocks import read_exactly
-from beam_pipelines.storage import files, input_files, path_patterns
 
 _SHAPE = (3, 32, 32)
 _PIXELS = 3 * 32 * 32

@@ -21,6 +21,7 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.limits import Limits, exceeded
+from beam_pipelines.files.beam import files, input_files, path_patterns
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list
 from beam_pipelines.sources import inference
@@ -43,7 +44,6 @@ from beam_pipelines.sources.images.options import (
     image_options,
 )
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.storage import files, input_files, path_patterns
 
 if TYPE_CHECKING:
     from beam_pipelines.sources.images.pictures import Look

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.limits import MIB, exceeded
+from beam_pipelines.files.beam import files, input_files
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_choice, read_texts
@@ -38,7 +39,6 @@ from beam_pipelines.sources.format import (
 from beam_pipelines.sources.images import pixel_rows
 from beam_pipelines.sources.images.pixel_rows import COLOUR_FOR_CHANNELS, Classes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.storage import files, input_files
 
 _TYPES = {
     0x08: ("ubyte", "u1"),

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, Limits, exceeded
+from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam.zip_members import member_path
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.files.compression import (
     ChecksummedFile,
@@ -26,8 +28,6 @@ from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.plan import ByteRange, FileInfo
 from beam_pipelines.sources.text import documents, encodings, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
-from beam_pipelines.storage import files
-from beam_pipelines.storage.zip_members import member_path
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")

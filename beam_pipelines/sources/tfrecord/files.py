@@ -17,6 +17,7 @@ from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.layout.shard_formats import Compression, compression_of
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
@@ -28,7 +29,6 @@ from beam_pipelines.sources.files.compression import (
 )
 from beam_pipelines.sources.format import Rows, combine, cut_rows, empty_batch, problem
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.framing import (
     RecordBlock,
     is_header,

@@ -22,10 +22,10 @@ from beam_pipelines.core.arrow.key_index import KeyIndex, index_keys
 from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, add_counts
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.files.beam import files
 from beam_pipelines.joins.index import JoinIndex, build_index, join_batch, table_batch
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.storage import files
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.join import hash_join

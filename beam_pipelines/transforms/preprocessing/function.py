@@ -20,8 +20,8 @@ from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.encodings import Feature
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.encodings.schema import raw_features
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.storage import files
 
 FUNCTION = "preprocessing_fn"
 

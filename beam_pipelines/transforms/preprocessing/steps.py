@@ -38,7 +38,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.meet import MeetByKey
 from beam_pipelines.transforms.preprocessing.function import (

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, missing_column
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.protect import DROP, ENVIRONMENT, KEYED_HASH, MASK, TRUNCATE, Protection
-from beam_pipelines.storage import files
 
 _LEAST_KEY_BYTES = 16
 _FINGERPRINT = b"beam-pipelines: fingerprint of a key"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.events import log_event
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 
 _NUMBER = re.compile(r"[0-9]+$")
 # Files of stored rows, range by range, in order of the ranges.

@@ -28,7 +28,7 @@ import pyarrow as pa
 from beam_pipelines.analysis.class_shares import ClassShares
 from beam_pipelines.core.chunks import ASSIGNED, Chunk
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.meet import MeetByKey, by_number
 from beam_pipelines.transforms.spill import LoadChunks, SpillChunks

@@ -59,7 +59,7 @@ def compare(
     Their statistics are compared.
     """
     from beam_pipelines.analysis.drift import LARGE_DRIFT
-    from beam_pipelines.storage import files
+    from beam_pipelines.files.beam import files
     from beam_pipelines_plugins.comparison import compare_data
 
     limit = LARGE_DRIFT if max_drift is None else max_drift

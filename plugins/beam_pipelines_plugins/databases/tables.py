@@ -22,6 +22,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.columns import is_list
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import tables
@@ -36,7 +37,6 @@ from beam_pipelines.sources.format import (
     empty_batch,
 )
 from beam_pipelines.sources.plan import RANGE_BYTES, ByteRange, FileInfo, Snapshot, SourcePlan
-from beam_pipelines.storage import files
 from beam_pipelines_plugins.databases import explained, opened
 from beam_pipelines_plugins.databases.database import Database, TableColumn, Values
 from beam_pipelines_plugins.databases.options import DatabaseOptions

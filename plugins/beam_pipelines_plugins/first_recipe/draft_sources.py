@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from beam_pipelines.core.errors import PipelineError, RecipeProblems
 from beam_pipelines.core.layout.dataset_layout import MANIFEST, RECIPE_SCHEMA, REPORT
+from beam_pipelines.files.beam import files, path_patterns
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.recipe.unions import Union
@@ -21,7 +22,6 @@ from beam_pipelines.sources.files.listing import is_document
 from beam_pipelines.sources.files.split_names import split_patterns, splits_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.wrapping.unions import plan_union
-from beam_pipelines.storage import files, path_patterns
 from beam_pipelines_plugins.first_recipe import Candidate, Side
 
 _MOST_FILES = 2_000

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.files.beam import files, input_files
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.images.folder import CLASS, LABEL
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.storage import files, input_files
 from beam_pipelines_plugins.first_recipe import (
     Candidate,
     ColumnProfile,

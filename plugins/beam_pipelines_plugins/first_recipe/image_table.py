@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.errors import PipelineError, RecipeError
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.image_folders import COLUMNS, alone
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.reader import bare_name
 from beam_pipelines.sources.images.folder import FILENAME, STEM, common_folder
 from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.storage import files
 from beam_pipelines.transforms import read
 
 _LABELS = "labels"

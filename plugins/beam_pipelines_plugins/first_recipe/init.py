@@ -16,6 +16,8 @@ from typing import Any
 from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblems
 from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
 from beam_pipelines.encodings import ENCODING_FOR_KIND
+from beam_pipelines.files.beam import files, path_patterns
+from beam_pipelines.files.beam.spool import STDIN
 from beam_pipelines.pipeline.planning import plan_recipe, recipes
 from beam_pipelines.pipeline.planning.private import values_hidden
 from beam_pipelines.recipe import reader
@@ -28,8 +30,6 @@ from beam_pipelines.sources.files.listing import has_table_log
 from beam_pipelines.sources.files.split_names import splits_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.storage import files, path_patterns
-from beam_pipelines.storage.spool import STDIN
 from beam_pipelines.transforms.read import read_range
 from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines_plugins.first_recipe.draft import (

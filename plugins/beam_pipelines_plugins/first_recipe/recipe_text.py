@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.core.process.plugins import FORMATS, KNOWN, PLANNERS
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import PLACES, scheme_of
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.wrapping.unions import UnionFormat
 from beam_pipelines.sql.database import identifier
-from beam_pipelines.storage import files
 from beam_pipelines_plugins.first_recipe import Proposal, SplitProposal
 from beam_pipelines_plugins.first_recipe.draft import Draft, DraftedJoin
 from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from beam_pipelines.core.errors import DataError, RecipeProblems, nearest
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml import Scalar
@@ -17,7 +18,6 @@ from beam_pipelines.recipe.values import Value, read_text, reader
 from beam_pipelines.sources.csv.header import INDEX
 from beam_pipelines.sources.format import check_columns, problem
 from beam_pipelines.sources.options import HeaderOptions, TextsOptions
-from beam_pipelines.storage import files
 from beam_pipelines_plugins.formats import excel_faults as faults
 
 

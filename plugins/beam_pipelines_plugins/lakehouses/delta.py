@@ -11,9 +11,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from beam_pipelines.core.errors import DataError, RecipeProblems, mask
+from beam_pipelines.files.beam import files, input_roots
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import problem
-from beam_pipelines.storage import files, input_roots
 from beam_pipelines_plugins.lakehouses.delta_vectors import read_vectors
 from beam_pipelines_plugins.lakehouses.options import DeltaOptions
 from beam_pipelines_plugins.lakehouses.snapshots import (

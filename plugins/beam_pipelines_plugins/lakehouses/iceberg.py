@@ -23,9 +23,9 @@ from pyiceberg.transforms import IdentityTransform
 from pyroaring import BitMap64
 
 from beam_pipelines.core.errors import DataError, RecipeProblems, mask
+from beam_pipelines.files.beam import files, input_roots
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import problem
-from beam_pipelines.storage import files, input_roots
 from beam_pipelines_plugins.lakehouses.iceberg_files import table_at
 from beam_pipelines_plugins.lakehouses.options import IcebergOptions, local_path
 from beam_pipelines_plugins.lakehouses.snapshots import (

@@ -19,7 +19,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.storage import files, input_roots
+from beam_pipelines.files.beam import files, input_roots
 from beam_pipelines_plugins.formats.avro_blocks import AvroFile, TooLargeError
 from beam_pipelines_plugins.lakehouses.options import local_path
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.files.beam import file_checksums, files, input_roots
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import Contents, Planner
 from beam_pipelines.sources.plan import FileInfo, Snapshot, SourcePlan
-from beam_pipelines.storage import file_checksums, files, input_roots
 from beam_pipelines_plugins.lakehouses.options import (
     DELTA,
     ICEBERG,

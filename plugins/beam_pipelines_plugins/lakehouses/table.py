@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from beam_pipelines.core.arrow.columns import Shape
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.batch_files import SAMPLE_ROWS, tail_rows
@@ -38,7 +39,6 @@ from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.parquet.footers import pieces_of
 from beam_pipelines.sources.parquet.format import Parquet, batches_of, opened, top_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.storage import files
 from beam_pipelines_plugins.lakehouses.snapshots import (
     NOTHING,
     Positions,

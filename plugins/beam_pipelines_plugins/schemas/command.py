@@ -27,7 +27,7 @@ def infer(statistics: str, output: str, overwrite: bool, form: str) -> None:
     from beam_pipelines.analysis.statistics.datasets import read_statistics
     from beam_pipelines.core.layout.schema_features import features_by_path
     from beam_pipelines.core.layout.tensor_representations import add_representations
-    from beam_pipelines.storage import files
+    from beam_pipelines.files.beam import files
     from beam_pipelines_plugins.schemas.sparse import sparse_columns
 
     known = read_statistics(statistics)
@@ -71,7 +71,7 @@ def update(path: str, statistics: tuple[str, ...], output: str | None, form: str
     from beam_pipelines.analysis.schema.text import has_comments
     from beam_pipelines.analysis.schema.update import update_schema
     from beam_pipelines.analysis.statistics.datasets import read_statistics
-    from beam_pipelines.storage import files
+    from beam_pipelines.files.beam import files
     from beam_pipelines_plugins.schemas.diff import diff_schemas, render_diff
 
     before = read_schema(path)
@@ -100,7 +100,7 @@ def recipe(output: str | None, form: str) -> None:
 
     With it, editors complete and check YAML.
     """
-    from beam_pipelines.storage import files
+    from beam_pipelines.files.beam import files
     from beam_pipelines_plugins.schemas.recipe_schema import MODELINE, schema_text
 
     if output is None:

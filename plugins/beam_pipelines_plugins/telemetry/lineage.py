@@ -17,10 +17,10 @@ import apache_beam as beam
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.version import __version__
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.places import place_in
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.storage import files
 from beam_pipelines_plugins.telemetry.post import is_server, post
 
 _PRODUCER = f"urn:beam-pipelines:{__version__}"

@@ -13,7 +13,7 @@ from typing import Any
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.version import __version__
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 from beam_pipelines_plugins.telemetry.post import is_server, post
 
 _PREFIX = "beam_pipelines"

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.files.beam import input_roots
+from beam_pipelines.files.beam.input_roots import OutsideRootError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.storage import input_roots
-from beam_pipelines.storage.input_roots import OutsideRootError
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.formats.avro_blocks import AvroFile
 from beam_pipelines_plugins.lakehouses import iceberg_files

@@ -18,9 +18,9 @@ from unittest import mock
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.layout.shard_formats import compression_of
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
-from beam_pipelines.storage import files
 from beam_pipelines.tfrecord import framing
 from beam_pipelines.transforms import read
 from tests.fuzz import mutations, scratch

@@ -24,7 +24,7 @@ from isal import isal_zlib
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.process import file_locks
-from beam_pipelines.remote import stores
+from beam_pipelines.files import stores
 
 # A folder of files that are written or waited for, in that of a dataset.
 _UNFINISHED = "unfinished"

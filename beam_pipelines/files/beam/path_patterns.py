@@ -16,7 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
-from beam_pipelines.storage import input_roots
+from beam_pipelines.files.beam import input_roots
 
 # What decides which paths in a folder match: see ``PathPattern.stage_of``.
 Stage: TypeAlias = tuple[int, tuple[int, ...]]

@@ -18,7 +18,7 @@ from typing import TypeVar
 from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 
 T = TypeVar("T")
 

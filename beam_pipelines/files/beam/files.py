@@ -21,15 +21,15 @@ from beam_pipelines.core.errors import DataError, PipelineError, keep_secret
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.process import regular_files
 from beam_pipelines.core.process.signals import has_raised
-from beam_pipelines.remote import stores
-from beam_pipelines.storage import (
+from beam_pipelines.files import stores
+from beam_pipelines.files.beam import (
     cloud_access,
     http_files,  # noqa: F401 - a filesystem of Beam, which finds it as a subclass
     input_roots,
     path_patterns,
     zip_members,
 )
-from beam_pipelines.storage.path_patterns import nearest_file
+from beam_pipelines.files.beam.path_patterns import nearest_file
 
 _READ_BYTES = 4 << 20
 # A recipe, a schema or a module is read whole. The largest real schemas have a few megabytes.

@@ -11,8 +11,8 @@ import pytest
 
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.remote import stores
-from beam_pipelines.storage import cloud_access, files
+from beam_pipelines.files import stores
+from beam_pipelines.files.beam import cloud_access, files
 from tests.support.web_server import served
 
 

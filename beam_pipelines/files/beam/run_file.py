@@ -7,7 +7,7 @@ import pickle
 from typing import Any, NamedTuple
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 
 
 class RunFile(NamedTuple):

@@ -24,7 +24,7 @@ from google.cloud import dataflow_v1beta3
 from launch import command_of
 
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.remote import stores
+from beam_pipelines.files import stores
 
 pytestmark = pytest.mark.remote
 ROOT = pathlib.Path(__file__).resolve().parents[2]

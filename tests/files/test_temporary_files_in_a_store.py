@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline import output_folder
 from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.sources.files import file_list
-from beam_pipelines.storage import files
 from beam_pipelines.transforms import deal, merged_files
 from tests.engines import conversions
 from tests.support.remote_stores import Store, s3_store

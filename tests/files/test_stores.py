@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.remote import stores
+from beam_pipelines.files import stores
 from tests.support.web_server import served
 
 
@@ -146,7 +146,7 @@ def test_a_forked_process_makes_its_own_connections(file):
     with served(file.parent) as server:
         code = f"""
 import os
-from beam_pipelines.remote import stores
+from beam_pipelines.files import stores
 url = {server.url!r} + "/plain"
 first = stores.read(url, 0, 5).content
 if not (child := os.fork()):

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem, MatchResult
 
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.remote import stores
-from beam_pipelines.remote.web import WebServers, total_of
+from beam_pipelines.files import stores
+from beam_pipelines.files.web import WebServers, total_of
 
 SCHEMES = ("https", "http")
 # Bytes of one request, unless more are asked for at once.

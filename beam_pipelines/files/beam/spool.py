@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.storage import files, http_files
+from beam_pipelines.files.beam import files, http_files
 
 STDIN = "-"
 # So that an endless stream ends with a message and not with a full disk.

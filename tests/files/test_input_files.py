@@ -16,9 +16,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.storage import files, input_files
-from beam_pipelines.storage.files import Listed
-from beam_pipelines.storage.input_roots import OutsideRootError, only_below
+from beam_pipelines.files.beam import files, input_files
+from beam_pipelines.files.beam.files import Listed
+from beam_pipelines.files.beam.input_roots import OutsideRootError, only_below
 
 NAMES = st.sampled_from(["a", "b", "ab.csv", "b.csv", "a[1]", "x*"])
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map(tuple)

@@ -9,7 +9,7 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.remote import stores
+from beam_pipelines.files import stores
 from tests.support.remote_stores import s3_store
 
 pytestmark = pytest.mark.remote

@@ -22,7 +22,7 @@ import pytest
 
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.storage import file_checksums, files, http_files
+from beam_pipelines.files.beam import file_checksums, files, http_files
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows
 from tests.support.web_server import served

@@ -10,8 +10,8 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.remote import stores
-from beam_pipelines.storage import files
+from beam_pipelines.files import stores
+from beam_pipelines.files.beam import files
 from tests.reader.indexed import finish
 from tests.support.remote_stores import google_store, s3_store
 from tests.support.small_dataset import write_dataset

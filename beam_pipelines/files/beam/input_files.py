@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.process import regular_files
-from beam_pipelines.storage import files, input_roots, path_patterns
-from beam_pipelines.storage.files import Listed
-from beam_pipelines.storage.path_patterns import PathPattern, Stage
+from beam_pipelines.files.beam import files, input_roots, path_patterns
+from beam_pipelines.files.beam.files import Listed
+from beam_pipelines.files.beam.path_patterns import PathPattern, Stage
 
 # The name of a file. A link of such a name to nothing led to a file, not to a folder of files.
 _FILE_NAME = re.compile(r"\.[A-Za-z][A-Za-z0-9]*$")

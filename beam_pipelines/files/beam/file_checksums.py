@@ -12,7 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.manifest import CheckedFile, InnerPath
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import files
 
 _CONNECTIONS = 16
 _READ_BYTES = 4 << 20

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.remote import stores
-from beam_pipelines.storage import cloud_access, files
+from beam_pipelines.files import stores
+from beam_pipelines.files.beam import cloud_access, files
 
 # Beam parses options anew each time, which takes a millisecond of every request.
 _access_of = functools.lru_cache(maxsize=1)(cloud_access.access_of)

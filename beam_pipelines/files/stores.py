@@ -239,10 +239,10 @@ def _made(_process: int, scheme: str, bucket: str, access: Access) -> _Client:
         return _ArrowStore(_s3(bucket, access))
     # Their imports take as long as a first batch.
     if scheme == "gs":
-        from beam_pipelines.remote.web import GoogleStore
+        from beam_pipelines.files.web import GoogleStore
 
         return GoogleStore(access.is_anonymous)
-    from beam_pipelines.remote.web import WebServers
+    from beam_pipelines.files.web import WebServers
 
     return WebServers()
 
@@ -299,7 +299,7 @@ def _s3(bucket: str, access: Access) -> Any:
     elif region is None:
         options["region"] = fs.resolve_s3_region(bucket)
     if f"{parts.scheme}_proxy" in map(str.lower, environment):
-        from beam_pipelines.remote.web import proxy_of
+        from beam_pipelines.files.web import proxy_of
 
         options["proxy_options"] = proxy_of(parts)
     # The repetitions are those of ``retries``.

@@ -16,7 +16,7 @@ from typing import Any
 
 from beam_pipelines.core.errors import DataError, RecipeError, mask
 from beam_pipelines.core.process.file_locks import Lock
-from beam_pipelines.remote import stores
+from beam_pipelines.files import stores
 
 _AZURE = "azfs://ACCOUNT/CONTAINER/…"
 # What other programs call these stores.

@@ -9,7 +9,7 @@ from itertools import repeat
 
 import pytest
 
-from beam_pipelines.remote.web import WebServers, read_answer
+from beam_pipelines.files.web import WebServers, read_answer
 
 
 @pytest.mark.parametrize(

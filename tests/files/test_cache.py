@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.remote.cache import Cache
+from beam_pipelines.files.cache import Cache
 
 
 def parts(root: Path) -> list[Path]:
@@ -128,7 +128,7 @@ def test_a_kill_leaves_the_cache_clean(tmp_path):
     """
     code = """
 import os, signal, sys
-from beam_pipelines.remote import cache
+from beam_pipelines.files import cache
 kept = cache.Cache(sys.argv[1], 1 << 20, "one")
 def fetch():
     if sys.argv[2] == "fetch":

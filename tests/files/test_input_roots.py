@@ -18,10 +18,10 @@ import pytest
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.files.beam import files, input_roots
+from beam_pipelines.files.beam.input_roots import OutsideRootError, only_below
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.storage import files, input_roots
-from beam_pipelines.storage.input_roots import OutsideRootError, only_below
 from tests.support.image_files import encode
 from tests.support.manifests import small_manifest
 

@@ -1,8 +1,10 @@
-"""storage/files.py: behaviour that the tests of its callers do not show."""
+"""What the tests of the callers of ``files`` do not show."""
 
 from __future__ import annotations
 
 import os
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.storage import files
+from beam_pipelines.files.beam import file_changes, files
 
 
 @pytest.mark.parametrize("pattern", ["*.csv", "x*", "**"])
@@ -51,15 +53,38 @@ def test_threads_of_an_interrupted_run_make_no_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "has_raised", lambda: True)
 
     def write(path: Path) -> None:
-        with pytest.raises(DataError, match="not made, as the run was interrupted"):
-            files.write_bytes(str(path), b"x")
-        with (
-            pytest.raises(DataError, match="not made, as the run was interrupted"),
-            files.replace(str(path)),
-        ):
-            pass
+        for opened in (files.open_write, files.replace):
+            refused = pytest.raises(DataError, match="not made, as the run was interrupted")
+            with refused, opened(str(path)):
+                pass
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(write, tmp_path / "a" / "b").result()
     assert list(tmp_path.iterdir()) == []
     files.write_bytes(str(tmp_path / "a" / "b"), b"x")
+
+
+def test_a_folder_goes_though_others_still_write_into_it(tmp_path: Path) -> None:
+    """Files that come and go meanwhile delay it, and leave nothing behind."""
+    folder, ended = tmp_path / "busy", threading.Event()
+    folder.mkdir()
+
+    def write() -> None:
+        for number in range(500):
+            try:
+                (folder / f"{number}.part").write_bytes(b"x")
+                (folder / f"{number}.part").rename(folder / f"{number}")
+                time.sleep(0.002)
+            except FileNotFoundError:  # the folder, or what was just written, is gone
+                if not folder.exists():
+                    break
+        ended.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    while not any(folder.iterdir()):
+        pass
+    file_changes.delete(str(folder))
+    thread.join()
+    assert ended.is_set()
+    assert not folder.exists()

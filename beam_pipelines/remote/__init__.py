@@ -1,1 +1,0 @@
-"""Files in object stores and on web servers, read without Beam."""
