@@ -235,7 +235,7 @@ def _get(url: str) -> bytes:
 
     if url.partition("://")[0] in stores.SCHEMES:
         return stores.get(url)
-    files = full_package.import_module("storage.files", "bp.open of such a URL")
+    files = full_package.import_module("files.beam.files", "bp.open of such a URL")
     if not files.exists(url):
         raise FileNotFoundError(url)
     content: bytes = files.read_bytes(url)

@@ -89,7 +89,7 @@ def _find_files(pattern: str) -> Sequence[str]:
             f"{mask(pattern)}: found a pattern, expected a folder, as a web server does not list "
             "its files. Give a list of all folders."
         )
-    files = full_package.import_module("storage.files", "bp.open of a pattern in a store")
+    files = full_package.import_module("files.beam.files", "bp.open of a pattern in a store")
     return [listed.path for listed in files.list_files(pattern)]
 
 
