@@ -15,9 +15,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 50_449,
+    "beam_pipelines": 50_155,
     PLUGINS: 8_324,
-    "tests": 53_993,
+    "tests": 53_798,
 }
 SPINE_LINES = 6_500
 MODULES, MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 400, 20, 400, 8, 12
@@ -42,7 +42,6 @@ LARGE_CLASSES = {
     "beam_pipelines/recipe/model.py:Recipe": 28,
     "beam_pipelines/recipe/output.py:Output": 14,
     "beam_pipelines/sources/plan.py:SourcePlan": 18,
-    "beam_pipelines/transforms/split/split.py:SplitPlan": 13,
 }
 # Modules that name each other's types: a source's plan and its format.
 CIRCLES = [

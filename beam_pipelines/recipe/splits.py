@@ -1,4 +1,4 @@
-"""Splits by shares, hash buckets, time or files, and their reader."""
+"""Splits by shares, time or files, and their reader."""
 
 from __future__ import annotations
 
@@ -90,28 +90,20 @@ class FileSplit:
 
 
 @dataclasses.dataclass(frozen=True)
-class BucketSplit:
-    """A split by TFX's hash buckets."""
-
-    buckets: int = needed_key(read_integer(1, 1_000_000), "Number of TFX's hash buckets.", "2")
-
-
-@dataclasses.dataclass(frozen=True)
 class Split:
-    """How rows are divided: by shares, TFX's hash buckets, time or files.
+    """How rows are divided: by shares, time or files.
 
     Attributes:
       fractions: split name -> share; shares add up to 1.
       times: splits by time. A row in none of them, or with a null, is an error.
       files: split name -> pattern, matched (fnmatch) against the path of the ``from`` source's
         file.
-      buckets: split name -> number of TFX's hash buckets, in TFX's order.
       folds: ``fractions`` has a split of equal share for each of them, the last ones.
     """
 
     fractions: Mapping[str, float] = dataclasses.field(default_factory=lambda: {"train": 1.0})
     by: tuple[str, ...] = recipe_key(
-        read_texts, (), "the whole row", "With shares or buckets: columns whose hash decides."
+        read_texts, (), "the whole row", "With shares: columns whose hash decides."
     )
     stratify: tuple[str, ...] = recipe_key(
         read_texts,
@@ -139,25 +131,16 @@ class Split:
     )
     times: tuple[TimeSplit, ...] = ()
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    buckets: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Split names in the recipe's order."""
-        return (
-            tuple(self.files)
-            or tuple(time.name for time in self.times)
-            or tuple(self.buckets)
-            or tuple(self.fractions)
-        )
+        return tuple(self.files) or tuple(time.name for time in self.times) or tuple(self.fractions)
 
     @property
     def shares(self) -> dict[str, float]:
         """Split name -> expected share; empty by time and by files."""
-        total = sum(self.buckets.values())
-        return {name: number / total for name, number in self.buckets.items()} or dict(
-            self.fractions
-        )
+        return dict(self.fractions)
 
 
 READ_PART = read_share("a share above 0 and at most 1, as 0.8 or 80%", lambda share: 0 < share <= 1)
@@ -172,7 +155,6 @@ def read_split(value: Value) -> Split | None:
         return None
     keys = {declared.name: declared for declared in keys_of(Split).values()}
     given = {name: keys[name].read(item) for name, item in value.items() if name in keys}
-    by, column = given.get("by") or (), given.get("column")
     parts = [(name, item) for name, item in value.items() if name not in keys]
     if not parts and "folds" not in given:
         value.wrong("found no splits, expected at least one, as {train: 0.8, eval: 0.2}.")
@@ -186,24 +168,19 @@ def read_split(value: Value) -> Split | None:
     kinds = {_split_kind(item) for _, item in parts} or {"share"}
     if len(kinds) > 1:
         value.wrong(
-            "found several kinds of split, expected all by share, all by buckets, all by time or "
-            "all by files."
+            "found several kinds of split, expected all by share, all by time or all by files."
         )
         return None
     kind = kinds.pop()
     _check_split_keys(value, kind)
-    if kind == "buckets" and len(by) > 1:
-        message = "found several columns, expected one column: TFX's partition_feature_name."
-        value.wrong(message, "by")
     if kind == "share":
         folds = given.get("folds")
         return Split(fractions=_fractions(value, parts, folds), **_of_shares(given))
-    of_kind: dict[str, Any] = {
-        "time": lambda: {"time_column": column, "times": _times(parts)},
-        "files": lambda: {"files": _values(FileSplit, parts)},
-        "buckets": lambda: {"buckets": _values(BucketSplit, parts), "by": by},
-    }
-    return Split(fractions={}, **of_kind[kind]())
+    if kind == "files":
+        read = {name: read_keys(FileSplit, item, "a mapping") for name, item in parts}
+        files = {name: own["files"] for name, own in read.items() if "files" in own}
+        return Split(fractions={}, files=files)
+    return Split(fractions={}, time_column=given.get("column"), times=_times(parts))
 
 
 def _of_shares(given: dict[str, Any]) -> dict[str, Any]:
@@ -215,11 +192,7 @@ def _of_shares(given: dict[str, Any]) -> dict[str, Any]:
 def _check_split_keys(value: Value, kind: str) -> None:
     """Notes keys that the kind of split lacks or does not take."""
     given = value.keys
-    if "by" in given and kind not in ("share", "buckets"):
-        value.wrong(
-            "found 'by' with a split that is not by shares, expected it with shares only.", "by"
-        )
-    for key in ("stratify", "folds", "seed"):
+    for key in ("by", "stratify", "folds", "seed"):
         if key in given and kind != "share":
             value.wrong(
                 f"found '{key}' with a split that is not by shares, expected it with shares only.",
@@ -240,7 +213,7 @@ def _check_split_keys(value: Value, kind: str) -> None:
 def _split_kind(value: Value) -> str:
     if not isinstance(value.tree, dict):
         return "share"
-    return next((kind for kind in ("files", "buckets") if kind in value.tree), "time")
+    return "files" if "files" in value.tree else "time"
 
 
 def _fractions(
@@ -269,12 +242,6 @@ def _fold_shares(value: Value, shares: dict[str, float], folds: int) -> dict[str
     for name in shares.keys() & set(names):
         value.wrong(f"found '{name}' with 'folds', which makes a split of this name.", name)
     return dict.fromkeys(names, float(rest / folds))
-
-
-def _values(kind: type[Any], parts: list[tuple[str, Value]]) -> dict[str, Any]:
-    """Returns split -> value of the only key of its kind."""
-    read = {name: read_keys(kind, item, "a mapping") for name, item in parts}
-    return {name: value for name, found in read.items() for value in found.values()}
 
 
 def _times(parts: list[tuple[str, Value]]) -> tuple[TimeSplit, ...]:

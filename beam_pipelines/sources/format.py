@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -119,8 +119,6 @@ class Format(abc.ABC):
       checks_images: whether images are decoded when they are read.
       reads_archives: whether the format itself lists the files in an archive.
       rounds_sparse: whether values of sparse tensors are texts, read as the nearest float32.
-      tfx_rows: what TFX hashes of a row for its buckets: of ``csv`` the tf.Example of its cells, of
-        ``records`` its record, of ``values`` its only value; empty: not known.
       has_files: whether rows are in the files of ``SourcePlan.files``, and not in a server.
       Options: dataclass of ``recipe_key`` fields, keys of a source that only this format and its
         relatives have; ``Source.options_of`` returns one. A field has the name of its key.
@@ -139,7 +137,6 @@ class Format(abc.ABC):
     reads_archives = False
     is_kept = False
     rounds_sparse = False
-    tfx_rows: Literal["", "csv", "records", "values"] = ""
     has_files = True
     Options: ClassVar[Any] = NoOptions
 
@@ -147,15 +144,6 @@ class Format(abc.ABC):
     def options(self) -> tuple[str, ...]:
         """Keys of a source that only this format and its relatives have."""
         return tuple(keys_of(self.Options))
-
-    @property
-    def added_columns(self) -> tuple[str, ...]:
-        """Columns that say where rows come from; files lack them."""
-        return ()
-
-    def sources_of(self, plan: SourcePlan) -> tuple[SourcePlan, ...]:
-        """Returns the plans of the sources whose rows these are."""
-        return (plan,)
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""

@@ -156,7 +156,6 @@ class RawRecords(Format):
     """
 
     suffixes = ()
-    tfx_rows = "values"
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""

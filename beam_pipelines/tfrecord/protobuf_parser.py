@@ -126,16 +126,6 @@ def find_kinds(records: Iterable[bytes]) -> Kinds:
     return Kinds(*({name: _TYPE_FOR_KIND.get(of[name] or "") for name in of} for of in kinds))
 
 
-def deterministic(records: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields each record as protobuf's deterministic mode writes it.
-
-    Raises:
-      WireError: a record is damaged.
-    """
-    for message in _parsed(records):
-        yield message.SerializeToString(deterministic=True)
-
-
 def _parsed(records: Iterable[bytes]) -> Iterator[Any]:
     parse = _message_type().FromString
     for number, record in enumerate(records):

@@ -199,7 +199,6 @@ def test_sources(text: str, expected: Source) -> None:
         ("{column: day, train: {before: 20131101}, eval: {after: 20131101}}",
          Split({}, time_column="day", times=(TimeSplit("train", None, "20131101"), TimeSplit("eval", "20131101", None)))),
         ('{train: {files: "*2012*"}, eval: {files: "*2013*"}}', Split({}, files={"train": "*2012*", "eval": "*2013*"})),
-        ("{train: {buckets: 2}, eval: {buckets: 1}, by: user}", Split({}, buckets={"train": 2, "eval": 1}, by=("user",))),
     ],
 )  # fmt: skip
 def test_splits(text: str, expected: Split) -> None:
@@ -375,9 +374,6 @@ def test_all_problems_at_once() -> None:
         (OUTPUT + "{shard_name: d.tfrecord.gz}", "3: output.shard_name", "'num_shards: 1'"),
         (OUTPUT + "{shard_name: d.tfrecord, num_shards: 1}", "3: output.shard_name",
          "'compression: gzip', expected the suffix '.tfrecord.gz'"),
-        (with_split("{train: {buckets: 0}}"), "3: split.train.buckets", "from 1 to"),
-        (with_split("{train: {buckets: 1}, eval: 0.5}"), "3: split", "several kinds"),
-        (with_split("{train: {buckets: 1}, by: [a, b]}"), "3: split.by", "one column"),
         (with_source("{path: []}"), "3: sources.a.path", "at least one"),
         (with_source("{path: b, delimiter: ab}"), "3: sources.a.delimiter", "one character"),
         (with_source(r"{path: b, delimiter: \t}"), "3: sources.a.delimiter", "in double quotes"),
@@ -574,7 +570,6 @@ def test_documented(place: str) -> None:
     if place == "Split":
         bounds = {key.default for key in keys_of(TimeSplit).values()}
         declared |= {"train`, `eval`, …": "`{train: 1}`", "files": "none"}
-        declared["buckets"] = "none"
         declared["before`, `after"] = bounds.pop()
     assert documented == declared
 

@@ -21,9 +21,6 @@ has vectors that must never change.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -36,19 +33,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 NULL = 0x6E756C6C6E756C6C  # "nullnull"
 _MASK = (1 << 64) - 1
 
-_DIGEST = operator.methodcaller("digest")
 _NAN_BITS = np.int64(0x7FF8000000000000)
-
-
-def sha256_digests(values: Iterable[bytes]) -> pa.BinaryArray:
-    """Returns the SHA-256 of each value, binary of 32 bytes."""
-    import hashlib  # takes 5 ms, which readers spare
-
-    data = b"".join(map(_DIGEST, map(hashlib.sha256, values)))
-    fixed = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(32), len(data) // 32, [None, pa.py_buffer(data)]
-    )
-    return fixed.cast(pa.binary())
 
 
 def mix_int(value: int) -> int:

@@ -36,12 +36,7 @@ from beam_pipelines.transforms.select.protect import with_fingerprints
 from beam_pipelines.transforms.select.rename import rename_schema
 from beam_pipelines.transforms.select.select import divide_filter, plan_select
 from beam_pipelines.transforms.shards import shard_name
-from beam_pipelines.transforms.split.key import (
-    SplitKey,
-    counts_nulls,
-    plan_split_key,
-    with_record_keys,
-)
+from beam_pipelines.transforms.split.key import key_columns
 from beam_pipelines.transforms.split.split import SplitPlan, by_file, check_files, plan_split
 
 P = ParamSpec("P")
@@ -108,21 +103,21 @@ def _plan(recipe: Recipe, contract: bytes | None, planned: dict[str, SourcePlan]
     contract = contract or problems.of(read_contract, recipe.schema, recipe.directory)
     problems.of(check_date, recipe)
     problems.of(shard_name, recipe.output.shard_name or recipe.name, recipe.date)
-    sources = problems.of(_sources, recipe, contract, planned)
+    sources = problems.of(plan_sources, recipe, contract, planned)
     joins = sources and problems.of(plan_join, recipe.join, sources[recipe.base], sources)
     joined = joins and problems.of(rename_schema, joins.schema, recipe.rename)
     if not sources or not joins or joined is None:
         problems.stop()
     base = sources[recipe.base]
-    key = problems.of(_split_key, recipe, base, joins, joined)
-    select = problems.of(plan_select, recipe, joined, key and key[0], contract)
+    key = _split_key(recipe, base, joins, joined)
+    select = problems.of(plan_select, recipe, joined, key, contract)
     if select is None:
         problems.stop()
     grouped = problems.of(_grouped, recipe, base, select.schema)
     if grouped is None:
         problems.stop()
     groups, columns = grouped
-    split = key and problems.of(plan_split, recipe, columns, counts_nulls(base))
+    split = problems.of(plan_split, recipe, columns)
     columns = split.schema if split else columns
     found = problems.of(_encode, recipe, base, joins, columns)
     encoded = found and problems.of(_with_lists, recipe, base, groups, found)
@@ -149,32 +144,22 @@ def _plan(recipe: Recipe, contract: bytes | None, planned: dict[str, SourcePlan]
     )
 
 
-def _sources(
-    recipe: Recipe, contract: bytes | None, planned: dict[str, SourcePlan]
-) -> dict[str, SourcePlan]:
-    sources = plan_sources(recipe, contract, planned)
-    return {**sources, recipe.base: with_record_keys(recipe.split, sources[recipe.base])}
-
-
 def _split_key(
     recipe: Recipe, base: SourcePlan, joins: JoinPlan, columns: pa.Schema
-) -> tuple[SplitKey | None]:
-    """Returns what decides the splits of rows, or ``None``."""
+) -> tuple[str, ...]:
+    """Returns the columns that decide the splits of rows; or none."""
     # The columns that sources derive, of renamed rows.
     derived = {expression.name for expression in base.derive}
     for step in joins.steps:
         own = {expression.name for expression in step.source_plan.derive}
         derived |= {result for name, result in step.added if name in own}
-    key = plan_split_key(
+    return key_columns(
         recipe.split,
-        base,
         columns,
-        recipe.rename,
         is_grouped=recipe.sequence is not None and bool(recipe.sequence.group_by),
         changes=bool(recipe.derive or recipe.drop or recipe.keep),
         derived={recipe.rename.get(name, name) for name in derived},
     )
-    return (key,)
 
 
 def _grouped(

@@ -49,7 +49,6 @@ class Csv(TextFormat):
     Options = CsvOptions
     reads_nulls = True
     judges_cells = True
-    tfx_rows = "csv"
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""

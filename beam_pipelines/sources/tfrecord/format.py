@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.arrow import hashing
 from beam_pipelines.core.arrow.columns import (
     Shape,
     array_type,
@@ -22,7 +21,6 @@ from beam_pipelines.core.arrow.columns import (
     parse_type,
     type_name,
 )
-from beam_pipelines.core.chunks import SPLIT_KEY
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.layout.schema_features import SEQUENCE, duplicates, feature_lists_of
 from beam_pipelines.recipe.model import Source
@@ -63,7 +61,7 @@ from beam_pipelines.sources.tfrecord.schema import (
     schema_path,
     shapes_of,
 )
-from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, deterministic
+from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError
 
 
 class TFRecord(Format):
@@ -76,7 +74,6 @@ class TFRecord(Format):
     suffixes = (".tfrecord", ".tfrecords", ".tfrec", ".record", ".tfrecord.zlib", "data_tfrecord")
     has_arrays = True
     is_compressed = True
-    tfx_rows = "records"
     Options = TFRecordOptions
 
     def check(self, source: Source) -> list[Problem]:
@@ -275,8 +272,6 @@ def _decode(records: Sequence[bytes], layout: Layout, plan: SourcePlan) -> pa.Re
             except bad_rows.ERRORS as error:
                 raise ColumnError(field.name, str(error)) from error
     made = _convert(columns, plan, [name for name in lists if not _is_nested(columns[name].type)])
-    if SPLIT_KEY in plan.schema.names:
-        made[SPLIT_KEY] = hashing.sha256_digests(deterministic(records))
     return pa.RecordBatch.from_arrays(
         [made[name] for name in plan.schema.names], schema=plan.schema
     )

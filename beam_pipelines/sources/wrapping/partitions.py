@@ -26,7 +26,7 @@ from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 # Attributes of the format of the files that this format has, too.
 _TRAITS = (
     *("suffixes", "Options", "infers_types", "has_arrays", "is_compressed", "has_lines"),
-    *("checks_images", "rounds_sparse", "tfx_rows"),
+    *("checks_images", "rounds_sparse"),
     *("paths_of", "has_own_names", "splittable", "quoting"),
 )
 
@@ -132,11 +132,6 @@ class Partitioned(Wrapped):
 
     folders: tuple[str, ...]
     names: tuple[str, ...]
-
-    @property
-    def added_columns(self) -> tuple[str, ...]:
-        """Columns of folders' names."""
-        return self.names
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.columns import type_name
-from beam_pipelines.core.chunks import SPLIT_KEY, Rejected
+from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
@@ -34,20 +34,6 @@ class UnionFormat(Format):
 
     members: tuple[SourcePlan, ...]
     origin: str | None
-
-    def __post_init__(self) -> None:
-        if len({member.format for member in self.members}) == 1:
-            object.__setattr__(self, "tfx_rows", format_of(self.members[0]).tfx_rows)
-
-    @property
-    def added_columns(self) -> tuple[str, ...]:
-        """The origin of rows, and columns that the sources add."""
-        own = () if self.origin is None else (self.origin,)
-        return (*own, *(name for one in self.members for name in format_of(one).added_columns))
-
-    def sources_of(self, plan: SourcePlan) -> tuple[SourcePlan, ...]:
-        """Returns the plans of the united sources."""
-        return self.members
 
     @property
     def starts(self) -> list[int]:
@@ -74,9 +60,6 @@ class UnionFormat(Format):
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         member, own = self.member_of(plan, byte_range)
-        if SPLIT_KEY in plan.schema.names:  # the key of a record, which its format makes
-            schema = member.schema.append(plan.schema.field(SPLIT_KEY))
-            member = dataclasses.replace(member, schema=schema)
         for rows in read_rows(member, own, quote_states, reject):
             yield rows._replace(batch=self._with_columns(rows.batch, plan, member))
 

@@ -41,7 +41,7 @@ from beam_pipelines.transforms.select.errors import (
 )
 from beam_pipelines.transforms.select.protect import protect_batch, protected_schema
 from beam_pipelines.transforms.select.rename import Names, rename_batch
-from beam_pipelines.transforms.split.key import SplitKey
+from beam_pipelines.transforms.split.key import KEY_FIELD, key_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SelectPlan(PickledOnce):
       protect: columns whose values are replaced after that.
       schema: the columns after selection, including those that only the split needs. The split
         removes these.
-      key: what the column ``SPLIT_KEY`` gets, or ``None``.
+      key: the columns whose hash the column ``SPLIT_KEY`` gets; or none.
       rename: columns that get a new name first.
       images: derived columns of images, which are decoded to check them.
       limits: of an image's pixels.
@@ -65,7 +65,7 @@ class SelectPlan(PickledOnce):
     filter: Expression | None
     derive: tuple[Expression, ...]
     schema: pa.Schema
-    key: SplitKey | None = None
+    key: tuple[str, ...] = ()
     rename: Names = dataclasses.field(default_factory=dict)
     images: tuple[str, ...] = ()
     limits: Limits = Limits()  # noqa: RUF009 (it is frozen)
@@ -95,7 +95,7 @@ class SelectPlan(PickledOnce):
 
 
 def plan_select(
-    recipe: Recipe, schema: pa.Schema, key: SplitKey | None = None, contract: bytes | None = None
+    recipe: Recipe, schema: pa.Schema, key: tuple[str, ...] = (), contract: bytes | None = None
 ) -> SelectPlan:
     """Plans a selection of rows with the columns of ``schema``.
 
@@ -104,7 +104,7 @@ def plan_select(
     Args:
       recipe: of the conversion.
       schema: the columns of joined rows, already renamed.
-      key: from ``plan_split_key``.
+      key: from ``key_columns``.
       contract: the recipe's schema, serialized, or ``None``.
 
     Raises:
@@ -128,7 +128,7 @@ def plan_select(
         raise RecipeProblems(problems)
     derived = pa.schema([field for field in kept if field.name in recipe.derive])
     images = image_columns(derived, expected, {})
-    kept = kept if key is None else kept.append(key.field)
+    kept = kept.append(KEY_FIELD) if key else kept
     named = {name for check in checks for name in check.sees}
     return SelectPlan(
         condition,
@@ -239,8 +239,8 @@ def _derived(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, i
     if plan.filter is not None:
         mask = pc.fill_null(_evaluate(batch, plan.filter), False)
         left = batch if pc.all(mask, min_count=0).as_py() else batch.filter(mask)
-    if plan.key is not None:
-        left = left.append_column(SPLIT_KEY, plan.key.of(left))
+    if plan.key:
+        left = left.append_column(SPLIT_KEY, key_of(left, plan.key))
     for expression in plan.derive:
         left = left.append_column(expression.name, _evaluate(left, expression, plan.limits))
         if large := large_cell(left.select([expression.name]), plan.limits.cell_bytes):

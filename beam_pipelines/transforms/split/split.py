@@ -1,4 +1,4 @@
-"""Assigns each row to a split: by hash, buckets, time or file.
+"""Assigns each row to a split: by hash, time or file.
 
 The same row, or the same value of the ``by`` columns, always gets the same split, whatever its
 batch, the number of workers, or other rows. A column that decides the split may be dropped; it is
@@ -33,7 +33,7 @@ from beam_pipelines.transforms.select.rejected_files import store_rejected
 from beam_pipelines.transforms.select.select import schema_after_split
 from beam_pipelines.transforms.shuffle import chunk_order
 from beam_pipelines.transforms.split.bounds import Bounds, assign_times, plan_bounds
-from beam_pipelines.transforms.split.key import SPLIT_SEED, assign_buckets, feature_digests
+from beam_pipelines.transforms.split.key import SPLIT_SEED
 from beam_pipelines.transforms.split.sample import (
     Sampled,
     SamplePlan,
@@ -67,8 +67,6 @@ class SplitPlan(PickledOnce):
       time_column, bounds: for each split its first value and the first value after it, of the
         column's type.
       patterns: for each split the pattern of its files' paths.
-      buckets: for each split the sum of TFX's hash buckets up to its end; ``by`` is one column.
-      is_csv: whether nulls in the column of TFX's buckets are those of a CSV file.
     """
 
     names: tuple[str, ...]
@@ -78,8 +76,6 @@ class SplitPlan(PickledOnce):
     time_column: str | None = None
     bounds: tuple[Bounds, ...] = ()
     patterns: tuple[str, ...] = ()
-    buckets: tuple[int, ...] = ()
-    is_csv: bool = False
     seed: int = 0
     stratify: tuple[str, ...] = ()
     shares: tuple[float, ...] = ()
@@ -94,13 +90,12 @@ class SplitPlan(PickledOnce):
         return hashing.mix(hashes + np.uint64(hashing.mix_int(self.seed))) if self.seed else hashes
 
 
-def plan_split(recipe: Recipe, schema: pa.Schema, is_csv: bool = False) -> SplitPlan:
+def plan_split(recipe: Recipe, schema: pa.Schema) -> SplitPlan:
     """Plans the split of rows with the columns of ``select.SelectPlan.schema``.
 
     Args:
       recipe: of the conversion.
       schema: the columns of rows.
-      is_csv: whether they were read from CSV files.
 
     Raises:
       RecipeProblems: unknown columns, a column that cannot be split by, unreadable bounds,
@@ -118,8 +113,6 @@ def plan_split(recipe: Recipe, schema: pa.Schema, is_csv: bool = False) -> Split
         plan = dataclasses.replace(plan, time_column=split.time_column, bounds=bounds)
     elif split.files:
         plan = dataclasses.replace(plan, patterns=tuple(split.files.values()))
-    elif split.buckets:
-        plan = dataclasses.replace(_plan_buckets(split, schema, plan, problems), is_csv=is_csv)
     else:
         plan = _plan_fractions(split, schema, plan, problems)
     sample = plan_sample(recipe.sample, recipe.label, split.names, schema, problems)
@@ -174,25 +167,6 @@ def _problems_of_classes(split: Split, schema: pa.Schema) -> Iterator[Problem]:
             yield Problem(place, f"column '{name}' is {kind}, expected one value in a row.")
 
 
-def _plan_buckets(
-    split: Split, schema: pa.Schema, plan: SplitPlan, problems: list[Problem]
-) -> SplitPlan:
-    ends = tuple(itertools.accumulate(split.buckets.values()))
-    column = split.by[0] if split.by else SPLIT_KEY
-    place = ("split", "by", 0) if split.by else ("split",)
-    if column == SPLIT_KEY and column not in schema.names:
-        problems.append(Problem(place, "found buckets without 'by', expected one column"))
-    elif column not in schema.names:
-        problems.append(Problem(place, missing_column(column, schema.names)))
-    elif schema.field(column).type not in (pa.int64(), pa.string(), pa.binary()):
-        message = (
-            f"column '{column}' is {columns.type_name(schema.field(column).type)}, expected "
-            "int64, text or bytes: TFX splits by no others"
-        )
-        problems.append(Problem(place, message))
-    return dataclasses.replace(plan, by=(column,), buckets=ends)
-
-
 def fraction_thresholds(shares: Sequence[float]) -> tuple[int, ...]:
     """Returns the hash, 0 to 2**64, at which each split ends.
 
@@ -218,12 +192,6 @@ def assign_split(plan: SplitPlan, chunk: Chunk) -> Assignment:
         return assign_times(
             chunk, plan.time_column, dict(zip(plan.names, plan.bounds, strict=True))
         )
-    if plan.buckets:
-        (name,) = plan.by
-        column = chunk.batch.column(name)
-        where = f"{chunk.path}, column '{name}'"
-        digests = column if name == SPLIT_KEY else feature_digests(column, where, plan.is_csv)
-        return assign_buckets(digests, plan.buckets)
     if not plan.thresholds:
         return np.zeros(chunk.batch.num_rows, np.uint8)
     if ASSIGNED in chunk.batch.schema.names:

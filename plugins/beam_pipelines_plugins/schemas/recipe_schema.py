@@ -16,7 +16,7 @@ from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.keys import json_schema, keys_of
 from beam_pipelines.recipe.model import Recipe, Source
-from beam_pipelines.recipe.splits import READ_PART, BucketSplit, FileSplit, Split, TimeSplit
+from beam_pipelines.recipe.splits import READ_PART, FileSplit, Split, TimeSplit
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import read_texts
 from beam_pipelines.sources import FORMATS
@@ -70,7 +70,7 @@ def _mapping(items: dict[str, Any]) -> dict[str, Any]:
 
 def _split() -> dict[str, Any]:
     share = {**READ_PART.schema, "exclusiveMinimum": 0, "maximum": 1}
-    kinds = map(json_schema, (TimeSplit, FileSplit, BucketSplit))
+    kinds = map(json_schema, (TimeSplit, FileSplit))
     return {
         "type": "object",
         "properties": {key.name: dict(key.read.schema) for key in keys_of(Split).values()},
