@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _KINDS = {
-    "bag_of_words": ("bag_of_words", "tf_idf"),
+    "bag_of_words": ("bag_of_words",),
     "cast": ("cast",),
     "column": ("column", "drop"),
     "date_parts": ("date_parts",),

@@ -260,9 +260,8 @@ EXAMPLES: list[Example] = [
     Example("tokenize, vocabulary", ["tokenize", {"vocabulary": {"num_oov": 5}}], (TEXT,), (WORDS,)),
     Example("tokenize, hash_bucket", [{"tokenize": {"ngrams": 2}}, {"hash_bucket": 99}], (TEXT,), (WORDS,)),
     Example("tokenize, bag_of_words", ["tokenize", {"bag_of_words": 3}], (TEXT,), (WORDS,)),
-    Example("tokenize, tf_idf", ["tokenize", {"tf_idf": 100}], (TEXT,), (WORDS,)),
     Example("bag_of_words of integers", [{"bag_of_words": {"top_k": 100, "min_count": 2}}], (INTS,)),
-    Example("tf_idf of bytes", [{"tf_idf": 4}], (BYTES,)),
+    Example("bag_of_words of bytes", [{"bag_of_words": 4}], (BYTES,)),
     # Chains.
     Example("fill, log1p, z_score", [{"fill": 0}, "log1p", "z_score"], (FLOAT,)),
     Example("fill the mean, clip, min_max", [{"fill": "mean"}, {"clip": [0, 20]}, "min_max"], (INT,)),

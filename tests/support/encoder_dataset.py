@@ -48,7 +48,6 @@ encode:
   t_hash: [{column: t}, {hash_bucket: 100}]
   t_tokens: [{column: t}, {tokenize: {lower: true}}, {vocabulary: {num_oov: 1}}]
   t_bag: [{column: t}, tokenize, {bag_of_words: 5}]
-  t_tf: [{column: t}, tokenize, {tf_idf: 5}]
   route: {cross: {columns: [t, u, m], buckets: 1000}}
   t: vocabulary
   u: [vocabulary, one_hot]
