@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -155,7 +155,11 @@ class Quantiles:
         """
         if not len(self.values):
             return self.values
-        return self._at(number, np.arange(number + 1), "left")
+        ends = np.cumsum(self.weights)
+        # Products of whole numbers are exact, quotients are not.
+        places = np.searchsorted(ends * number, np.arange(number + 1) * ends[-1])
+        chosen: Numbers = self.values[places.clip(max=len(ends) - 1)]
+        return chosen
 
     def boundaries(self, number: int) -> Numbers:
         """Returns the distinct values that divide the weight evenly.
@@ -173,24 +177,6 @@ class Quantiles:
         lower = (places - 1).clip(min=0)
         is_nearer = np.abs(wanted - below[lower]) < np.abs(below[places] - wanted)
         chosen: Numbers = self.values[1 + np.unique(np.where(is_nearer, lower, places))]
-        return chosen
-
-    def boundaries_of_tft(self, number: int) -> Numbers:
-        """Returns the ``number`` - 1 boundaries of ``tft.bucketize``, as float32.
-
-        Boundary k is the smallest value with more than k / ``number`` of the weight at or below it.
-        Boundaries may be equal, and may be the minimum; without values all are 0.
-        """
-        if not len(self.values):
-            return np.zeros(number - 1, np.float32)
-        return self._at(number, np.arange(1, number), "right").astype(np.float32)
-
-    def _at(self, number: int, parts: Any, side: Literal["left", "right"]) -> Numbers:
-        """Returns the values at some ``number``-th parts of the weight."""
-        ends = np.cumsum(self.weights)
-        # Products of whole numbers are exact, quotients are not.
-        places = np.searchsorted(ends * number, parts * ends[-1], side)
-        chosen: Numbers = self.values[places.clip(max=len(ends) - 1)]
         return chosen
 
 

@@ -35,7 +35,6 @@ class Library:
         NaN.
       take: (constants, indices) -> the constants at these places.
       remainder: (x, constant) -> exact remainder of the division, with the sign of x.
-      narrow: x -> the nearest float32, as float64.
       log, log1p, sqrt, floor, sin, cos: of each value.
     """
 
@@ -43,7 +42,6 @@ class Library:
     place: Callable[..., Any]
     take: Callable[..., Any]
     remainder: Callable[..., Any]
-    narrow: Callable[..., Any]
     log: Callable[..., Any]
     log1p: Callable[..., Any]
     sqrt: Callable[..., Any]
@@ -57,8 +55,6 @@ NUMPY = Library(
     place=lambda constants, x: np.searchsorted(constants, x, side="right"),
     take=np.take,
     remainder=np.fmod,
-    # numpy 1 makes a number of an array with one element.
-    narrow=lambda x: np.asarray(x).astype(np.float32).astype(np.float64)[()],
     log=np.log,
     log1p=np.log1p,
     sqrt=np.sqrt,
@@ -77,7 +73,6 @@ def tensorflow_library() -> Library:
         place=lambda constants, x: tf.searchsorted(constants, x, side="right", out_type=tf.int64),
         take=tf.gather,
         remainder=tf.truncatemod,
-        narrow=lambda x: tf.cast(tf.cast(x, tf.float32), tf.float64),
         log=tf.math.log,
         log1p=tf.math.log1p,
         sqrt=tf.sqrt,

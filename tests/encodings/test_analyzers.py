@@ -14,12 +14,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensorflow_transform import tf_utils
-from tensorflow_transform.analyzers import QuantilesCombiner
 
 from beam_pipelines.encodings import analyzers
 from beam_pipelines.encodings.analyzers import Moments, Quantiles, flat_numbers
-from beam_pipelines.encodings.kinds.quantiles import TftBoundaries
 
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 FINITE = st.floats(-1e6, 1e6, width=32)
@@ -113,19 +110,6 @@ def test_quantiles_and_boundaries_by_counting(values: list[int], number: int) ->
     assert min(values) not in boundaries
 
 
-def test_buckets_of_tft_are_its_own() -> None:
-    """Values equal to repeated boundaries, NaN, infinities, and integers beyond float32."""
-    boundaries = TftBoundaries((0.0, 0.0, 0.1, 2.0**24, 2.0**24))
-    for values in (
-        pa.array([-1, 0, 1, 2**24 - 1, 2**24, 2**24 + 1, 2**62]),
-        pa.array([-math.inf, -0.5, 0, 0.1, 0.5, math.inf, math.nan], pa.float32()),
-    ):
-        expected = tf_utils.assign_buckets(
-            values.to_numpy(), np.array(boundaries.boundaries, np.float32), tf_utils.Side.RIGHT
-        )
-        assert boundaries.apply(values).to_pylist() == expected.numpy().tolist()
-
-
 def test_boundaries_are_the_nearest() -> None:
     """Each boundary is the nearest one to the wanted share.
 
@@ -137,20 +121,6 @@ def test_boundaries_are_the_nearest() -> None:
     assert counts.tolist() == [18, 22, 20, 20, 20]
     mostly_one = Quantiles.of(pa.array([0, 1, 1, 1, 1]), None)
     assert mostly_one.boundaries(2).tolist() == [1]
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.integers(-(2**40), 2**40) | st.integers(-3, 3), max_size=40), st.integers(2, 12))
-def test_boundaries_of_tft_are_its_own(values: list[int], number: int) -> None:
-    """tensorflow-transform's combiner of ``tft.bucketize`` finds the same, empty buckets too."""
-    error = min(1 / number, 0.01)
-    combiner = QuantilesCombiner(
-        number, error, np.float32, output_shape=[number - 1], feature_shape=[]
-    )
-    accumulator = combiner.add_input(combiner.create_accumulator(), [np.array(values, np.int64)])
-    [expected] = combiner.extract_output(combiner.compact(accumulator))
-    found = Quantiles.of(pa.array(values, pa.int64()), None).boundaries_of_tft(number)
-    assert found.tolist() == expected.tolist()
 
 
 @settings(max_examples=40, deadline=None)

@@ -159,8 +159,6 @@ EXAMPLES: list[Example] = [
     Example("quantile_normal of lists", [{"quantile_normal": 10}], (FLOATS,)),
     Example("bucketize of floats", [{"bucketize": 4}], (FLOAT,)),
     Example("bucketize of integers", [{"bucketize": 100}], (INT,)),
-    Example("bucketize like tft", [{"bucketize": {"buckets": 7, "like": "tft"}}], (FLOAT,)),
-    Example("bucketize of integers like tft", [{"bucketize": {"buckets": 7, "like": "tft"}}], (INT,)),
     Example("bucketize of lists", [{"bucketize": 3}], (INTS,)),
     Example("boundaries of floats", [{"boundaries": [-1, 0, 0.7]}], (FLOAT,)),
     Example("boundaries of lists of integers", [{"boundaries": [0, 2**53 - 1]}], (INTS,)),

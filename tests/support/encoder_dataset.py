@@ -42,7 +42,6 @@ encode:
   n_hot: [{column: n}, {boundaries: [0, 10]}, one_hot]
   n: {fill: median}
   m_normal: [{column: m}, {quantile_normal: 20}]
-  m_tft: [{column: m}, {bucketize: {buckets: 3, like: tft}}]
   m_text: [{column: m}, {cast: text}]
   m_id: [{column: m}, {vocabulary: {top_k: 5, num_oov: 2}}]
   t_hash: [{column: t}, {hash_bucket: 100}]

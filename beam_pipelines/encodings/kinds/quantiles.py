@@ -23,6 +23,7 @@ from beam_pipelines.encodings.values import (
     need_number,
     need_numbers,
     need_whole,
+    short_form,
 )
 
 _ASCENDING = "ascending numbers, as in {boundaries: [0, 10, 100]}"
@@ -77,7 +78,6 @@ class Boundaries(Formula, Fixed):
 
 
 _BUCKETS = "a number of buckets of at least 2, as in {bucketize: 10}"
-_LIKE = "'tft', as in {bucketize: {buckets: 10, like: tft}}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,11 +91,9 @@ class Bucketize(Encoding):
 
     Attributes:
       buckets: largest number of buckets.
-      is_tft: whether boundaries are those of ``tft.bucketize``. Equal ones give empty buckets.
     """
 
     buckets: int
-    is_tft: bool = False
 
     analyzer = Quantiles
     elementwise = True
@@ -103,34 +101,18 @@ class Bucketize(Encoding):
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Bucketize:
-        """Takes ``{bucketize: 10}`` or ``{bucketize: {buckets: 10, like: tft}}``."""
-        check_parameters(parameters, {"value": _BUCKETS, "buckets": _BUCKETS, "like": _LIKE})
-        buckets = need_whole(
-            parameters.get("buckets", parameters.get("value")), 2, _BUCKETS, MOST_PLACES
-        )
-        like = parameters.get("like")
-        if "like" in parameters and like != "tft":
-            raise ValueError(f"found {like!r}, expected {_LIKE}.")
-        return cls(buckets, like == "tft")
+        """Takes the number of buckets: ``{bucketize: 10}``."""
+        parameters = short_form(parameters, "buckets")
+        check_parameters(parameters, {"buckets": _BUCKETS})
+        return cls(need_whole(parameters.get("buckets"), 2, _BUCKETS, MOST_PLACES))
 
     def output(self, *features: Feature) -> Feature:
         """Numbers become int64; their size is known after fitting."""
         return need_numbers(features[0]).with_values(pa.int64())
 
     def fit(self, analysis: Quantiles) -> Boundaries:  # type: ignore[override]
-        """Takes the boundaries; without values there are none, or those of tft."""
-        if self.is_tft:
-            return TftBoundaries(tuple(analysis.boundaries_of_tft(self.buckets).tolist()))
+        """Takes the boundaries; without values there are none."""
         return Boundaries(tuple(analysis.boundaries(self.buckets).tolist()))
-
-
-@dataclasses.dataclass(frozen=True)
-class TftBoundaries(Boundaries):
-    """Boundaries of ``tft.bucketize``, which compares all numbers as float32."""
-
-    def formula(self, x: Any, library: Library) -> Any:
-        """Counts the boundaries."""
-        return library.place(self._array, library.narrow(x))
 
 
 _QUANTILES = "a number of quantiles of at least 2, as in {quantile_normal: 1000}"
