@@ -15,15 +15,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 50_059,
+    "beam_pipelines": 49_941,
     PLUGINS: 8_324,
-    "tests": 53_741,
+    "tests": 53_687,
 }
 SPINE_LINES = 6_500
 MODULES, MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 400, 20, 400, 8, 12
 # These are above a bound today. A number may only fall; at the bound, its line goes.
 LONG_MODULES = {
-    "beam_pipelines/core/layout/manifest.py": 421,
+    "beam_pipelines/core/layout/manifest.py": 408,
     "beam_pipelines/encodings/plan.py": 472,
     "beam_pipelines/runners/beam_patches.py": 409,
     "beam_pipelines/sources/images/idx.py": 403,
@@ -40,7 +40,7 @@ LARGE_CLASSES = {
     "beam_pipelines/analysis/statistics/view.py:FeatureView": 17,
     "beam_pipelines/core/layout/manifest.py:Manifest": 30,
     "beam_pipelines/recipe/model.py:Recipe": 28,
-    "beam_pipelines/recipe/output.py:Output": 14,
+    "beam_pipelines/recipe/output.py:Output": 13,
     "beam_pipelines/sources/plan.py:SourcePlan": 18,
 }
 # Modules that name each other's types: a source's plan and its format.

@@ -131,7 +131,7 @@ def make_compared(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     ):
         (folder / f"{name}.csv").write_text("\n".join(("id,price,city", *rows)) + "\n")
         source = {"path": str(folder / f"{name}.csv"), "types": {"price": "float32"}}
-        recipe = {"name": name, "sources": {"rows": source}, "output": {"also": ["parquet"]}}
+        recipe = {"name": name, "sources": {"rows": source}, "output": {"format": "parquet"}}
         bp.convert(recipe, folder / name)
 
 

@@ -22,7 +22,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import show_bytes, show_secs, visible
 from beam_pipelines.core.layout.dataset_layout import REPORT, SAVED_MODEL, anomalies_path
-from beam_pipelines.core.layout.manifest import Manifest, ManifestShard, ManifestSplit
+from beam_pipelines.core.layout.manifest import Manifest, ManifestSplit
 from beam_pipelines.core.layout.manifest import to_json as manifest_json
 from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.unions import unused_lines
@@ -66,10 +66,6 @@ def print_summary(
     if not _native.KERNELS_AVAILABLE:
         print(_NO_KERNELS, file=stream)
     print(f"dataset  {mask(folder)}", file=stream)
-    for name, also in _also(manifest.shards).items():
-        print(
-            f"also     {mask(files.join(folder, name))} ({show_bytes(also['bytes'])})", file=stream
-        )
     print(f"report   {mask(files.join(folder, REPORT))}", file=stream)
     if manifest.encodings and not files.exists(files.within(folder, SAVED_MODEL)):
         print(f"serving  no graph yet: beam-pipelines graph {mask(folder)}", file=stream)
@@ -82,7 +78,6 @@ def _summary(manifest: Manifest, folder: str) -> dict[str, Any]:
             "rows": split.rows,
             "shards": len(split.shards),
             "bytes": split.bytes,
-            **({"also": also} if (also := _also(split.shards)) else {}),
         }
         for name, split in manifest.splits.items()
     }
@@ -109,17 +104,6 @@ def _entries(manifest: Manifest, *keys: str) -> dict[str, Any]:
     """Returns entries of the manifest, and those on what was found."""
     document = manifest_json(manifest)
     return {key: document[key] for key in (*keys, *_FINDINGS) if key in document}
-
-
-def _also(shards: Iterable[ManifestShard]) -> dict[str, dict[str, int]]:
-    """Returns format -> number and bytes of its shards, of further formats."""
-    found: dict[str, dict[str, int]] = {}
-    for shard in shards:
-        for name, file in shard.also.items():
-            own = found.setdefault(name, {"shards": 0, "bytes": 0})
-            own["shards"] += 1
-            own["bytes"] += file.bytes
-    return found
 
 
 def print_description(

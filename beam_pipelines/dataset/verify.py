@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import math
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -18,14 +17,11 @@ from beam_pipelines.core.arrow.binary_arrays import byte_lengths, is_valid
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.checked_files import changed_file
 from beam_pipelines.core.layout.dataset_layout import MANIFEST, RAW_SCHEMA
-from beam_pipelines.core.layout.manifest import AlsoFile, CheckedFile, Manifest, ManifestShard
+from beam_pipelines.core.layout.manifest import CheckedFile, Manifest, ManifestShard
 from beam_pipelines.core.layout.schema_features import (
     feature_lists_of,
     features_of,
     has_one_value_a_step,
-)
-from beam_pipelines.core.layout.shard_formats import (
-    part_compression_of,
 )
 from beam_pipelines.dataset.manifest import changed_files, listed_shards, read_manifest
 from beam_pipelines.dataset.shard_records import (
@@ -88,7 +84,6 @@ def verify_dataset(folder: str) -> Verification:
                     read_part(found[0], part)
         except DataError as error:
             problems.append(str(error))
-        problems += check_also(folder, shard, manifest, schema)
         size, count = size + shard.bytes, count + 1
     if problems:
         raise _error(folder, problems)
@@ -103,9 +98,7 @@ def _error(folder: str, problems: Sequence[str]) -> DataError:
 
 
 def _unexpected_files(folder: str, manifest: Manifest) -> Iterator[str]:
-    expected = {
-        files.within(folder, file.path) for shard in manifest.shards for file in shard.files
-    }
+    expected = {files.within(folder, shard.path) for shard in manifest.shards}
     for path in listed_shards(folder).values():
         if path not in expected:
             yield (
@@ -262,45 +255,7 @@ def _parts_of_shards(
     return found
 
 
-def check_also(
-    folder: str, shard: ManifestShard, manifest: Manifest, schema: schema_pb2.Schema
-) -> Iterator[str]:
-    """Yields what is wrong with a shard's files in other formats.
-
-    Their rows are serialized as records, which equal those of the shard, in their order.
-    """
-    own = files.within(folder, shard.path)
-    for entry in shard.also.values():
-        try:
-            _check(files.within(folder, entry.path), entry, own, manifest, schema)
-        except DataError as error:
-            yield str(error)
-
-
-def _check(
-    path: str, entry: AlsoFile, own: str, manifest: Manifest, schema: schema_pb2.Schema
-) -> None:
-    if not files.exists(path):
-        raise DataError(f"{path}: the file is missing. Convert again with --overwrite.")
-    check_file(path, entry)
-    lists = feature_list_names(schema)
-    expected = _digest(own, manifest.compression, lists)
-    if _digest(path, part_compression_of(path), lists) != expected:
-        raise DataError(
-            f"{path}: found other rows than in {own}, expected the same in the same order. Convert "
-            "again with --overwrite."
-        )
-
-
-def _digest(path: str, compression: str, lists: Collection[str]) -> str:
-    """Returns a digest of a shard's framed records."""
-    digest = hashlib.sha256()
-    for block in read_blocks(path, compression, lists):
-        digest.update(memoryview(block.data)[block.starts[0] : block.starts[-1]])
-    return digest.hexdigest()
-
-
-def check_file(path: str, entry: AlsoFile) -> None:
+def check_file(path: str, entry: ManifestShard) -> None:
     """Checks size and CRC-32C of a file.
 
     Args:

@@ -105,10 +105,10 @@ def _write_staged(
     graph = files.list_files(files.join(temporary, dataset_layout.TRANSFORM_GRAPH, "**"))
     others = [*(files.relative(file.path, temporary) for file in graph), *indexes]
     written = write_files(plan, result, shards, place, dataset_layout.MANIFEST, started, others)
-    moved = [*(file.path for shard in shards for file in shard.files), *others, *written]
+    moved = [*(shard.path for shard in shards), *others, *written]
     paths = list(dict.fromkeys(moved))
     # Files of a killed worker must not be moved with their folder.
-    own = {file.path for shard in shards for file in shard.files}
+    own = {shard.path for shard in shards}
     for name, path in listed_shards(temporary).items():
         if name not in own:
             file_changes.delete(path)
@@ -154,7 +154,7 @@ def _replace(
         moved = paths[:-1]
     _move(folder, temporary, moved)
     found = listed_shards(folder)
-    lost = [file.path for shard in shards for file in shard.files if file.path not in found]
+    lost = [shard.path for shard in shards if shard.path not in found]
     if lost and files.exists(_stage(temporary, paths[-1])):
         raise DataError(
             f"{files.join(folder, lost[0])}: found no file, expected the shard that was moved "
@@ -251,13 +251,6 @@ def check_written(row_counts: RowCounts, num_shards: int, shards: Sequence[Shard
     written = dict.fromkeys(row_counts.rows, 0)
     for shard in shards:
         written[shard.split] += shard.rows
-    for shard in shards:
-        for file in shard.also:
-            if file.rows != shard.rows:
-                raise DataError(
-                    f"{file.path}: found {file.rows:,} rows, expected the {shard.rows:,} of "
-                    f"{shard.path}. The dataset was not committed. Report it, with the recipe."
-                )
     if (
         written != dict(row_counts.rows)
         or len({shard.path for shard in shards}) != num_shards

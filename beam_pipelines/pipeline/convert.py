@@ -185,7 +185,7 @@ def _note_packed(log: ProgressLog, rows: int) -> None:
 
 def _note_shard(shard: ShardInfo, log: ProgressLog) -> ShardInfo:
     log.add(shard.rows, shard.bytes, "written")
-    metrics.count_shard(shard.rows, [file.bytes for file in shard.files])
+    metrics.count_shard(shard.rows, shard.bytes)
     return shard
 
 

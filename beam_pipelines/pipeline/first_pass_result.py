@@ -23,6 +23,7 @@ from beam_pipelines.core.arrow.memory import give_back_memory
 from beam_pipelines.core.chunks import Chunk, MergedCounts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_count
+from beam_pipelines.core.layout.shard_formats import TFRECORD
 from beam_pipelines.core.layout.tensor_representations import add_representations
 from beam_pipelines.encodings.apply import BatchEncoder
 from beam_pipelines.encodings.schema import encoded_schema
@@ -37,7 +38,6 @@ from beam_pipelines.pipeline.validate import (
     stop_on_findings,
     with_baseline,
 )
-from beam_pipelines.sinks import is_columnar
 from beam_pipelines.sinks.parquet.sink import columns_of
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.tfrecord.framing import missing_records
@@ -346,14 +346,14 @@ def _describe_sampled(plan: Plan, counts: RowCounts) -> dict[str, Any] | None:
 def _written_columns(plan: Plan, schema: schema_pb2.Schema) -> pa.Schema | None:
     """Returns the names and types of the written features.
 
-    ``None`` means that no format of the shards needs them. What a ``preprocessing_fn`` returns is
+    ``None`` means that the shards do not need them. What a ``preprocessing_fn`` returns is
     bytes, not text: TensorFlow does not tell them apart.
 
     Args:
       plan: of the conversion.
       schema: of the written features.
     """
-    if not is_columnar(plan.recipe.output):
+    if plan.recipe.output.format == TFRECORD:
         return None
     known = plan.encode.features() if plan.preprocessing is None else {}
     texts = {name for name, one in known.items() if pa.types.is_string(value_type(one.type))}

@@ -21,7 +21,6 @@ from beam_pipelines.core.layout.dataset_layout import (
     TRANSFORM_GRAPH,
 )
 from beam_pipelines.core.layout.manifest import (
-    AlsoFile,
     Counts,
     File,
     InnerPath,
@@ -165,16 +164,13 @@ def _split(rows: int, shards: Sequence[write.ShardInfo]) -> ManifestSplit:
         framed_bytes=sum(shard.framed_bytes for shard in shards),
         shards=tuple(
             ManifestShard(
-                **vars(_file(shard)), also={file.format: _file(file) for file in shard.also}
+                path=InnerPath(shard.path),
+                rows=shard.rows,
+                bytes=shard.bytes,
+                crc32c=f"{shard.crc32c:08x}",
             )
             for shard in shards
         ),
-    )
-
-
-def _file(file: write.ShardInfo | write.WrittenAlso) -> AlsoFile:
-    return AlsoFile(
-        path=InnerPath(file.path), rows=file.rows, bytes=file.bytes, crc32c=f"{file.crc32c:08x}"
     )
 
 

@@ -157,7 +157,7 @@ def _shards(output: str) -> set[str]:
     """
     if not files.exists(files.join(output, MANIFEST)):
         return set()
-    return {file.path for shard in read_manifest(output).shards for file in shard.files}
+    return {shard.path for shard in read_manifest(output).shards}
 
 
 def remove_orphans(output: str) -> None:

@@ -20,7 +20,7 @@ from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.transforms.shards import read_own_index
-from beam_pipelines.transforms.write import ShardInfo, WrittenAlso
+from beam_pipelines.transforms.write import ShardInfo
 
 # Names in the temporary folder: the notes, and also their shards with the indexes of these.
 FINISHED = "finished"
@@ -73,9 +73,8 @@ def find_finished(key: str, temporary: str) -> Iterator[ShardInfo]:
     for listed in files.list_files(files.join(temporary, FINISHED, "*.json")):
         try:
             note = json.loads(files.read_bytes(listed.path))
-            also = tuple(WrittenAlso(*file) for file in note.get("also", ()))
-            own = {name: note[name] for name in ShardInfo._fields if name != "also"}
-            shard, found = ShardInfo(**own, also=also), note["key"]
+            found = note.pop("key")
+            shard = ShardInfo(**note)
         except (ValueError, KeyError, TypeError, AttributeError):
             continue  # cut off: an object store may keep the first part of a killed upload
         if found == key:
@@ -84,19 +83,15 @@ def find_finished(key: str, temporary: str) -> Iterator[ShardInfo]:
 
 
 def check_finished(shard: ShardInfo, temporary: str) -> Iterator[ShardInfo]:
-    """Yields a shard if its files match its note and its index."""
+    """Yields a shard if its file matches its note and its index."""
+    path = files.within(temporary, shard.path)
     try:
         read_own_index(shard.indexed(), part_compression_of(shard.path), temporary)
-        is_whole = all(_is_whole(file, temporary) for file in shard.files)
+        found = files.exists(path) and file_checksums.size_and_crc32c(path)
     except (OSError, DataError):
-        is_whole = False
-    if is_whole:
+        return
+    if found == (shard.bytes, shard.crc32c):
         yield shard
-
-
-def _is_whole(file: ShardInfo | WrittenAlso, temporary: str) -> bool:
-    path = files.within(temporary, file.path)
-    return files.exists(path) and file_checksums.size_and_crc32c(path) == (file.bytes, file.crc32c)
 
 
 def clear_temporary(temporary: str, keeps: bool) -> int:

@@ -6,7 +6,6 @@ import dataclasses
 from typing import Literal, get_args
 
 from beam_pipelines.core.layout.shard_formats import (
-    SUFFIX_FOR_FORMAT,
     TFRECORD,
     Compression,
     ShardFormat,
@@ -78,13 +77,6 @@ class Output:
         "Format of the shards.",
         omitted=True,
     )
-    also: tuple[str, ...] = recipe_key(
-        values.read_choices(SUFFIX_FOR_FORMAT),
-        (),
-        "none",
-        "Formats that the rows are written in as well.",
-        omitted=True,
-    )
     serving: bool = recipe_key(
         values.read_flag,
         False,
@@ -113,20 +105,15 @@ def check_output(value: values.Value, output: Output) -> None:
 
 def _check_formats(value: values.Value, output: Output) -> None:
     """Notes keys that the formats of shards do not have."""
-    if output.format in output.also:
+    if output.format == TFRECORD:
+        return
+    if output.record is not None:
         value.wrong(
-            f"found the format of the shards, '{output.format}', expected another one. Leave it "
-            "out.",
-            "also",
-        )
-    columnar = [name for name in (output.format, *output.also) if name != TFRECORD]
-    if output.record is not None and columnar:
-        value.wrong(
-            f"found it with the format '{columnar[0]}', whose rows have a column for each feature, "
-            "expected 'format: tfrecord' alone.",
+            f"found it with the format '{output.format}', whose rows have a column for each "
+            "feature, expected 'format: tfrecord'.",
             "record",
         )
-    for key in ("compression", "level", "part_size") if output.format != TFRECORD else ():
+    for key in ("compression", "level", "part_size"):
         if key in value.keys:
             value.wrong(
                 f"found it with 'format: {output.format}', expected it with TFRecords only: pages "

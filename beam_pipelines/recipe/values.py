@@ -226,21 +226,6 @@ def read_choice(known: Iterable[str]) -> ValueReader[Any]:
     return read
 
 
-def read_choices(known: Iterable[str]) -> ValueReader[Any]:
-    """Returns a reader of one or several of some words."""
-    one = read_choice(known)
-
-    @reader(anyOf=[one.schema, {"type": "array", "items": one.schema, "uniqueItems": True}])
-    def read(value: Value) -> tuple[str, ...] | None:
-        if _texts(value, allow_empty=False) is None:
-            return None
-        trees = value.tree if isinstance(value.tree, list) else [value.tree]
-        found = [one(value.at(place, tree)) for place, tree in enumerate(trees)]
-        return tuple(name for name in found if name is not None)
-
-    return read
-
-
 @reader(type="boolean")
 def read_flag(value: Value) -> bool | None:
     """True or false."""

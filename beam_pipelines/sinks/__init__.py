@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core.layout.shard_formats import TFRECORD
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.tfrecord.part_index import PartColumns
 
@@ -82,14 +80,3 @@ def sink_of(format_: str) -> Sink:
     """Returns the sink of a format."""
     sink: Sink = importlib.import_module(f"{__name__}.{format_}.sink").SINK
     return sink
-
-
-def formats_of(output: Output) -> Iterator[str]:
-    """Yields the formats of a recipe's shards: that of readers first."""
-    yield output.format
-    yield from output.also
-
-
-def is_columnar(output: Output) -> bool:
-    """Whether a format of a recipe's shards needs the features' types."""
-    return any(name != TFRECORD for name in formats_of(output))

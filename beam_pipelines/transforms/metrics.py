@@ -59,15 +59,15 @@ def count_chunk(counted: ChunkCounts) -> None:
     count_cpu("first_pass")
 
 
-def count_shard(rows: int, sizes: list[int]) -> None:
+def count_shard(rows: int, size: int) -> None:
     """Counts a shard that was written and read back.
 
     Args:
       rows: in it.
-      sizes: bytes of its files, one for each format.
+      size: bytes of its file.
     """
-    count(rows_written=rows, bytes_written=sum(sizes))
-    _distribution("shard_bytes").update(sizes[0])
+    count(rows_written=rows, bytes_written=size)
+    _distribution("shard_bytes").update(size)
     count_cpu("write")
 
 

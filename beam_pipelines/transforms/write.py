@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import apache_beam as beam
 import google_crc32c
 import pyarrow as pa
 
-from beam_pipelines.core.arrow.columns import take_rows
 from beam_pipelines.core.arrow.memory import give_back_memory
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.shard_formats import part_compression_of
 from beam_pipelines.files.beam import file_checksums, files
 from beam_pipelines.recipe.output import Output
-from beam_pipelines.sinks import Settings, formats_of, sink_of
+from beam_pipelines.sinks import Settings, sink_of
 from beam_pipelines.tfrecord.part_index import IndexedShard
 from beam_pipelines.transforms.shards import ShardPlan, shard_path, write_own_index
 from beam_pipelines.transforms.shuffle import written_order
 
 # Called with a number of rows, to show progress.
 Note = Callable[[int], None]
-
-
-class WrittenAlso(NamedTuple):
-    """A file with a shard's rows in another format.
-
-    Attributes:
-      format: of the file.
-      path: relative to the dataset.
-      rows: in it.
-      bytes: size of the file.
-      crc32c: of the file.
-    """
-
-    format: str
-    path: str
-    rows: int
-    bytes: int
-    crc32c: int
 
 
 class ShardInfo(NamedTuple):
@@ -54,7 +34,6 @@ class ShardInfo(NamedTuple):
       bytes: size of the file.
       framed_bytes: bytes of its framed examples before compression; of Parquet, of its values.
       crc32c: of the file.
-      also: its rows in other formats.
     """
 
     split: str
@@ -63,16 +42,10 @@ class ShardInfo(NamedTuple):
     bytes: int
     framed_bytes: int
     crc32c: int
-    also: tuple[WrittenAlso, ...] = ()
 
     def indexed(self) -> IndexedShard:
         """Returns the shard as its index names it."""
         return IndexedShard(self.path, self.rows, self.bytes, f"{self.crc32c:08x}")
-
-    @property
-    def files(self) -> tuple[ShardInfo | WrittenAlso, ...]:
-        """The files with its rows, in all formats."""
-        return self, *self.also
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,20 +71,16 @@ class Target:
         return Settings(self.output, self.lists, plan.columns)
 
 
-# A partition in each format, as its sink prepared it.
-Prepared = Mapping[str, pa.RecordBatch]
-
-
 def write_partitions(
-    partitions: Iterable[Prepared], plan: ShardPlan, shard: int, target: Target
+    partitions: Iterable[pa.RecordBatch], plan: ShardPlan, shard: int, target: Target
 ) -> ShardInfo:
-    """Writes a shard in all its formats, and its index.
+    """Writes a shard and its index.
 
     A retry is safe: the same rows give the same bytes, an existing file is replaced, and the
     new file appears only when it is complete.
 
     Args:
-      partitions: prepared, in order.
+      partitions: as ``prepare`` returns them, in order.
       plan: of all shards.
       shard: its number among all shards.
       target: of all shards.
@@ -120,29 +89,22 @@ def write_partitions(
       DataError: the file read back differs from the bytes written.
     """
     split, number = plan.locate(shard)
-    output, folder, settings = target.output, target.folder, target.settings(plan)
-    with contextlib.ExitStack() as stack:
-        opened = {}
-        for format_ in formats_of(output):
-            path = shard_path(
-                target.name, split.name, number, split.num_shards, output.compression, format_
-            )
-            file = _Counted(stack.enter_context(files.replace(files.within(folder, path))))
-            opened[format_] = path, file, sink_of(format_).open(cast("BinaryIO", file), settings)
-        for prepared in partitions:
-            counts = [sink.add(prepared[format_]) for format_, (*_, sink) in opened.items()]
-            if target.note is not None:
-                target.note(counts[0])
-        written = {format_: sink.close() for format_, (*_, sink) in opened.items()}
-    for path, file, _ in opened.values():
-        _read_back(files.within(folder, path), file.size, file.crc32c)
-    (path, file, _), main = opened.pop(output.format), written[output.format]
-    also = tuple(
-        WrittenAlso(format_, path, written[format_].rows, file.size, file.crc32c)
-        for format_, (path, file, _) in opened.items()
+    output = target.output
+    path = shard_path(
+        target.name, split.name, number, split.num_shards, output.compression, output.format
     )
-    info = ShardInfo(split.name, path, main.rows, file.size, main.value_bytes, file.crc32c, also)
-    write_own_index(info.indexed(), part_compression_of(path), main.parts, folder)
+    where = files.within(target.folder, path)
+    with files.replace(where) as opened:
+        file = _Counted(opened)
+        sink = sink_of(output.format).open(cast("BinaryIO", file), target.settings(plan))
+        for prepared in partitions:
+            rows = sink.add(prepared)
+            if target.note is not None:
+                target.note(rows)
+        written = sink.close()
+    _read_back(where, file.size, file.crc32c)
+    info = ShardInfo(split.name, path, written.rows, file.size, written.value_bytes, file.crc32c)
+    write_own_index(info.indexed(), part_compression_of(path), written.parts, target.folder)
     return info
 
 
@@ -161,8 +123,8 @@ class _Counted:
 
 def prepare(
     batch: pa.RecordBatch | None, settings: Settings, shard: int, partition: int
-) -> Prepared:
-    """Returns a partition in each format.
+) -> pa.RecordBatch:
+    """Returns a partition as the sink of its format prepares it.
 
     Args:
       batch: encoded rows in order of addresses; ``None``: there are none.
@@ -173,10 +135,7 @@ def prepare(
     if batch is None:
         batch = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
     order = written_order(settings.output, shard, partition, batch.num_rows)
-    sinks = {format_: sink_of(format_) for format_ in formats_of(settings.output)}
-    if order is not None and len(sinks) > 1:
-        batch, order = take_rows(batch, order), None
-    return {format_: sink.prepare(batch, order, settings) for format_, sink in sinks.items()}
+    return sink_of(settings.output.format).prepare(batch, order, settings)
 
 
 def _read_back(path: str, size: int, crc: int) -> None:

@@ -115,7 +115,7 @@ def write_dealt(
     encoder = None if encode is None else BatchEncoder(encode)
     loads = spilled.loads(dealt, plan, target.output)
 
-    def prepared(partition: int, load: Callable[[], Loaded] | None) -> write.Prepared:
+    def prepared(partition: int, load: Callable[[], Loaded] | None) -> pa.RecordBatch:
         batch = None
         if load is not None:
             loaded = load()

@@ -35,9 +35,7 @@ def tuples(values: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]
 
 
 FILE = {"path": PATHS, "rows": COUNTS, "bytes": COUNTS, "crc32c": TEXTS}
-SHARDS = st.builds(
-    manifest.ManifestShard, **FILE, also=mappings(st.builds(manifest.AlsoFile, **FILE))
-)
+SHARDS = st.builds(manifest.ManifestShard, **FILE)
 SPLITS = st.builds(
     manifest.ManifestSplit,
     rows=COUNTS,

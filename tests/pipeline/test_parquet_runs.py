@@ -63,7 +63,6 @@ def test_another_dataset_replaces_all_files(data: Path, tmp_path: Path) -> None:
     """No file of the old formats stays."""
     output = tmp_path / "out"
     for keys, parts in (
-        ("also: parquet", {"examples", "parquet"}),
         ("format: parquet", {"parquet"}),
         ("shuffle: true", {"examples"}),
     ):
@@ -73,8 +72,8 @@ def test_another_dataset_replaces_all_files(data: Path, tmp_path: Path) -> None:
 
 
 def test_lost_shards_are_written_again(data: Path, tmp_path: Path) -> None:
-    """A shard is finished when its files of all formats are."""
-    converted(data, tmp_path / "whole", "also: parquet")
+    """A shard is finished when its file is whole."""
+    converted(data, tmp_path / "whole", "format: parquet")
     output, table = tmp_path / "out", data / "a.csv"
     before = table.stat()
 
@@ -86,21 +85,21 @@ def test_lost_shards_are_written_again(data: Path, tmp_path: Path) -> None:
     thread = threading.Thread(target=touch, daemon=True)
     thread.start()
     with pytest.raises(DataError, match="6 shards are finished"):
-        converted(data, output, "also: parquet")
+        converted(data, output, "format: parquet")
     thread.join()
     os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert {path.name for path in output.iterdir()} == {"_temporary"}
     first, second, *_ = sorted(output.glob("_temporary/parquet/*/*"))
     first.unlink()
     second.write_bytes(second.read_bytes()[:-1])
-    manifest = converted(data, output, "also: parquet", resume=True)
+    manifest = converted(data, output, "format: parquet", resume=True)
     assert manifest.timings["resumed_shards"] == 4
     assert files_of(output) == files_of(tmp_path / "whole")
 
 
 def test_unknown_rows_are_found(data: Path, tmp_path: Path) -> None:
     """A file that no manifest lists is an error of verify."""
-    converted(data, tmp_path / "out", "also: parquet")
+    converted(data, tmp_path / "out", "format: parquet")
     extra = tmp_path / "out" / "parquet" / "Split-train" / "more.parquet"
     shutil.copy(next(extra.parent.iterdir()), extra)
     with pytest.raises(DataError, match=r"more\.parquet: is not in the manifest"):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,8 @@ import pytest
 import tensorflow as tf
 
 import beam_pipelines as bp
-from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.dataset.inspect import inspect_examples
-from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
@@ -88,7 +85,7 @@ def datasets(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple
     """Kind and format -> the dataset."""
     found = {}
     for kind, text in RECIPES.items():
-        for name, keys in (("both", "also: [parquet]"), ("parquet", "format: parquet")):
+        for name, keys in (("records", "format: tfrecord"), ("parquet", "format: parquet")):
             found[kind, name] = output = tmp_path_factory.mktemp("d") / f"{kind}-{name}"
             convert(plan_in(data, text.replace("FORMAT", keys)), str(output), quiet=True)
     return found
@@ -135,11 +132,11 @@ def flat(value: Any) -> list[Any] | None:
     return [item for one in value for item in flat(one) or ()]
 
 
-@pytest.mark.parametrize("format_", ["both", "parquet"])
-def test_duckdb_reads_the_rows_of_tensorflow(datasets, format_):
+def test_duckdb_reads_the_rows_of_tensorflow(datasets: dict[tuple[str, str], Path]) -> None:
     """Values and order are equal, shard by shard."""
-    wanted = list(of_records(datasets["rows", "both"]))
-    found = list(of_parquet(datasets["rows", format_]))
+    wanted = list(of_records(datasets["rows", "records"]))
+    found = list(of_parquet(datasets["rows", "parquet"]))
+    assert not (datasets["rows", "parquet"] / "examples").exists()
     assert len(wanted) == len(found) == ROWS
     for row, other in zip(wanted, found, strict=True):
         assert row == {n: v for n, value in other.items() if (v := flat(value)) is not None}
@@ -148,7 +145,7 @@ def test_duckdb_reads_the_rows_of_tensorflow(datasets, format_):
 def test_sequences_are_lists(datasets: dict[tuple[str, str], Path]) -> None:
     """A feature list is a list; empty steps are null."""
     for kind in ("sequences", "steps"):
-        wanted = list(of_records(datasets[kind, "both"]))
+        wanted = list(of_records(datasets[kind, "records"]))
         found = list(of_parquet(datasets[kind, "parquet"]))
         assert len(wanted) == len(found) > 0
         for row, other in zip(wanted, found, strict=True):
@@ -166,10 +163,11 @@ def test_sequences_are_lists(datasets: dict[tuple[str, str], Path]) -> None:
 def test_types_are_those_of_the_features(datasets: dict[tuple[str, str], Path]) -> None:
     """Shapes are fixed-size lists, and all shards have one schema."""
     schemas = {
-        str(pq.read_schema(path)) for path in datasets["rows", "both"].glob("parquet/*/*.parquet")
+        str(pq.read_schema(path))
+        for path in datasets["rows", "parquet"].glob("parquet/*/*.parquet")
     }
     assert len(schemas) == 1
-    schema = pads.dataset(datasets["rows", "both"] / "parquet" / "Split-train").schema
+    schema = pads.dataset(datasets["rows", "parquet"] / "parquet" / "Split-train").schema
     assert {field.name: str(field.type).replace("element", "item") for field in schema} == {
         "id": "int64",
         "place": "int64",
@@ -180,41 +178,7 @@ def test_types_are_those_of_the_features(datasets: dict[tuple[str, str], Path]) 
         "is_new": "int64",
         "day": "int64",
     }
-    assert len(pd.read_parquet(datasets["rows", "both"] / "parquet" / "Split-eval")) > 500
-
-
-def test_both_have_the_same_files(datasets: dict[tuple[str, str], Path]) -> None:
-    """Parquet alone and as well have the same bytes, in the manifest."""
-    both, alone = (datasets["rows", name] for name in ("both", "parquet"))
-    paths = [path.relative_to(both) for path in sorted(both.glob("parquet/*/*"))]
-    assert len(paths) == 4
-    assert all((both / path).read_bytes() == (alone / path).read_bytes() for path in paths)
-    manifests = [json.loads((folder / "dataset.json").read_text()) for folder in (both, alone)]
-    for split, own in manifests[0]["splits"].items():
-        copies = [shard["also"]["parquet"] for shard in own["shards"]]
-        main = manifests[1]["splits"][split]["shards"]
-        keys = ("path", "rows", "bytes", "crc32c")
-        assert copies == [{key: shard[key] for key in keys} for shard in main]
-    assert [manifest.get("format") for manifest in manifests] == [None, "parquet"]
-    assert not (alone / "examples").exists()
-
-
-def test_the_summary_names_the_second_format(datasets: dict[tuple[str, str], Path]) -> None:
-    """It has the files' folder and size.
-
-    As JSON, it has their number and size in each split.
-    """
-    folder = datasets["rows", "both"]
-    manifest = read_manifest(str(folder))
-    printed = io.StringIO()
-    print_summary(manifest, "out", printed)
-    size = sum(path.stat().st_size for path in folder.glob("parquet/*/*"))
-    assert f"also     out/parquet ({show_bytes(size)})\n" in printed.getvalue()
-    printed = io.StringIO()
-    print_summary(manifest, "out", printed, "json")
-    train = json.loads(printed.getvalue())["splits"]["train"]
-    size = sum(path.stat().st_size for path in folder.glob("parquet/Split-train/*"))
-    assert train["also"] == {"parquet": {"shards": 2, "bytes": size}}
+    assert len(pd.read_parquet(datasets["rows", "parquet"] / "parquet" / "Split-eval")) > 500
 
 
 def equal(one: Any, other: Any) -> bool:
@@ -231,10 +195,10 @@ def equal(one: Any, other: Any) -> bool:
 @pytest.mark.parametrize("as_", ["numpy", "arrow", "records"])
 def test_batches_are_those_of_tfrecords(datasets, kind, as_):
     """Without a shuffle, every batch has the same values and types."""
-    both, alone = (bp.open(datasets[kind, name]) for name in ("both", "parquet"))
-    for split in both.splits:
+    records, alone = (bp.open(datasets[kind, name]) for name in ("records", "parquet"))
+    for split in records.splits:
         options: dict[str, Any] = {"batch_size": 64, "as_": as_, "shuffle": False}
-        pairs = zip(both.batches(split, **options), alone.batches(split, **options), strict=True)
+        pairs = zip(records.batches(split, **options), alone.batches(split, **options), strict=True)
         for wanted, found in pairs:
             assert list(wanted) == list(found)
             assert all(equal(wanted[name], found[name]) for name in wanted)
@@ -267,29 +231,23 @@ def test_shuffled_ranks_and_states(datasets: dict[tuple[str, str], Path]) -> Non
 
 def test_other_commands_read_parquet(datasets: dict[tuple[str, str], Path]) -> None:
     """Verify, inspect and head do what they do for TFRecords."""
-    both, alone = (datasets["rows", name] for name in ("both", "parquet"))
-    assert verify_dataset(str(both)).rows == verify_dataset(str(alone)).rows == ROWS
-    assert bp.open(alone).head(20) == bp.open(both).head(20)
+    records, alone = (datasets["rows", name] for name in ("records", "parquet"))
+    assert verify_dataset(str(records)).rows == verify_dataset(str(alone)).rows == ROWS
+    assert bp.open(alone).head(20) == bp.open(records).head(20)
     shown = [
         "".join(inspect_examples(str(folder), 3)).replace(str(folder), "")
-        for folder in (both, alone)
+        for folder in (records, alone)
     ]
     assert shown[0].splitlines()[1:4] == shown[1].splitlines()[1:4]
     tensors = next(iter(bp.open(alone).batches("eval", 8, as_="tf", shuffle=False)))
-    wanted = next(iter(bp.open(both).batches("eval", 8, as_="tf", shuffle=False)))
+    wanted = next(iter(bp.open(records).batches("eval", 8, as_="tf", shuffle=False)))
     assert tensors["id"].numpy().tolist() == wanted["id"].numpy().tolist()
 
 
 def test_damage_is_found(datasets: dict[tuple[str, str], Path], tmp_path: Path) -> None:
-    """Changed bytes, missing files and other rows name the file."""
-    both, alone = (tmp_path / name for name in ("both", "parquet"))
-    for folder in (both, alone):
-        source = datasets["rows", folder.name]
-        for path in source.rglob("*"):
-            if path.is_file():
-                target = folder / path.relative_to(source)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(path.read_bytes())
+    """Changed bytes and missing ones name the file."""
+    alone = tmp_path / "parquet"
+    shutil.copytree(datasets["rows", "parquet"], alone)
     paths = sorted(alone.glob("parquet/Split-train/*"))
     content = bytearray(paths[0].read_bytes())
     content[500] ^= 1
@@ -301,29 +259,13 @@ def test_damage_is_found(datasets: dict[tuple[str, str], Path], tmp_path: Path) 
     paths[0].write_bytes(bytes(content[:-100]))
     with pytest.raises(DataError, match=r"expected .* bytes as dataset\.json says"):
         bp.open(alone).batches("train")
-    first, second = sorted(both.glob("parquet/Split-train/*"))
-    second.write_bytes(first.read_bytes())
-    manifest = json.loads((both / "dataset.json").read_text())
-    one, other = manifest["splits"]["train"]["shards"]
-    same = {key: one["also"]["parquet"][key] for key in ("rows", "bytes", "crc32c")}
-    other["also"]["parquet"] |= same
-    (both / "dataset.json").write_text(json.dumps(manifest))
-    first.unlink()
-    with pytest.raises(DataError) as error:
-        verify_dataset(str(both))
-    assert "the file is missing" in str(error.value)
-    assert f"{second}: found other rows than in" in str(error.value)
 
 
 WRONG = {
-    "format: parquet, also: parquet": "also: found the format of the shards",
     "format: parquet, record: note": "record: found it with the format 'parquet'",
-    "also: [parquet], record: note": "record: found it with the format 'parquet'",
     "format: parquet, compression: gzip": "compression: found it with 'format: parquet'",
     "format: parquet, part_size: 1 MiB": "part_size: found it with 'format: parquet'",
     "format: avro": "format: found 'avro', expected tfrecord or parquet",
-    "also: [tfrecord]": "found 'tfrecord', expected parquet",
-    "also: [parquet, parquet]": "found 'parquet' more than once",
     "format: parquet, shard_name: a.tfrecord.gz, num_shards: 1": "expected the suffix '.parquet'",
 }
 

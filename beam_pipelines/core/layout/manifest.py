@@ -44,31 +44,18 @@ class CheckedFile:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AlsoFile:
-    """A file with a shard's rows in another format."""
+class ManifestShard:
+    """A shard.
+
+    Attributes:
+      generation: number of the index that has it; 1, unless older versions appended to the dataset.
+    """
 
     path: InnerPath
     rows: int
     bytes: int
     crc32c: str
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ManifestShard(AlsoFile):
-    """A shard.
-
-    Attributes:
-      also: format -> the file with the same rows in it.
-      generation: number of the index that has it; 1, unless older versions appended to the dataset.
-    """
-
-    also: Mapping[str, AlsoFile] = dataclasses.field(default_factory=dict)
     generation: int = 1
-
-    @property
-    def files(self) -> tuple[AlsoFile, ...]:
-        """The shard's files, in all formats."""
-        return (self, *self.also.values())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
