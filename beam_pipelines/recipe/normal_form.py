@@ -13,7 +13,6 @@ from beam_pipelines.core.errors import mask
 from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.keys import built
 from beam_pipelines.recipe.model import Recipe, Source
-from beam_pipelines.recipe.sections import Statistics
 
 # Fields that may have URLs: ``files`` of splits, and ``key`` of hashes, which is one text.
 _PATHS = ("path", "labels", "schema", "preprocessing_fn", "files", "key")
@@ -27,9 +26,12 @@ _ALWAYS: Mapping[str, Any] = {
     "image": {"resize": [], "format": None, "mode": None, "quality": 90, "classes": []},
     "idx": {"form": None, "labels": None, "classes": []},
 }
-# Keys that the section ``statistics`` and the recipe had, for the same reason.
-_OF_STATISTICS: dict[str, Any] = {"cross": [], "sample": None}
-_OF_RECIPE: dict[str, Any] = {"validation_config": None}
+# Section -> keys that it had, for the same reason; "" is the recipe itself.
+_HAD: Mapping[str, dict[str, Any]] = {
+    "": {"validation_config": None},
+    "statistics": {"cross": [], "sample": None},
+    "split": {"buckets": {}},
+}
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:
@@ -39,7 +41,9 @@ def normalised(recipe: Recipe) -> dict[str, Any]:
     that are transformed are not checked.
     """
     plain: dict[str, Any] = _plain(recipe)
-    return plain | _OF_RECIPE
+    for section, keys in _HAD.items():
+        (plain[section] if section else plain).update(keys)
+    return plain
 
 
 def _plain(value: Any) -> Any:
@@ -49,7 +53,7 @@ def _plain(value: Any) -> Any:
             options["idx"] = {**_ALWAYS["idx"], **options["idx"]}
         return {**_fields(value, "options"), **_ALWAYS, **options}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _fields(value) | (_OF_STATISTICS if isinstance(value, Statistics) else {})
+        return _fields(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -100,13 +104,17 @@ def from_normalised(data: Mapping[str, Any], directory: str) -> Recipe:
       KeyError, TypeError, ValueError, AttributeError: the data are not a recipe's.
     """
     sources = {name: _source(source) for name, source in data["sources"].items()}
-    statistics = {
-        key: value for key, value in data["statistics"].items() if key not in _OF_STATISTICS
+    had = {
+        section: _known(data[section], keys) for section, keys in _HAD.items() if section in data
     }
-    own = {"sources": sources, "statistics": statistics, "directory": directory}
-    known = {key: value for key, value in data.items() if key not in _OF_RECIPE}
-    recipe: Recipe = built(Recipe, {**known, **own})
+    own = {**had, "sources": sources, "directory": directory}
+    recipe: Recipe = built(Recipe, {**_known(data, _HAD[""]), **own})
     return recipe
+
+
+def _known(data: Mapping[str, Any], had: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns data without keys that a section had, if they say nothing."""
+    return {key: one for key, one in data.items() if key not in had or one != had[key]}
 
 
 def _source(data: Mapping[str, Any]) -> dict[str, Any]:
