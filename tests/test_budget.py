@@ -15,16 +15,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 49_941,
+    "beam_pipelines": 49_883,
     PLUGINS: 8_324,
-    "tests": 53_687,
+    "tests": 53_599,
 }
 SPINE_LINES = 6_500
 MODULES, MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 400, 20, 400, 8, 12
 # These are above a bound today. A number may only fall; at the bound, its line goes.
 LONG_MODULES = {
     "beam_pipelines/core/layout/manifest.py": 408,
-    "beam_pipelines/encodings/plan.py": 472,
+    "beam_pipelines/encodings/plan.py": 462,
     "beam_pipelines/runners/beam_patches.py": 409,
     "beam_pipelines/sources/images/idx.py": 403,
     "beam_pipelines/files/beam/files.py": 459,

@@ -5,7 +5,7 @@
 order of merging gives the same float sums with any number of workers.
 
 Statistics have accumulators of their own (``analysis/statistics``): their ``ExactMoments`` merge in
-any order, and their ``ValueCounts`` turn into sketches. Fitting needs weights, extremes and nulls
+any order, and their ``ValueCounts`` turn into sketches. Fitting needs extremes and nulls
 at once, and exact sums of every key.
 """
 
@@ -19,12 +19,10 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.core.arrow.weighted_values import add_equal, sum_runs
 
-Weights: TypeAlias = npt.NDArray[np.float64]
 Numbers: TypeAlias = npt.NDArray[np.float64]
 
 # Up to here distinct values are exact. Beyond, POINTS values of about equal weight are kept; each
@@ -35,14 +33,14 @@ POINTS = 1 << 12
 
 @dataclasses.dataclass(frozen=True)
 class Moments:
-    """Weighted moments and extremes of a column's finite numbers.
+    """Moments and extremes of a column's finite numbers.
 
     Attributes:
-      weight: sum of their weights; without a weight column, their count.
-      mean: weighted mean; 0 without values.
-      squares: weighted sum of squared deviations from the mean.
-      minimum, maximum: of values with a positive weight; inf and -inf without values.
-      nulls: sum of the weights of nulls. NaN and infinities count nowhere.
+      weight: their number.
+      mean: of them; 0 without values.
+      squares: sum of squared deviations from the mean.
+      minimum, maximum: inf and -inf without values.
+      nulls: number of nulls. NaN and infinities count nowhere.
     """
 
     weight: float = 0.0
@@ -53,24 +51,17 @@ class Moments:
     nulls: float = 0.0
 
     @classmethod
-    def of(cls, array: pa.Array, weights: Weights | None) -> Moments:
-        """Returns the moments of numbers, scalars or in lists.
-
-        Args:
-          array: n rows; an item of a list has the weight of its row.
-          weights: float64[n] >= 0; ``None``: all weigh 1.
-        """
-        values, own, nulls = flat_numbers(array, weights)
-        if own is not None:
-            values, own = values[own > 0], own[own > 0]
-        weight = float(len(values) if own is None else own.sum())
+    def of(cls, array: pa.Array) -> Moments:
+        """Returns the moments of numbers, scalars or in lists."""
+        values, nulls = flat_numbers(array)
+        weight = float(len(values))
         if not weight:
             return cls(nulls=nulls)
-        mean = _total(values, own) / weight
+        mean = float(values.sum()) / weight
         deviations = values - mean
         # The rounding error of the mean (Chan, Golub and LeVeque, 1983).
-        error = _total(deviations, own) / weight
-        squares = max(_total(deviations * deviations, own) - weight * error * error, 0.0)
+        error = float(deviations.sum()) / weight
+        squares = max(float((deviations * deviations).sum()) - weight * error * error, 0.0)
         minimum, maximum = float(values.min()), float(values.max())
         mean = min(max(mean + error, minimum), maximum)
         return cls(weight, mean, squares, minimum, maximum, nulls)
@@ -108,30 +99,25 @@ class Moments:
 
 @dataclasses.dataclass(frozen=True)
 class Quantiles:
-    """The weighted distribution of a column's finite numbers.
+    """The distribution of a column's finite numbers.
 
     Attributes:
       values: float64, ascending: up to ``MAX_DISTINCT`` all distinct values, beyond at most
         ``POINTS`` of them, with the smallest and the largest.
       weights: float64, the weight for which each value stands.
-      nulls: sum of the weights of nulls.
+      nulls: number of nulls.
     """
 
     values: Numbers = dataclasses.field(default_factory=lambda: np.zeros(0))
-    weights: Weights = dataclasses.field(default_factory=lambda: np.zeros(0))
+    weights: Numbers = dataclasses.field(default_factory=lambda: np.zeros(0))
     nulls: float = 0.0
 
     @classmethod
-    def of(cls, array: pa.Array, weights: Weights | None) -> Quantiles:
-        """Returns the distribution of numbers, scalars or in lists.
-
-        The arguments are those of ``Moments.of``.
-        """
-        values, own, nulls = flat_numbers(array, weights)
-        if own is None:
-            distinct, counts = np.unique(values, return_counts=True)
-            return cls(*_bounded(distinct, counts.astype(np.float64)), nulls)
-        return cls(*_bounded(*add_equal(values[own > 0], own[own > 0])), nulls)
+    def of(cls, array: pa.Array) -> Quantiles:
+        """Returns the distribution of numbers, scalars or in lists."""
+        values, nulls = flat_numbers(array)
+        distinct, counts = np.unique(values, return_counts=True)
+        return cls(*_bounded(distinct, counts.astype(np.float64)), nulls)
 
     @classmethod
     def merged(cls, parts: Sequence[Quantiles]) -> Quantiles:
@@ -185,17 +171,12 @@ class KeyedSums(Protocol):
 
     Tables of batches are partitioned by a hash of the key before they are merged. A frozen
     dataclass, the ``analyzer`` of an encoding. Its tables have a column ``key`` (string, binary,
-    int64 or float32, without nulls, distinct within a table) and columns of sums: int64, which are
-    exact, or float64, which are added in a fixed order.
+    int64 or float32, without nulls, distinct within a table) and columns of sums, int64: floats
+    would depend on the order in which they are added.
     """
 
-    def count(self, array: pa.Array, weights: Weights | None) -> pa.RecordBatch:
-        """Returns the sums of one batch of n rows.
-
-        Args:
-          array: the input of the encoding, n rows.
-          weights: float64[n] >= 0; ``None``: all weigh 1 and sums of weights are int64.
-        """
+    def count(self, array: pa.Array) -> pa.RecordBatch:
+        """Returns the sums of one batch, the input of the encoding."""
 
     def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the rows of one hash partition, all merged, that ``fit`` needs."""
@@ -249,44 +230,21 @@ def numbers_from_bytes(data: bytes) -> dict[StepKey, Moments | Quantiles]:
     return numbers
 
 
-def flat_numbers(array: pa.Array, weights: Weights | None) -> tuple[Numbers, Weights | None, float]:
-    """Returns an array's finite values, their weights and the weight of nulls.
+def flat_numbers(array: pa.Array) -> tuple[Numbers, float]:
+    """Returns an array's finite values as float64[m], and its number of nulls.
 
     Args:
-      array: int64, float32 or float64, or lists of these; n rows.
-      weights: float64[n] or ``None``.
-
-    Returns:
-      float64[m] values, without nulls, NaN and infinities; float64[m] weights, or ``None``; the sum
-      of the weights of nulls, or their number.
+      array: int64, float32 or float64, or lists of these.
     """
     if pa.types.is_list(array.type):
-        if weights is not None:
-            weights = weights[pc.list_parent_indices(array).to_numpy()]
         array = array.flatten()
-    is_float = pa.types.is_floating(array.type)
-    numbers: Numbers
-    if array.null_count:
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
-        numbers = array.drop_null().to_numpy(zero_copy_only=False).astype(np.float64)
-        nulls = float(array.null_count) if weights is None else float(weights[~valid].sum())
-        weights = weights if weights is None else weights[valid]
-    else:
-        numbers, nulls = array.to_numpy(zero_copy_only=False).astype(np.float64), 0.0
-    if is_float and not (finite := np.isfinite(numbers)).all():
-        numbers, weights = numbers[finite], weights if weights is None else weights[finite]
-    return numbers, weights, nulls
+    numbers: Numbers = array.drop_null().to_numpy(zero_copy_only=False).astype(np.float64)
+    if pa.types.is_floating(array.type):
+        numbers = numbers[np.isfinite(numbers)]
+    return numbers, float(array.null_count)
 
 
-def _total(values: Numbers, weights: Weights | None) -> float:
-    """Returns the sum of values, weighted if there are weights.
-
-    A dot product would round differently per number of cores.
-    """
-    return float(values.sum() if weights is None else (values * weights).sum())
-
-
-def _bounded(values: Numbers, weights: Weights) -> tuple[Numbers, Weights]:
+def _bounded(values: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
     """Replaces more than ``MAX_DISTINCT`` values by ``POINTS`` of them.
 
     Kept are the first, the last, and the middle value of each group between. A group are the values

@@ -78,7 +78,7 @@ class EncodePlan(PickledOnce):
       chains: in the order in which they are evaluated; a chain's feature replaces one of the same
         name.
       written: names of the features of an example: columns in their order, then new ones.
-      fit: splits to fit on, and the weight column.
+      fit: splits to fit on.
       floats: see ``recipe.Output``.
       lists: names of the written features that are feature lists of a tf.SequenceExample; empty:
         records are tf.Examples.
@@ -232,7 +232,7 @@ def plan_encode(
     if not planner.written:
         problems.append(Problem((), "no column is left to write. Check 'keep' and 'drop'."))
     problems.extend(_record_problems(recipe, schema))
-    fit = _plan_fit(recipe, schema, problems)
+    fit = _plan_fit(recipe, problems)
     if problems:
         raise RecipeProblems(problems)
     record, floats = recipe.output.record, recipe.output.floats
@@ -285,7 +285,7 @@ def _record_problems(recipe: Recipe, schema: pa.Schema) -> Iterator[Problem]:
             )
 
 
-def _plan_fit(recipe: Recipe, schema: pa.Schema, problems: list[Problem]) -> Fit:
+def _plan_fit(recipe: Recipe, problems: list[Problem]) -> Fit:
     """Returns the recipe's ``fit``; default split: ``train``, or else the first one."""
     names, fit = recipe.split.names, recipe.fit
     problems.extend(
@@ -293,16 +293,6 @@ def _plan_fit(recipe: Recipe, schema: pa.Schema, problems: list[Problem]) -> Fit
         for split in fit.splits
         if split not in names
     )
-    if fit.weight is not None:
-        if fit.weight not in schema.names:
-            message = f"unknown column '{fit.weight}'.{nearest_column(fit.weight, schema.names)}"
-            problems.append(Problem(("fit", "weight"), message))
-        elif not (
-            pa.types.is_integer(kind := schema.field(fit.weight).type) or pa.types.is_floating(kind)
-        ):
-            problems.append(
-                Problem(("fit", "weight"), f"column '{fit.weight}' is {kind}, expected numbers.")
-            )
     return (
         fit
         if fit.splits

@@ -20,7 +20,6 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import is_valid
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.process.file_locks import Lock
-from beam_pipelines.encodings.analyzers import Weights
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.values import need_number
 
@@ -69,23 +68,6 @@ def need_amount(value: Any, expected: str) -> float:
     return float(value)
 
 
-def sums_of(codes: Ids, rows: Ids, length: int, weights: Weights | None) -> npt.NDArray[Any]:
-    """Returns each code's count, or the sum of its rows' weights.
-
-    Counts are int64, and sums are float64.
-
-    Args:
-      codes: int64[m], below ``length``.
-      rows: int64[m], the row of each code.
-      length: of the result.
-      weights: float64[n] of the rows, or ``None``.
-    """
-    if weights is None:
-        return np.bincount(codes, minlength=length)
-    # Without codes bincount returns integers.
-    return np.bincount(codes, weights[rows], minlength=length).astype(np.float64)
-
-
 def as_tokens(values: pa.Array) -> pa.Array:
     """Returns scalars as a binary array; nulls stay null.
 
@@ -132,8 +114,7 @@ def flat_values(array: pa.Array) -> pa.Array:
 class TokenCounts:
     """Counts tokens and selects those of a vocabulary; ``analyzers.KeyedSums``.
 
-    Its tables have the columns ``key`` (binary) and ``count``: the number of occurrences, or the
-    sum of the weights of their rows.
+    Its tables have the columns ``key`` (binary) and ``count``, the number of occurrences.
 
     Attributes:
       top_k: number of tokens to select; ``None`` for all.
@@ -145,13 +126,10 @@ class TokenCounts:
     min_count: float = 0
     reserved: tuple[str, ...] = ()
 
-    def count(self, array: pa.Array, weights: Weights | None) -> pa.RecordBatch:
+    def count(self, array: pa.Array) -> pa.RecordBatch:
         """Counts the tokens of a batch of scalars or lists."""
-        values = flat_values(array)
-        encoded = values.dictionary_encode()
-        counts = sums_of(
-            encoded.indices.to_numpy(), row_numbers(array), len(encoded.dictionary), weights
-        )
+        encoded = flat_values(array).dictionary_encode()
+        counts = np.bincount(encoded.indices.to_numpy(), minlength=len(encoded.dictionary))
         return pa.RecordBatch.from_arrays(
             [as_tokens(encoded.dictionary), pa.array(counts)], ["key", "count"]
         )

@@ -31,6 +31,7 @@ _HAD: Mapping[str, dict[str, Any]] = {
     "": {"validation_config": None},
     "statistics": {"cross": [], "sample": None},
     "split": {"buckets": {}},
+    "fit": {"weight": None},
 }
 
 

@@ -158,6 +158,3 @@ class Fit:
         "`train`, or else the first split",
         "Splits whose rows are fitted on.",
     )
-    weight: str | None = recipe_key(
-        read_text, None, "every row weighs 1", "Column with the weight of each row."
-    )

@@ -30,7 +30,6 @@ from beam_pipelines.encodings.analyzers import (
     Moments,
     Quantiles,
     StepKey,
-    Weights,
     numbers_from_bytes,
     numbers_to_bytes,
 )
@@ -67,9 +66,8 @@ def analyze_batch(
       For each step: its moments, quantiles, or keyed sums.
 
     Raises:
-      DataError: an encoding cannot take a value, or a weight is null or negative.
+      DataError: an encoding cannot take a value.
     """
-    weights = _weights(plan, batch, where)
     numbers, names = _needed(plan, read)
     convert = apply.conversions(plan)
     features = {
@@ -96,9 +94,9 @@ def analyze_batch(
             encoding = step.declared
             analyzer = encoding.analyzer
             analyses[number, index] = (
-                analyzer.of(arrays[0], weights)
+                analyzer.of(arrays[0])
                 if isinstance(analyzer, type)
-                else cast("KeyedSums", analyzer).count(arrays[0], weights)
+                else cast("KeyedSums", analyzer).count(arrays[0])
             )
             if not encoding.fills:
                 break
@@ -123,21 +121,6 @@ def _needed(plan: EncodePlan, read: int) -> tuple[list[int], set[str]]:
         names.discard(chain.name)
         names.update(chain.inputs)
     return numbers, names
-
-
-def _weights(plan: EncodePlan, batch: pa.RecordBatch, where: str) -> Weights | None:
-    if plan.fit.weight is None:
-        return None
-    column = batch.column(plan.fit.weight)
-    weights: Weights = column.cast(pa.float64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if len(wrong):
-        raise DataError(
-            f"{where}, column '{plan.fit.weight}': found {column[int(wrong[0])].as_py()}, expected "
-            "a weight of at least 0. Mend it with "
-            "'derive', leave its row out with 'filter', or change 'fit: {weight: …}'."
-        )
-    return weights
 
 
 def _unfilled(encoding: Encoding, array: pa.Array) -> pa.Array:
@@ -193,10 +176,7 @@ def finish_read(
 
 
 def add_sums(sums: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Returns the sums of all batches by key.
-
-    Float sums are added in the order of batches.
-    """
+    """Returns the sums of all batches by key."""
     table = pa.Table.from_batches(sums)
     names = [name for name in table.schema.names if name != "key"]
     added = table.group_by("key", use_threads=False).aggregate([(name, "sum") for name in names])
@@ -317,15 +297,9 @@ class _AnalyzeChunks(beam.DoFn):
         if numbers:
             yield exchange.Message(address, {(0, chunk.range_number): numbers_to_bytes(numbers)})
         sums = {key: value for key, value in analyses.items() if isinstance(value, pa.RecordBatch)}
-        # Float sums depend on the order, so they are added where the order is known.
-        ordered = {key: [batch] for key, batch in sums.items() if _has_floats(batch)}
-        if ordered:
-            message = pack_sums((*address, 0), ordered, self._partitions)
-            yield beam.pvalue.TaggedOutput("sums", message)
         self._first = self._first or address
         for key, batch in sums.items():
-            if key not in ordered:
-                self._waiting.setdefault(key, []).append(batch)
+            self._waiting.setdefault(key, []).append(batch)
         waiting = (batch for batches in self._waiting.values() for batch in batches)
         if sum(batch.nbytes for batch in waiting) > _BUFFER_BYTES:
             yield from self._flush()
@@ -336,13 +310,9 @@ class _AnalyzeChunks(beam.DoFn):
 
     def _flush(self) -> Iterator[beam.pvalue.TaggedOutput]:
         if self._waiting and self._first is not None:
-            message = pack_sums((*self._first, 1), self._waiting, self._partitions)
+            message = pack_sums(self._first, self._waiting, self._partitions)
             yield beam.pvalue.TaggedOutput("sums", message)
         self._waiting, self._first = {}, None
-
-
-def _has_floats(sums: pa.RecordBatch) -> bool:
-    return any(pa.types.is_floating(field.type) for field in sums.schema if field.name != "key")
 
 
 def pack_sums(

@@ -1,7 +1,4 @@
-"""Moments and quantiles are equal in one pass and in parts.
-
-They may be weighted and repeated.
-"""
+"""Moments and quantiles are equal in one pass and in parts."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ def test_moments_in_parts_are_those_in_one_pass(values, places):
 
     The tolerance is relative to the largest magnitude.
     """
-    parts = [Moments.of(pa.array(part, pa.float32()), None) for part in cut(values, places)]
+    parts = [Moments.of(pa.array(part, pa.float32())) for part in cut(values, places)]
     merged = Moments.merged(parts)
     finite = [value for value in values if value is not None and math.isfinite(value)]
     assert merged.nulls == values.count(None)
@@ -52,34 +49,14 @@ def test_moments_in_parts_are_those_in_one_pass(values, places):
 
 
 @settings(max_examples=50, deadline=None)
-@given(
-    st.lists(st.tuples(FINITE | st.none(), st.integers(0, 5)), max_size=30),
-    st.lists(st.integers(0, 99), max_size=3),
-)
-def test_whole_weights_are_repetitions(rows, places):
-    """Weight 3 counts as three rows, weight 0 as none.
-
-    The distribution is the same to the last bit.
-    """
-    weighted = [
-        (
-            pa.array([value for value, _ in part], pa.float32()),
-            np.array([float(weight) for _, weight in part]),
-        )
-        for part in cut(rows, places)
-    ]
-    repeated = pa.array([value for value, weight in rows for _ in range(weight)], pa.float32())
-    moments = Moments.merged([Moments.of(*part) for part in weighted])
-    expected = Moments.of(repeated, None)
-    assert (moments.weight, moments.nulls) == (expected.weight, expected.nulls)
-    assert (moments.minimum, moments.maximum) == (expected.minimum, expected.maximum)
-    largest = max(1e-300, *(abs(value or 0.0) for value, _ in rows)) if rows else 1.0
-    assert abs(moments.mean - expected.mean) <= 1e-12 * largest
-    assert abs(moments.deviation - expected.deviation) <= 1e-12 * largest
-    distribution = Quantiles.merged([Quantiles.of(*part) for part in weighted])
-    assert distribution.values.tolist() == Quantiles.of(repeated, None).values.tolist()
-    assert distribution.weights.tolist() == Quantiles.of(repeated, None).weights.tolist()
-    assert distribution.nulls == expected.nulls
+@given(st.lists(FLOATS | st.none(), max_size=30), st.lists(st.integers(0, 99), max_size=3))
+def test_quantiles_in_parts_are_those_in_one_pass(values, places):
+    """The distribution is the same to the last bit."""
+    parts = [Quantiles.of(pa.array(part, pa.float32())) for part in cut(values, places)]
+    merged, whole = Quantiles.merged(parts), Quantiles.of(pa.array(values, pa.float32()))
+    assert merged.values.tolist() == whole.values.tolist()
+    assert merged.weights.tolist() == whole.weights.tolist()
+    assert merged.nulls == whole.nulls == values.count(None)
 
 
 @settings(max_examples=50, deadline=None)
@@ -91,7 +68,7 @@ def test_quantiles_and_boundaries_by_counting(values: list[int], number: int) ->
     to k/n.
     No boundary is the minimum.
     """
-    distribution = Quantiles.of(pa.array(values), None)
+    distribution = Quantiles.of(pa.array(values))
     assert distribution.quantiles(number).tolist() == [
         min(
             value
@@ -116,10 +93,10 @@ def test_boundaries_are_the_nearest() -> None:
     Of 18 times 1, 9 times 2, and 73 other values, the first of 5 buckets has 18, not 27.
     """
     values = np.array([1] * 18 + [2] * 9 + list(range(3, 76)))
-    boundaries = Quantiles.of(pa.array(values), None).boundaries(5)
+    boundaries = Quantiles.of(pa.array(values)).boundaries(5)
     counts = np.bincount(np.searchsorted(boundaries, values, side="right"))
     assert counts.tolist() == [18, 22, 20, 20, 20]
-    mostly_one = Quantiles.of(pa.array([0, 1, 1, 1, 1]), None)
+    mostly_one = Quantiles.of(pa.array([0, 1, 1, 1, 1]))
     assert mostly_one.boundaries(2).tolist() == [1]
 
 
@@ -127,10 +104,9 @@ def test_boundaries_are_the_nearest() -> None:
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from(["normal", "heavy", "sorted"]),
-    st.booleans(),
     st.integers(1, 9),
 )
-def test_compressed_ranks_are_as_near_as_promised(seed, shape, is_weighted, parts):
+def test_compressed_ranks_are_as_near_as_promised(seed, shape, parts):
     """A level of compression moves ranks by at most 1/(POINTS - 2).
 
     It moves no extreme.
@@ -141,51 +117,36 @@ def test_compressed_ranks_are_as_near_as_promised(seed, shape, is_weighted, part
         "heavy": lambda: np.where(generator.random(900) < 0.3, 0.0, generator.lognormal(size=900)),
         "sorted": lambda: np.sort(generator.exponential(size=900)),
     }[shape]()
-    weights = generator.exponential(size=900) if is_weighted else np.ones(900)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(analyzers, "MAX_DISTINCT", 64)
         patch.setattr(analyzers, "POINTS", 32)
         cuts = np.array_split(np.arange(900), parts)
-        leaves = [
-            Quantiles.of(pa.array(values[rows]), weights[rows] if is_weighted else None)
-            for rows in cuts
-        ]
+        leaves = [Quantiles.of(pa.array(values[rows])) for rows in cuts]
         merged = Quantiles.merged(
             [Quantiles.merged(leaves[:4]), Quantiles.merged(leaves[4:])] if parts > 4 else leaves
         )
         assert len(merged.values) <= 64
     levels = 3 if parts > 4 else 2
-    allowed = levels * weights.sum() / 30 + 1e-9
-    assert math.isclose(merged.weights.sum(), weights.sum(), rel_tol=1e-12)
+    allowed = levels * 900 / 30 + 1e-9
+    assert math.isclose(merged.weights.sum(), 900, rel_tol=1e-12)
     quantiles = merged.quantiles(10)
     assert (quantiles[0], quantiles[-1]) == (values.min(), values.max())
     for k, quantile in enumerate(quantiles):
-        assert weights[values < quantile].sum() <= k / 10 * weights.sum() + allowed
-        assert weights[values <= quantile].sum() >= k / 10 * weights.sum() - allowed
+        assert (values < quantile).sum() <= k * 90 + allowed
+        assert (values <= quantile).sum() >= k * 90 - allowed
 
 
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.none() | st.lists(FLOATS, max_size=3), max_size=12),
     st.integers(0, 5),
-    st.randoms(use_true_random=False),
 )
-def test_items_of_lists_have_the_weight_of_their_row(rows, skip, random):
-    """Lists give their finite items, with their rows' weights.
-
-    Null lists give nothing.
-    """
-    weights = np.array([random.randint(0, 9) for _ in rows], np.float64)
+def test_items_of_lists_are_values(rows, skip):
+    """Lists give their finite items; null lists give nothing."""
     array = pa.array(rows, pa.list_(pa.float32())).slice(skip)
-    values, own, nulls = flat_numbers(array, weights[skip:])
-    expected = [
-        (value, weight)
-        for row, weight in zip(rows[skip:], weights[skip:], strict=True)
-        for value in row or []
-        if math.isfinite(value)
-    ]
-    assert own is not None
-    assert list(zip(values.tolist(), own.tolist(), strict=True)) == expected
+    values, nulls = flat_numbers(array)
+    items = itertools.chain.from_iterable(row or [] for row in rows[skip:])
+    assert values.tolist() == list(filter(math.isfinite, items))
     assert nulls == 0
 
 
@@ -196,7 +157,7 @@ def test_nulls_count_as_their_fill_value(value: float) -> None:
     The column has nulls.
     """
     column, filled = pa.array([1.0, None, 4.0, None]), pa.array([1.0, value, 4.0, value])
-    moments, expected = Moments.of(column, None).with_nulls_as(value), Moments.of(filled, None)
+    moments, expected = Moments.of(column).with_nulls_as(value), Moments.of(filled)
     assert (moments.weight, moments.minimum, moments.maximum, moments.nulls) == (
         4,
         min(1, value),
@@ -205,7 +166,7 @@ def test_nulls_count_as_their_fill_value(value: float) -> None:
     )
     assert math.isclose(moments.mean, expected.mean)
     assert math.isclose(moments.deviation, expected.deviation)
-    distribution = Quantiles.of(column, None).with_nulls_as(value)
+    distribution = Quantiles.of(column).with_nulls_as(value)
     assert distribution.values.tolist() == sorted([1, value, 4])
     assert distribution.weights.sum() == 4
     assert distribution.nulls == 0
@@ -213,7 +174,7 @@ def test_nulls_count_as_their_fill_value(value: float) -> None:
 
 def test_integers_at_the_ends_of_int64_are_analyzed() -> None:
     """The extremes of int64 neither overflow nor upset the mean."""
-    moments = Moments.of(pa.array([-(2**63), 2**63 - 1, None]), None)
+    moments = Moments.of(pa.array([-(2**63), 2**63 - 1, None]))
     assert (moments.minimum, moments.maximum, moments.mean, moments.nulls) == (
         -(2.0**63),
         2.0**63,
@@ -229,7 +190,7 @@ def test_numbers_come_back_to_the_last_bit(columns: list[tuple[bool, list[float 
     """Moments and quantiles survive serialization to the last bit, without values too."""
     numbers = {
         (number, number % 2): (Moments if is_moments else Quantiles).of(
-            pa.array(values, pa.float32()), None
+            pa.array(values, pa.float32())
         )
         for number, (is_moments, values) in enumerate(columns)
     }

@@ -389,24 +389,6 @@ def test_vector_takes_the_place_of_its_columns_unless_told() -> None:
     assert declared({"vector": ["a", "b"]}).inputs == ("a", "b")
 
 
-def test_fills_are_weighted() -> None:
-    """With a weight column, fills are those of the weighted rows."""
-    array, weights = pa.array([1.0, 2.0, 4.0, None]), np.array([1.0, 1.0, 6.0, 9.0])
-    for statistic, expected in (("mean", 27 / 8), ("median", 4.0), ("most_frequent", 4.0)):
-        fitted, _ = fit_chain(
-            [{"fill": statistic}], [Feature(FLOAT)], [array.cast(FLOAT)], weights=weights
-        )
-        assert apply_chain(fitted, pa.nulls(1, FLOAT)).to_pylist() == [expected]
-
-
-def test_a_value_without_weight_is_not_the_most_frequent() -> None:
-    """Rows of weight 0 teach nothing."""
-    with pytest.raises(ValueError, match="found no values"):
-        fit_chain(
-            [{"fill": "most_frequent"}], [Feature(TEXT)], [pa.array(["a"])], weights=np.zeros(1)
-        )
-
-
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-1e3, 1e3, width=32, allow_subnormal=False), min_size=1, max_size=30))
 def test_z_score_and_min_max_against_plain_python(values: list[float]) -> None:

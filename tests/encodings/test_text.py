@@ -176,25 +176,6 @@ def test_ids_of_each_type(
     assert ids("vocabulary", training, values, type_) == expected
 
 
-def test_weights_count_instead_of_rows() -> None:
-    """A value's count is its rows' weight.
-
-    Weight 0 is not counted, and ``min_count`` limits the weight.
-    """
-    weights = np.array([0.5, 0.5, 3.0, 0.0])
-    assert fitted("vocabulary", ["a", "a", "b", "c"], weights=weights).tokens.to_pylist() == [
-        b"b",
-        b"a",
-    ]
-    assert fitted(
-        {"vocabulary": {"min_count": 1.5}}, ["a", "a", "b", "c"], weights=weights
-    ).tokens.to_pylist() == [b"b"]
-    lists = fitted(
-        "vocabulary", [["a", "a"], ["b"], [], None], TEXTS, weights=np.array([2.0, 3.0, 9.0, 9.0])
-    )
-    assert lists.tokens.to_pylist() == [b"a", b"b"]
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     training=st.lists(st.none() | st.text("abc\n", max_size=3), max_size=30),
@@ -466,28 +447,14 @@ def test_bag_of_words_of_one_word_a_row() -> None:
     documents=st.lists(
         st.none() | st.lists(st.sampled_from("abcd"), max_size=5), min_size=1, max_size=12
     ),
-    is_weighted=st.booleans(),
-    data=st.data(),
 )
-def test_bag_of_words_equals_plain_python(
-    documents: list[list[str] | None], is_weighted: bool, data: st.DataObject
-) -> None:
-    """Any corpus, its rows weighted or not."""
-    weights = data.draw(
-        st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=len(documents), max_size=len(documents))
-    )
-    if not is_weighted:
-        weights = [1.0] * len(documents)
-    counts: dict[str, float] = collections.defaultdict(float)
-    for document, weight in zip(documents, weights, strict=True):
-        for word in document or []:
-            counts[word] += weight
+def test_bag_of_words_equals_plain_python(documents: list[list[str] | None]) -> None:
+    """The most frequent words of any corpus are counted."""
+    counts = collections.Counter(word for document in documents for word in document or [])
     vocabulary = sorted(counts, key=lambda word: (counts[word], word), reverse=True)[:3]
     if not vocabulary:
         return
-    encoding = fitted(
-        {"bag_of_words": 3}, documents, TEXTS, weights=np.array(weights) if is_weighted else None
-    )
+    encoding = fitted({"bag_of_words": 3}, documents, TEXTS)
     expected = [[(document or []).count(word) for word in vocabulary] for document in documents]
     assert encoding.apply(pa.array(documents, TEXTS)).to_pylist() == expected
 

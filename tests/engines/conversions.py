@@ -53,7 +53,6 @@ encode:
   user: {{vocabulary: {{num_oov: 2}}}}
   user_home.city: {{vocabulary: {{num_oov: 1}}}}
   comment: [{{tokenize: {{lower: true}}}}, {{bag_of_words: 20}}]
-fit: {{weight: importance}}
 label: long
 split: {{train: 0.7, eval: 0.3, by: [shop]}}
 statistics: {{slice_by: day}}

@@ -39,7 +39,7 @@ def recipe(sample: str, more: str = "") -> str:
 @pytest.mark.parametrize(
     ("sample", "more", "classes"),
     [
-        ("{rates: {0: 0.5, 1: 3}, weight: w}", "leaks: warn\nencode: {day: vocabulary}\nfit: {weight: w}\n", {0: None, 1: 240}),
+        ("{rates: {0: 0.5, 1: 3}, weight: w}", "leaks: warn\nencode: {day: vocabulary}\n", {0: None, 1: 240}),
         ("{rates: {0: 1, 1: 2}, weight: w}", "on_error: {reject: 5}\nprotect: {id: mask}\n", {0: 720, 1: 160}),
     ],
 )  # fmt: skip

@@ -29,7 +29,7 @@ def declared(step: Step) -> Encoding:
     return ENCODING_FOR_KIND[kind].of(given if isinstance(given, Mapping) else {"value": given})
 
 
-def analyze(encoding: Encoding, array: pa.Array, weights: Any = None) -> Any:
+def analyze(encoding: Encoding, array: pa.Array) -> Any:
     """Returns an encoding's analysis of rows in two batches.
 
     Keyed sums are merged in two partitions.
@@ -38,12 +38,9 @@ def analyze(encoding: Encoding, array: pa.Array, weights: Any = None) -> Any:
     if analyzer is None:
         return None
     cuts = [slice(0, len(array) // 2), slice(len(array) // 2, len(array))]
-    own = [None if weights is None else weights[cut] for cut in cuts]
     if isinstance(analyzer, type):
-        return analyzer.merged(
-            [analyzer.of(array[cut], weight) for cut, weight in zip(cuts, own, strict=True)]
-        )
-    counted = [analyzer.count(array[cut], weight) for cut, weight in zip(cuts, own, strict=True)]
+        return analyzer.merged([analyzer.of(array[cut]) for cut in cuts])
+    counted = [analyzer.count(array[cut]) for cut in cuts]
     table = pa.Table.from_batches(counted)
     sums = [name for name in table.schema.names if name != "key"]
     added = table.group_by("key", use_threads=False).aggregate([(name, "sum") for name in sums])
@@ -67,7 +64,6 @@ def fit_chain(
     arrays: Sequence[pa.Array],
     *,
     part: str = "",
-    weights: Any = None,
 ) -> tuple[list[Fitted], Feature]:
     """Fits a chain's steps, each to the output of those before it.
 
@@ -76,7 +72,6 @@ def fit_chain(
       features: what is known of the arrays.
       arrays: the rows to fit on.
       part: suffix of the feature to follow, where a step makes several.
-      weights: of the rows.
 
     Returns:
       The fitted steps, and what is known of their output.
@@ -89,7 +84,7 @@ def fit_chain(
         if isinstance(encoding, Fixed):
             encoding = encoding.given(*known)
         encoding.output(*known)
-        fitted.append(encoding.fit(analyze(encoding, data[0], weights)))
+        fitted.append(encoding.fit(analyze(encoding, data[0])))
         known = (fitted[-1].output(*known),)
         data = (fitted[-1].apply(*data),)
         assert data[0].type == known[0].type, (

@@ -24,7 +24,6 @@ from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
 from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.recipe.sections import Fit
 from beam_pipelines.transforms import fit
 from beam_pipelines.transforms.encode import load_encodings, load_fitted
 from beam_pipelines.transforms.exchange import Received
@@ -60,13 +59,10 @@ rows = st.lists(
 ).map(lambda found: [(1.5, 1, "a", 1.0), *found])
 
 
-def plan(encode: str = ENCODE, weight: str | None = None) -> EncodePlan:
+def plan(encode: str = ENCODE) -> EncodePlan:
     """Plans the encodings of a recipe's ``encode``, given as YAML."""
     recipe = parse_recipe(f"name: x\nsources: {{rows: rows.csv}}\nencode:{encode}", "recipe.yaml")
-    planned = plan_encode(recipe, COLUMNS)
-    return EncodePlan(
-        planned.columns, planned.chains, planned.written, Fit(planned.fit.splits, weight)
-    )
+    return plan_encode(recipe, COLUMNS)
 
 
 def batch_of(values: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
@@ -115,15 +111,15 @@ def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: 
 
 
 @settings(max_examples=40, deadline=None)
-@given(rows, st.lists(st.integers(0, 40), max_size=3), st.integers(1, 5), st.booleans())
+@given(rows, st.lists(st.integers(0, 40), max_size=3), st.integers(1, 5))
 def test_chunks_and_partitions_do_not_matter(
-    values: list[tuple[Any, ...]], cuts: list[int], partitions: int, is_weighted: bool
+    values: list[tuple[Any, ...]], cuts: list[int], partitions: int
 ) -> None:
     """Chunks and partitions do not change encodings.
 
     The last bits of means may differ.
     """
-    planned = plan(ENCODE, "w" if is_weighted else None)
+    planned = plan(ENCODE)
     edges = sorted({0, len(values), *(cut for cut in cuts if cut < len(values))})
     chunks = [batch_of(values[start:end]) for start, end in itertools.pairwise(edges)]
     whole, cut = fit_all(planned, [batch_of(values)], 1), fit_all(planned, chunks, partitions)
@@ -161,24 +157,14 @@ def test_fill_before_a_fit_costs_no_read_and_changes_nothing(values: list[tuple[
 
 
 def test_sums_are_added_by_key() -> None:
-    """Integer and float sums of equal keys are added."""
-    first = pa.record_batch({"key": ["a", "b"], "count": [1, 2], "sum": [0.5, 1.0]})
-    second = pa.record_batch({"key": ["b", "c"], "count": [3, 4], "sum": [0.25, 2.0]})
+    """Sums of equal keys are added."""
+    first = pa.record_batch({"key": ["a", "b"], "count": [1, 2], "sum": [5, 10]})
+    second = pa.record_batch({"key": ["b", "c"], "count": [3, 4], "sum": [2, 20]})
     assert sorted(add_sums([first, second]).to_pylist(), key=lambda row: row["key"]) == [
-        {"key": "a", "count": 1, "sum": 0.5},
-        {"key": "b", "count": 5, "sum": 1.25},
-        {"key": "c", "count": 4, "sum": 2.0},
+        {"key": "a", "count": 1, "sum": 5},
+        {"key": "b", "count": 5, "sum": 12},
+        {"key": "c", "count": 4, "sum": 20},
     ]
-
-
-@pytest.mark.parametrize("weight", [None, -1.0, math.nan, math.inf])
-def test_weights_must_be_numbers_from_zero(weight: float | None) -> None:
-    """A weight below zero, or not a number, is an error."""
-    batch = batch_of([(1.0, 1, "a", 1.0), (1.0, 1, "a", weight)])
-    with pytest.raises(
-        DataError, match=r"f, column 'w': found .*, expected a weight of at least 0"
-    ):
-        analyze_batch(plan("\n  x: z_score\n", "w"), 0, batch, "f")
 
 
 def test_nothing_to_fit_to_is_an_error_that_says_so() -> None:
@@ -200,8 +186,7 @@ def chunks_of(values: Sequence[tuple[Any, ...]], size: int) -> list[Chunk]:
     ]
 
 
-@pytest.mark.parametrize("weight", [None, "w"])
-def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: str | None) -> None:
+def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any) -> None:
     """Exchange, order and partitions do not change the fitted files."""
     generator = np.random.default_rng(7)
     values = [
@@ -214,7 +199,7 @@ def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: s
             strict=True,
         )
     ]
-    planned, chunks = plan(weight=weight), chunks_of(values, 25)
+    planned, chunks = plan(), chunks_of(values, 25)
     found = []
     for number, (ordered, size) in enumerate(
         [(chunks, 1), (chunks[::-1], 1), (chunks[::-1], 3 * fit.PARTITION_BYTES)]

@@ -38,7 +38,7 @@ class BagOfWords(Encoding):
 
     Attributes:
       top_k: number of tokens to count, the most frequent ones.
-      min_count: rarer tokens (by weight, where rows have weights) are not counted.
+      min_count: rarer tokens are not counted.
     """
 
     top_k: int

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.binary_arrays import is_valid
 from beam_pipelines.core.arrow.columns import type_name
-from beam_pipelines.encodings.analyzers import Analysis, Analyzer, Moments, Quantiles, Weights
+from beam_pipelines.encodings.analyzers import Analysis, Analyzer, Moments, Quantiles
 from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import (
@@ -23,7 +23,6 @@ from beam_pipelines.encodings.formula import (
     from_matrix,
     to_matrix,
 )
-from beam_pipelines.encodings.tokens import sums_of
 from beam_pipelines.encodings.values import LARGEST, check_parameters, need_flag, need_numbers
 
 if TYPE_CHECKING:
@@ -232,15 +231,13 @@ class Fill(Encoding):
 class Occurrences:
     """Counts each value except null and NaN; ``analyzers.KeyedSums``."""
 
-    def count(self, array: pa.Array, weights: Weights | None) -> pa.RecordBatch:
-        """Counts the rows with each value, or sums their weights."""
-        is_known = ~_is_unknown(array)
-        keys = array.filter(pa.array(is_known))
+    def count(self, array: pa.Array) -> pa.RecordBatch:
+        """Counts the rows with each value."""
+        keys = array.filter(pa.array(~_is_unknown(array)))
         if pa.types.is_floating(keys.type):
             keys = pc.add(keys, pa.scalar(0, keys.type))  # -0.0 becomes 0.0
         found = keys.dictionary_encode()
-        rows = np.flatnonzero(is_known)
-        counts = sums_of(found.indices.to_numpy(), rows, len(found.dictionary), weights)
+        counts = np.bincount(found.indices.to_numpy(), minlength=len(found.dictionary))
         return pa.RecordBatch.from_arrays([found.dictionary, pa.array(counts)], ["key", "count"])
 
     def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:

@@ -53,7 +53,7 @@ class Vocabulary(Encoding):
 
     Attributes:
       top_k: number of values to keep, without reserved ones; ``None`` for all.
-      min_count: rarer values (by weight, where rows have weights) are left out.
+      min_count: rarer values are left out.
       reserved: tokens with the first ids, whether they occur or not.
       num_oov: number of ids, after those of the vocabulary, for other values; 0: their id is -1.
     """

@@ -133,7 +133,7 @@ class EncodeFeatures(beam.PTransform):
 
     Args:
       encode: feature -> encodings, as in a recipe.
-      fit: splits and weight to fit on, as in a recipe: ``{"splits": ["train"], "weight": "w"}``.
+      fit: splits to fit on, as in a recipe: ``{"splits": ["train"]}``.
       temp_location: folder that all workers share, for this stage only. Needed if an encoding is
         fitted. The fitted encodings stay in its subfolder ``encodings``.
     """
