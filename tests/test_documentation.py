@@ -265,11 +265,8 @@ def make_rides(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     lines[1800] = lines[10]
     (folder / "rides.csv").write_text("\n".join(["ride,driver,km,minutes", *lines]) + "\n")
     recipes = [block.text for block in blocks_of("docs/trust.md") if block.language == "yaml"]
-    (notes,) = (b.text for b in blocks_of("docs/trust.md") if b.text.startswith("note,stars"))
-    (folder / "notes.csv").write_text(notes)
-    for name, recipe in zip(
-        ("expect", "duplicates", "near", "leaks", "label", "personal"), recipes, strict=True
-    ):
+    names = ("expect", "duplicates", "leaks", "label", "personal")
+    for name, recipe in zip(names, recipes, strict=True):
         (folder / f"{name}.yaml").write_text(recipe)
     recipes = [
         block.text for block in blocks_of("docs/joins.md") if "sources: {rides" in block.text

@@ -1,4 +1,4 @@
-"""The interface of a check, what it finds, and similar columns."""
+"""The interface of a check, and what it finds."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import pyarrow as pa
 
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.checks.meet import Meet, Way
+from beam_pipelines.checks.meet import Meet
 from beam_pipelines.core.errors import Problem, missing_column
 from beam_pipelines.core.places import Pair, Place, Repeats
 from beam_pipelines.core.process import plugins
-from beam_pipelines.recipe.keys import json_schema, needed_key, read_keys, recipe_key
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.recipe.values import Value, ValueReader, read_share, read_text
+from beam_pipelines.recipe.values import ValueReader
 from beam_pipelines.sources.format import Position
 from beam_pipelines.sql.expressions import Expression, NoValueError, find_row
 
@@ -238,42 +237,6 @@ class Check(abc.ABC):
     @abc.abstractmethod
     def judge(self, facts: Facts, rows: RowReader) -> Iterable[Finding]:
         """Yields the findings."""
-
-
-_read_similarity = read_share(
-    "a similarity from 0.5 to 1, as 0.8", lambda similarity: 0.5 <= similarity <= 1
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class NearColumn:
-    """A column whose similar values are looked for."""
-
-    column: str = needed_key(read_text, "Column of texts.", "text")
-    similarity: float = recipe_key(
-        _read_similarity,
-        0.8,
-        "0.8",
-        "Least similarity, Jaccard's.",
-    )
-
-
-def _read(value: Value) -> NearColumn | None:
-    found = read_keys(NearColumn, value, "a mapping such as {column: text, similarity: 0.8}")
-    return NearColumn(**found) if "column" in found else None
-
-
-read_near: ValueReader[NearColumn] = ValueReader(_read, json_schema(NearColumn))
-
-
-def plan_near(near: NearColumn, known: SelectedColumns, check: str) -> Way:
-    """Returns the way in which similar values meet; notes what is wrong.
-
-    Raises:
-      DataError: the package is not installed that compares them.
-    """
-    way: Way = plugins.load(plugins.FUNCTIONS, "near")(near, known, (check, "near"))
-    return way
 
 
 def plan_checks(recipe: Recipe, known: SelectedColumns) -> tuple[Check, ...]:

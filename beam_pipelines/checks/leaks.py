@@ -13,15 +13,12 @@ from beam_pipelines.checks.check import (
     Check,
     Facts,
     Finding,
-    NearColumn,
     RowReader,
     SelectedColumns,
     first_of,
     listed_pairs,
-    plan_near,
-    read_near,
 )
-from beam_pipelines.checks.meet import Meet, Way, later_splits
+from beam_pipelines.checks.meet import Meet, later_splits
 from beam_pipelines.core.arrow.columns import type_name, value_type
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import show_share, show_value
@@ -32,7 +29,7 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.text.yaml import Scalar
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 
-ROWS, NEAR, TIME, FEATURE = "rows", "near", "time", "feature"
+ROWS, TIME, FEATURE = "rows", "time", "feature"
 _ENTITY = "entity"
 _NOT_SEARCHED = (
     "columns that give the label away were not looked for, as beam-pipelines-plugins is not "
@@ -42,7 +39,6 @@ _NOT_SEARCHED = (
 _HINTS: Mapping[str, str] = {
     ROWS: "Split by columns that are the same in such rows ('split: {by: …}'), leave duplicates "
     "out ('duplicates')",
-    NEAR: "Leave near duplicates out ('duplicates: {near: …}')",
     TIME: "Split by time ('split: {column: …}')",
     FEATURE: "Leave such columns out ('drop')",
 }
@@ -58,7 +54,6 @@ class Leaks:
     """The action for leaks between splits and from the label.
 
     Attributes:
-      near: a column; rows of a split may not be similar to one of another.
       time: a column; rows of a split may not be later than the first row of one below it.
       bound: least AUC, or share of the label's information, at which one feature tells the label.
     """
@@ -68,9 +63,6 @@ class Leaks:
     )
     entity: tuple[str, ...] = recipe_key(
         values.read_texts, (), "none", "Columns whose combined value may be in one split only."
-    )
-    near: NearColumn | None = recipe_key(
-        read_near, None, "none", "A column whose similar values may be in one split only."
     )
     time: str | None = recipe_key(
         values.read_text, None, "none", "Column of times that may not overlap between splits."
@@ -104,7 +96,6 @@ class FindLeaks(Check):
       label: its name.
       columns: kind of leak -> columns that are compared, in order.
       time: the column of times; ``None``: they are not compared.
-      way: in which similar values meet, if they do.
     """
 
     name, reader, help = "leaks", read_leaks, "Looks for rows of one split in another."
@@ -112,33 +103,22 @@ class FindLeaks(Check):
     label: str
     columns: Mapping[str, tuple[str, ...]]
     time: str | None
-    way: Way | None = None
 
     @classmethod
     def plan(cls, rule: Leaks, recipe: Recipe, known: SelectedColumns) -> FindLeaks:
         label, is_split = recipe.label or "", len(recipe.split.names) > 1
-        columns, way = dict[str, tuple[str, ...]](), None
+        columns = dict[str, tuple[str, ...]]()
         if is_split:
             known.note_unknown(rule.entity, ("leaks", "entity"))
             columns = {ROWS: known.written, **({_ENTITY: rule.entity} if rule.entity else {})}
-            if rule.near is not None:
-                way = plan_near(rule.near, known, cls.name)
-                columns[NEAR] = (rule.near.column,)
         time = None if rule.time is None else _time_column(rule.time, recipe, known)
         is_compared = is_split and recipe.split.time_column != time
-        return cls(rule, label, columns, time if is_compared else None, way)
+        return cls(rule, label, columns, time if is_compared else None)
 
     @property
     def meets(self) -> tuple[Meet, ...]:
         return tuple(
-            Meet(
-                f"leaks {kind}",
-                names,
-                later_splits,
-                kind != ROWS,
-                has_splits=True,
-                way=self.way if kind == NEAR else None,
-            )
+            Meet(f"leaks {kind}", names, later_splits, kind != ROWS, has_splits=True)
             for kind, names in self.columns.items()
         )
 
@@ -170,17 +150,12 @@ class FindLeaks(Check):
 
     def _of_rows(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
         """Yields equal rows and entities of several splits."""
-        names, near, entity = tuple(facts.splits), self.rule.near, ", ".join(self.rule.entity)
+        names, entity = tuple(facts.splits), ", ".join(self.rule.entity)
         has, like, data = "are also", "the values of", dict[str, Any]()
         for kind in self.columns:
             if kind == _ENTITY:
                 has, like = f"have a {entity} that is also", f"the {entity} of"
                 data = {"what": list(self.rule.entity)}
-            elif kind == NEAR and near is not None:
-                similar = f"{near.similarity:g} similar or more"
-                has = f"have a {near.column} that is {similar} to that of a row"
-                like = f"a {near.column} similar to that of"
-                data = {"near": dataclasses.asdict(near)}
             for (earlier, split), some in sorted(facts.met.get(f"leaks {kind}", {}).items()):
                 first, own = names[earlier], names[split]
                 pairs, count = rows.pairs_of(some.pairs), facts.splits[own]
@@ -192,7 +167,7 @@ class FindLeaks(Check):
                 entry = {**data, "also_in": first, "split": own, **numbers}
                 reasons = (f"{like} {pair.first}, in '{first}'" for pair in pairs)
                 listed = listed_pairs(rows.source, pairs, reasons, split=own)
-                yield self._finding(ROWS if kind == _ENTITY else kind, line, entry, listed)
+                yield self._finding(ROWS, line, entry, listed)
 
     def _of_times(self, facts: Facts) -> Iterator[Finding]:
         """Yields splits with rows later than one below them, by their statistics."""

@@ -7,7 +7,7 @@ rows with different values have one hash with a probability of 10^-21.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,22 +52,8 @@ class Meeting(NamedTuple):
     split: Any = None
 
 
-class Way(Protocol):
-    """A way to meet other than by equal hashes."""
-
-    def carried(self, rows: pa.RecordBatch) -> pa.Array:
-        """Returns the column that chunks carry until rows meet."""
-
-    def transform(self, meet: Meet, meeting: Meeting) -> Any:
-        """Returns a PTransform of chunks.
-
-        Its output is a dict with ``found``, ``Met`` elements; and ``chunks`` without the column and
-        without the rows that the meet leaves out, if it does.
-        """
-
-
 class Meet(NamedTuple):
-    """Rows with equal values that meet, or in another way.
+    """Rows with equal values, which meet.
 
     Attributes:
       name: no other meet has it.
@@ -76,7 +62,6 @@ class Meet(NamedTuple):
       skips_null: whether a row with a null meets none; else a null is a value.
       has_splits: whether rows meet with their splits, after they are assigned.
       drop: leaves the rows out that are decided on; ``None``: they stay.
-      way: ``None``: by equal hashes, on which ``decide`` decides.
     """
 
     name: str
@@ -85,7 +70,6 @@ class Meet(NamedTuple):
     skips_null: bool = False
     has_splits: bool = False
     drop: RowDrop | None = None
-    way: Way | None = None
 
 
 def repeats(sent: npt.NDArray[Any]) -> Pairs:
@@ -126,9 +110,6 @@ def meet_hashes(meets: Iterable[Meet], rows: pa.RecordBatch) -> Iterator[tuple[s
       ExpressionError: one has no value.
     """
     for meet in meets:
-        if meet.way is not None:
-            yield hash_name(meet.name), meet.way.carried(rows)
-            continue
         arrays = [
             rows.column(value) if isinstance(value, str) else evaluate(rows, value)
             for value in meet.values

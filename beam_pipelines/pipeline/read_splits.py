@@ -118,15 +118,14 @@ class ReadSplits(beam.PTransform):
         """
         meeting, found = self._meeting(), []
         meets = [meet for meet in self.plan.select.meets if not meet.has_splits]
-        for meet in sorted(meets, key=lambda meet: meet.way is None):
-            if meet.way is not None or meet.drop is not None:
-                way = meet.way.transform if meet.way is not None else equal_rows.DropRepeats
-                met = chunks | f"Meet {meet.name}" >> way(meet, meeting)
-                chunks = met.get("chunks", chunks)
+        for meet in meets:
+            if meet.drop is not None:
+                met = chunks | f"Meet {meet.name}" >> equal_rows.DropRepeats(meet, meeting)
+                chunks = met["chunks"]
                 found.append(met["found"])
         if drops:
             chunks = chunks | "WithoutRow" >> beam.Map(equal_rows.without_columns, (ROW,))
-        if equal := [meet for meet in meets if meet.way is None and meet.drop is None]:
+        if equal := [meet for meet in meets if meet.drop is None]:
             found.append(chunks | "MeetRows" >> equal_rows.find_rows(equal, meeting))
         if carried := equal_rows.hash_names(meet for meet in meets if meet.drop is None):
             chunks = chunks | "WithoutHashes" >> beam.Map(equal_rows.without_columns, carried)
@@ -138,13 +137,8 @@ class ReadSplits(beam.PTransform):
         """Runs the meets of rows with splits."""
         plan, meeting = self.plan, self._meeting()._replace(split=self.plan.split)
         meets = [meet for meet in plan.select.meets if meet.has_splits]
-        if equal := [meet for meet in meets if meet.way is None]:
-            found.append(chunks | "MeetSplits" >> equal_rows.find_rows(equal, meeting))
-        for meet in meets:
-            if meet.way is not None:
-                near = chunks | f"Meet {meet.name}" >> meet.way.transform(meet, meeting)
-                found.append(near["found"])
         if meets:
+            found.append(chunks | "MeetSplits" >> equal_rows.find_rows(meets, meeting))
             chunks = chunks | "WithoutMet" >> beam.Map(
                 equal_rows.without_columns, equal_rows.hash_names(meets)
             )

@@ -202,78 +202,64 @@ def _find(received: Received, meet: Meet) -> Iterator[Any]:
     yield beam.pvalue.TaggedOutput(_FOUND, Met(meet.name, decided.by_splits()))
 
 
-class RowDropper:
-    """Leaves out rows of chunks, and explains each one.
+class _Drop:
+    """Yields the chunks of a range without repeated rows, in order.
 
     Attributes:
-      check: under whose name they are counted.
+      drop: the check under whose name they are counted, and the reason.
       base: read again to find the positions of rows that are left out.
-      column: of the values that are compared, if there is one.
     """
 
-    def __init__(self, check: str, base: SourcePlan, column: str) -> None:
-        self.check, self.base, self.column = check, base, column
-        self._positions: RowPositions | None = None
-
-    def without(self, chunk: Chunk, rows: npt.NDArray[np.int64], reasons: Sequence[str]) -> Chunk:
-        """Returns a chunk without some rows.
-
-        Args:
-          chunk: with the column ``ROW``, and ``PLACE`` if rows were left out before.
-          rows: places of the rows, ascending.
-          reasons: of each.
-        """
-        batch = chunk.batch
-        if PLACE in batch.schema.names:
-            rows = np.searchsorted(batch.column(PLACE).to_numpy(), rows)
-        elif any(name.startswith(HASH) for name in batch.schema.names):
-            batch = batch.append_column(PLACE, pa.array(np.arange(batch.num_rows)))
-        counts = add_counts(chunk.counts, {f"{LEFT_OUT}/{self.check}": len(rows)})
-        if not len(rows):
-            return without_columns(chunk._replace(batch=batch, counts=counts), ())
-        is_kept = np.ones(batch.num_rows, bool)
-        is_kept[rows] = False
-        rejected = (*chunk.rejected, *self._rejected(chunk, batch, rows, reasons))
-        batch = batch.filter(pa.array(is_kept))
-        return without_columns(chunk._replace(batch=batch, counts=counts, rejected=rejected), ())
-
-    def _rejected(
-        self,
-        chunk: Chunk,
-        batch: pa.RecordBatch,
-        rows: npt.NDArray[np.int64],
-        reasons: Sequence[str],
-    ) -> Iterator[Rejected]:
-        self._positions = self._positions or RowPositions(self.base)
-        numbers = chunk.batch.column(ROW).to_numpy()[rows]
-        # A join may have made several rows of one.
-        wanted = np.unique(numbers).tolist()
-        found = self._positions.find(chunk.range_number, wanted)
-        places = dict(zip(wanted, found, strict=True))
-        shown = [name for name in batch.schema.names if not name.startswith("\0")]
-        for row, number, reason in zip(rows.tolist(), numbers.tolist(), reasons, strict=True):
-            file, position, text = places[number]
-            if self.base.private:
-                text = ""
-            elif position and not text:
-                text = shown_row(batch.slice(row, 1).select(shown))
-            yield Rejected(self.base.source.name, file, position, self.column, reason, text)
-
-
-class _Drop:
-    """Yields the chunks of a range without repeated rows, in order."""
-
     def __init__(self, drop: RowDrop, base: SourcePlan) -> None:
-        self._reason = drop.reason
-        self._dropper = RowDropper(drop.check, base, drop.column)
+        self._drop, self._base = drop, base
+        self._positions: RowPositions | None = None
 
     def __call__(self, received: Received) -> Iterator[Chunk]:
         places = np.frombuffer(b"".join(received.payloads(_PLACES)), _PLACE)
         for payload in received.payloads(_CHUNKS):
             for batch, about in unpack(payload):
                 rows = np.sort(places["row"][places["part"] == about["part"]]).astype(np.int64)
-                chunk = Chunk.of(received.partition, batch, about)
-                yield self._dropper.without(chunk, rows, [self._reason] * len(rows))
+                yield self._without(Chunk.of(received.partition, batch, about), rows)
+
+    def _without(self, chunk: Chunk, rows: npt.NDArray[np.int64]) -> Chunk:
+        """Returns a chunk without some rows.
+
+        Args:
+          chunk: with the column ``ROW``, and ``PLACE`` if rows were left out before.
+          rows: places of the rows, ascending.
+        """
+        batch = chunk.batch
+        if PLACE in batch.schema.names:
+            rows = np.searchsorted(batch.column(PLACE).to_numpy(), rows)
+        elif any(name.startswith(HASH) for name in batch.schema.names):
+            batch = batch.append_column(PLACE, pa.array(np.arange(batch.num_rows)))
+        counts = add_counts(chunk.counts, {f"{LEFT_OUT}/{self._drop.check}": len(rows)})
+        if not len(rows):
+            return without_columns(chunk._replace(batch=batch, counts=counts), ())
+        is_kept = np.ones(batch.num_rows, bool)
+        is_kept[rows] = False
+        rejected = (*chunk.rejected, *self._rejected(chunk, batch, rows))
+        batch = batch.filter(pa.array(is_kept))
+        return without_columns(chunk._replace(batch=batch, counts=counts, rejected=rejected), ())
+
+    def _rejected(
+        self, chunk: Chunk, batch: pa.RecordBatch, rows: npt.NDArray[np.int64]
+    ) -> Iterator[Rejected]:
+        self._positions = self._positions or RowPositions(self._base)
+        numbers = chunk.batch.column(ROW).to_numpy()[rows]
+        # A join may have made several rows of one.
+        wanted = np.unique(numbers).tolist()
+        found = self._positions.find(chunk.range_number, wanted)
+        places = dict(zip(wanted, found, strict=True))
+        shown = [name for name in batch.schema.names if not name.startswith("\0")]
+        for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
+            file, position, text = places[number]
+            if self._base.private:
+                text = ""
+            elif position and not text:
+                text = shown_row(batch.slice(row, 1).select(shown))
+            name, (_, reason, column) = self._base.source.name, self._drop
+            yield Rejected(name, file, position, column, reason, text)
 
 
 def _send_chunk(chunk: Chunk, column: str, by_files: bool) -> Message:

@@ -12,11 +12,10 @@ import pytest
 from beam_pipelines.checks.check import Facts, SampledSplits
 from beam_pipelines.checks.leaks import FindLeaks, Leaks
 from beam_pipelines.cli.main import run
-from beam_pipelines.core.errors import DataError, PipelineError, RecipeError
+from beam_pipelines.core.errors import PipelineError, RecipeError
 from beam_pipelines.core.process import plugins
 from beam_pipelines.pipeline.planning.plan_recipe import plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.sources import FORMATS, format_of_path
 
@@ -75,15 +74,11 @@ def _alone(monkeypatch):
 
 @pytest.mark.usefixtures("_alone")
 def test_parts_of_checks_name_what_to_install(tmp_path):
-    """Similar values stop planning; a search of features is a warning."""
+    """A check stops planning; a search of features is a warning."""
     (tmp_path / "d.csv").write_text("text,late\nabc,1\nbcd,0\n")
     sample = SampledSplits(
         pa.record_batch({"late": [1, 0]}), pa.record_batch({"late": [1, 0]}), None
     )
-    for key in ("duplicates", "leaks"):
-        text = f"name: d\nsources: {{d: d.csv}}\nsplit: {{a: 0.5, b: 0.5}}\n{key}: {{near: {{column: text}}}}"
-        with pytest.raises(DataError, match=r"'near'.*in a clone: pip install \./plugins$"):
-            make_plan(parse_recipe(text, "r.yaml", str(tmp_path)))
     with pytest.raises(
         RecipeError, match=r"pii: check 'pii'.*in a clone: pip install \./plugins\.$"
     ):

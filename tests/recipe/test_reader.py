@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.checks.check import NearColumn
 from beam_pipelines.checks.duplicates import Duplicates
 from beam_pipelines.checks.expectations import Expectation
 from beam_pipelines.checks.leaks import Leaks
@@ -542,7 +541,6 @@ SECTIONS = {
     "Bad rows": OnError,
     "Expectations": Expectation,
     "Duplicates": Duplicates,
-    "Near duplicates": NearColumn,
     "Leaks": Leaks,
     "Personal data": Pii,
     "Limits": Limits,

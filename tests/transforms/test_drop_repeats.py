@@ -21,10 +21,10 @@ def received(messages: list[Message], partition: int) -> Received:
     return Received(partition, payloads, tuple(message.order for message in own))
 
 
-class _Dropper(equal_rows.RowDropper):
+class _Drop(equal_rows._Drop):
     """Leaves out the positions, for which a source would be read."""
 
-    def _rejected(self, chunk, batch, rows, reasons):  # noqa: ARG002 - as in the base class
+    def _rejected(self, chunk, batch, rows):  # noqa: ARG002 - as in the base class
         return iter(Rejected("s", "f", f"row {row}", "", "", "") for row in rows.tolist())
 
 
@@ -36,8 +36,7 @@ def kept(chunks: list[Chunk], partitions: int) -> list[Chunk]:
         if any(number in message.payloads for message in hashes)
     ]
     places += [equal_rows._send_chunk(chunk, hash_name("m"), True) for chunk in chunks]
-    drop = equal_rows._Drop(RowDrop("duplicates", "", ""), None)
-    drop._dropper = _Dropper("duplicates", None, "")
+    drop = _Drop(RowDrop("duplicates", "", ""), None)
     ranges = sorted({chunk.range_number for chunk in chunks})
     return [chunk for number in ranges for chunk in drop(received(places, number))]
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 from beam_pipelines.core._native.shared import imported, imported_batch, kernels
 
 __all__ = [
-    "band_hashes",
     "find_repeats",
     "fingerprints",
     "hash_column",
@@ -23,7 +22,6 @@ __all__ = [
     "parse_csv",
     "quote_transition",
     "resize",
-    "similarities",
     "sum_weights",
     "take",
 ]
@@ -285,43 +283,3 @@ def sum_weights(texts: pa.Array, weights: npt.NDArray[np.uint64]) -> npt.NDArray
         raise TypeError(f"texts: found {texts.type}, expected a binary or string array") from None
     sums: npt.NDArray[np.uint64] = imported(pair).to_numpy()
     return sums
-
-
-def band_hashes(texts: pa.Array, bands: int, rows: int) -> npt.NDArray[np.uint64]:
-    """Hashes bands of MinHash signatures, as ``shingles.py`` of plugins says.
-
-    Args:
-      texts: n texts, or dictionaries of them.
-      bands, rows: of a signature, 1 to 1024 each.
-
-    Returns:
-      uint64[n, bands + 1], read-only; the last one is the hash of the whole text.
-
-    Raises:
-      TypeError: no texts.
-      ValueError: buffers that contradict themselves, or other bands or rows.
-    """
-    texts.validate()
-    pair = kernels.band_hashes(texts.__arrow_c_array__(), bands, rows)
-    hashes: npt.NDArray[np.uint64] = imported(pair).to_numpy().reshape(len(texts), bands + 1)
-    return hashes
-
-
-def similarities(left: pa.Array, right: pa.Array) -> npt.NDArray[np.float64]:
-    """Returns the similarity of pairs of texts, as ``shingles.py`` of plugins says.
-
-    Args:
-      left, right: n texts each.
-
-    Returns:
-      float64[n], read-only.
-
-    Raises:
-      TypeError: no texts.
-      ValueError: buffers that contradict themselves, or several lengths.
-    """
-    left.validate()
-    right.validate()
-    pair = kernels.similarities(left.__arrow_c_array__(), right.__arrow_c_array__())
-    found: npt.NDArray[np.float64] = imported(pair).to_numpy()
-    return found

@@ -32,7 +32,6 @@
 #include "repeats.h"
 #include "resize.h"
 #include "row_order.h"
-#include "shingles.h"
 #include "stripes.h"
 #include "take.h"
 #include "tfrecord.h"
@@ -197,40 +196,6 @@ PyObject* py_look_up(PyObject*, PyObject* arguments) {
     ids = out.release(size);
   });
   return done ? export_array("l", texts.array->length, ids) : nullptr;
-}
-
-PyObject* py_band_hashes(PyObject*, PyObject* arguments) {
-  PyObject* pair;
-  long long bands, rows;
-  Imported texts;
-  if (!PyArg_ParseTuple(arguments, "O!LL", &PyTuple_Type, &pair, &bands, &rows) || !import_pair(pair, &texts)) return nullptr;
-  Memory hashes;
-  const bool done = run([&] {
-    if (bands < 1 || bands > 1024 || rows < 1 || rows > 1024) throw InvalidData("found bands or rows outside of 1 to 1024");
-    const size_t size = static_cast<size_t>(texts.array->length * (bands + 1)) * sizeof(uint64_t);
-    Buffer out(size);
-    band_hashes(column_of(texts), bands, rows, reinterpret_cast<uint64_t*>(out.data()));
-    hashes = out.release(size);
-  });
-  return done ? export_array("L", texts.array->length * (bands + 1), hashes) : nullptr;
-}
-
-PyObject* py_similarities(PyObject*, PyObject* arguments) {
-  PyObject *left_pair, *right_pair;
-  Imported left, right;
-  if (!PyArg_ParseTuple(arguments, "O!O!", &PyTuple_Type, &left_pair, &PyTuple_Type, &right_pair) || !import_pair(left_pair, &left) ||
-      !import_pair(right_pair, &right)) {
-    return nullptr;
-  }
-  Memory found;
-  const bool done = run([&] {
-    const size_t size = static_cast<size_t>(left.array->length) * sizeof(double);
-    Buffer out(size);
-    similarities(column_of(left),
-                 column_of(right), reinterpret_cast<double*>(out.data()));
-    found = out.release(size);
-  });
-  return done ? export_array("g", left.array->length, found) : nullptr;
 }
 
 // Takes an array of records of one width.
@@ -807,8 +772,6 @@ PyMethodDef methods[] = {
     {"index_texts", py_index_texts, METH_VARARGS, "index_texts(texts) -> slots: see beam_pipelines.core._native.columns."},
     {"look_up", py_look_up, METH_VARARGS, "look_up(texts, known, slots, num_oov) -> ids: see beam_pipelines.core._native.columns."},
     {"sum_weights", py_sum_weights, METH_VARARGS, "sum_weights(texts, weights): see beam_pipelines.core._native."},
-    {"band_hashes", py_band_hashes, METH_VARARGS, "band_hashes(texts, bands, rows): see beam_pipelines.core._native."},
-    {"similarities", py_similarities, METH_VARARGS, "similarities(left, right): see beam_pipelines.core._native."},
     {"find_repeats", py_find_repeats, METH_VARARGS, "find_repeats(records) -> places: see beam_pipelines.core._native.columns."},
     {"frame", py_frame, METH_VARARGS, "frame(records): see beam_pipelines.core._native."},
     {"parse_csv", py_parse_csv, METH_VARARGS,

@@ -2,32 +2,29 @@
 
 As in ``reference.py``. All arithmetic is modulo 2**64, unless said otherwise.
 
-``hash_column`` and ``hash_rows`` are defined in ``core/arrow/hashing.py``, ``band_hashes`` and
-``similarities`` in ``shingles.py`` of plugins. Fingerprints are ``farmhashna::Hash64`` of
-google/farmhash (src/farmhash.cc), which ``tf.fingerprint`` and ``to_hash_bucket_fast`` take.
+``hash_column`` and ``hash_rows`` are defined in ``core/arrow/hashing.py``. Fingerprints are
+``farmhashna::Hash64`` of google/farmhash (src/farmhash.cc), which ``tf.fingerprint`` and
+``to_hash_bucket_fast`` take.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core._native.shared import is_list, is_text, list_parts, plain
-from beam_pipelines.core.arrow.hashing import GOLDEN, NULL, canonical_bits, mix, mix_int
+from beam_pipelines.core.arrow.hashing import GOLDEN, NULL, canonical_bits, mix_int
 
 __all__ = [
-    "band_hashes",
     "fingerprints",
     "hash_column",
     "hash_rows",
     "index_texts",
     "look_up",
-    "similarities",
     "sum_weights",
 ]
 
@@ -35,7 +32,6 @@ _Hashes = npt.NDArray[np.uint64]
 
 _MASK = (1 << 64) - 1
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
-_CHARACTERS, _CHARACTER_BITS = 5, 21
 
 
 def hash_rows(arrays: Sequence[pa.Array], seed: int = 0) -> _Hashes:
@@ -248,41 +244,3 @@ def sum_weights(texts: pa.Array, weights: _Hashes) -> _Hashes:
     values = texts.cast(pa.large_binary()).to_pylist()
     found = [weights[np.frombuffer(text or b"", np.uint8)].sum() for text in values]
     return np.array(found, np.uint64)
-
-
-def band_hashes(texts: pa.Array, bands: int, rows: int) -> _Hashes:
-    """Hashes bands of MinHash signatures: ``texts.band_hashes``."""
-    random: Any = mix(np.arange(1, bands * rows + 1, dtype=np.uint64) * np.uint64(GOLDEN))
-    factors = (random >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
-    summands = random.astype(np.uint32)
-    found = np.zeros((len(texts), bands + 1), np.uint64)
-    for row, text in enumerate(texts.to_pylist()):
-        if not text:
-            continue
-        shingles = _shingles(text)
-        upper = (shingles >> np.uint64(32)).astype(np.uint32)
-        least = (upper[:, None] * factors + summands).min(axis=0).reshape(bands, rows)
-        found[row, :bands] = [_chained(own.tolist(), band) for band, own in enumerate(least)]
-        found[row, bands] = _chained(shingles.tolist(), 0)
-    return found
-
-
-def similarities(left: pa.Array, right: pa.Array) -> npt.NDArray[np.float64]:
-    """Returns the similarity of pairs of texts: ``texts.similarities``."""
-    found = np.zeros(len(left))
-    for row, (one, other) in enumerate(zip(left.to_pylist(), right.to_pylist(), strict=True)):
-        if one and other:
-            sets = set(_shingles(one).tolist()), set(_shingles(other).tolist())
-            found[row] = len(sets[0] & sets[1]) / len(sets[0] | sets[1])
-    return found
-
-
-def _shingles(text: str) -> _Hashes:
-    """Returns the hashes of a text's character sequences, in order."""
-    padding = (1 << _CHARACTER_BITS) - 1
-    characters = np.frombuffer(text.encode("utf-32-le"), "<u4").astype(np.uint64)
-    missing = max(0, _CHARACTERS - len(characters))
-    characters = np.concatenate([characters, np.full(missing, padding, np.uint64)])
-    a, b, c, d, e = np.lib.stride_tricks.sliding_window_view(characters, _CHARACTERS).T
-    low = a | b << np.uint64(_CHARACTER_BITS) | c << np.uint64(2 * _CHARACTER_BITS)
-    return mix(mix(low + np.uint64(GOLDEN)) ^ (d | e << np.uint64(_CHARACTER_BITS)))

@@ -74,9 +74,7 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
     },
     CHECKS: {"pii": Known()},
     COMMANDS: {"compare": Known(), "init": Known(), "schema": Known()},
-    FUNCTIONS: dict.fromkeys(
-        ("encode", "giveaways", "image_table", "lineage", "metrics", "near"), Known()
-    ),
+    FUNCTIONS: dict.fromkeys(("encode", "giveaways", "image_table", "lineage", "metrics"), Known()),
 }
 # Group -> name -> where the main package has it.
 OWN: Mapping[str, Mapping[str, str]] = {

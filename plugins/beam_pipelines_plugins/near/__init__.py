@@ -1,1 +1,0 @@
-"""Finds rows with similar texts and images."""
