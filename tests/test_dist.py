@@ -216,7 +216,6 @@ def test_the_wheels_divide_the_package() -> None:
         for path in (folder / "beam_pipelines_plugins").rglob("*.py")
     }
     assert "beam_pipelines/py.typed" in reader
-    assert "beam_pipelines/integrations/beam/providers.yaml" in full
 
 
 def test_the_sdists_are_complete() -> None:

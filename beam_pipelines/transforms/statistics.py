@@ -64,48 +64,6 @@ class AccumulateStatistics(beam.PTransform):
         )
 
 
-@dataclasses.dataclass
-class ComputeChunkStatistics(beam.PTransform):
-    """Computes the statistics of each split.
-
-    Input: see ``AccumulateStatistics``. Output: one dict, split name -> ``TableStatistics``, with
-    all ``splits`` in their order, also those without rows.
-
-    Attributes:
-      num_ranges, plan, folder: see ``AccumulateStatistics``.
-      splits: names of the splits.
-      schema: columns of the chunks.
-    """
-
-    num_ranges: int
-    splits: tuple[str, ...]
-    schema: pa.Schema
-    plan: StatisticsPlan
-    folder: str
-
-    def expand(
-        self, chunks: beam.PCollection[Chunk]
-    ) -> beam.PCollection[dict[str, TableStatistics]]:
-        """Merges the results of the tree in one place."""
-        sent = chunks | "Accumulate" >> AccumulateStatistics(
-            self.num_ranges, self.plan, self.folder
-        )
-        # A side input also exists without chunks, unlike a group; flattening would be a detour.
-        return (
-            chunks.pipeline
-            | "Once" >> beam.Create([None])
-            | "MergeSplits"
-            >> beam.Map(
-                lambda _, sent, *own: merge_splits(sent, *own),
-                beam.pvalue.AsList(sent),
-                self.splits,
-                self.schema,
-                self.plan,
-                self.folder,
-            )
-        )
-
-
 class _Accumulate(beam.DoFn):
     """Adds up consecutive chunks of a range.
 

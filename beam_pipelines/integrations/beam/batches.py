@@ -14,16 +14,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import tempfile
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.options.pipeline_options import GoogleCloudOptions
-from apache_beam.runners.direct.direct_runner import DirectRunner
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.typehints import typehints
 
 from beam_pipelines.core import _native
@@ -34,6 +29,7 @@ from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.text.lines import Lines
+from beam_pipelines.transforms.split import split
 
 T = TypeVar("T")
 
@@ -199,15 +195,15 @@ def _chunks(batch: pa.RecordBatch, split: str) -> Iterator[Chunk]:
 class ToBatches(beam.PTransform):
     """Takes the batches out of chunks.
 
-    Input: ``Chunk`` elements. Output: the batches with rows, of one split or of all.
+    Input: ``Chunk`` elements. Output: the batches with rows of one split.
 
     Args:
       schema: columns of the batches.
-      split: name of the split, or ``None`` for all.
+      split: name of the split.
     """
 
     schema: pa.Schema
-    split: str | None = None
+    split: str
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[pa.RecordBatch]:
         return chunks | "TakeBatch" >> beam.FlatMap(_batches, self.split).with_output_types(
@@ -215,8 +211,8 @@ class ToBatches(beam.PTransform):
         )
 
 
-def _batches(chunk: Chunk, split: str | None) -> Iterator[pa.RecordBatch]:
-    if chunk.batch.num_rows and split in (None, chunk.split):
+def _batches(chunk: Chunk, split: str) -> Iterator[pa.RecordBatch]:
+    if chunk.batch.num_rows and split == chunk.split:
         yield chunk.batch
 
 
@@ -246,30 +242,40 @@ def planned(stage: str, step: Callable[[], T]) -> T:
         return step()
 
 
-# Of pipelines on this machine; they are removed when the process ends.
-_local_folders: list[tempfile.TemporaryDirectory[str]] = []
+class AssignSplit(beam.PTransform):
+    """Divides rows into splits by a stable hash, or by time.
 
+    The same row, or the same value of ``by``, always gets the same split.
 
-def shared_folder(stage: str, given: str | None, pipeline: beam.Pipeline) -> str:
-    """Returns a folder for files between workers.
+    Input: batches. Output: a dict, split name -> batches.
 
     Args:
-      stage: that needs it.
-      given: the user's; ``None``: in Beam's ``--temp_location``, or on this machine if the pipeline
-        is.
-      pipeline: of the stage.
-
-    Raises:
-      RecipeError: there is none.
+      split: as in a recipe: ``{"train": 0.8, "eval": 0.2, "by": ["user_id"]}``, or by time.
     """
-    if given is not None:
-        return given
-    if shared := pipeline.options.view_as(GoogleCloudOptions).temp_location:
-        return files.join(shared, f"beam-pipelines-{uuid.uuid4().hex}")
-    if not isinstance(pipeline.runner, (DirectRunner, FnApiRunner)):
-        raise RecipeError(
-            f"{stage}: found no temp_location, expected a folder that all workers reach, for files "
-            "between them."
+
+    def __init__(self, split: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._recipe = read_sections("AssignSplit", split=dict(split))
+        if self._recipe.split.files:
+            raise RecipeError(
+                "AssignSplit: found splits by files, expected fractions or times: a batch knows no "
+                "file."
+            )
+        if self._recipe.split.stratify:
+            raise RecipeError(
+                "AssignSplit: found 'stratify', expected shares without it: a stage knows no row "
+                "counts. Convert with a recipe instead."
+            )
+
+    def expand(
+        self, batches: beam.PCollection[pa.RecordBatch]
+    ) -> dict[str, beam.PCollection[pa.RecordBatch]]:
+        schema = schema_of(batches, "AssignSplit")
+        plan = planned("AssignSplit", lambda: split.plan_split(self._recipe, schema))
+        unaddressed = batches | "ToChunks" >> beam.Map(
+            lambda batch: Chunk(0, 0, batch, {}, path="a batch")
         )
-    _local_folders.append(tempfile.TemporaryDirectory(prefix="beam-pipelines-"))
-    return _local_folders[-1].name
+        chunks = (unaddressed | split.SplitChunks(plan)).chunks
+        return {
+            name: chunks | f"Take_{name}" >> ToBatches(plan.schema, name) for name in plan.names
+        }

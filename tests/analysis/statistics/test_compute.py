@@ -17,7 +17,7 @@ from apache_beam.testing.util import assert_that
 
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.transforms.statistics import ComputeChunkStatistics
+from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
 
 SCHEMA = pa.schema([("x", pa.float64()), ("t", pa.string())])
 
@@ -36,6 +36,23 @@ def chunks(num_ranges: int) -> list[Chunk]:
                 Chunk(number, part, batch.slice(6), {}, split="eval"),
             ]
     return found
+
+
+def computed(pipeline, given, num_ranges: int, splits: tuple[str, ...], folder: Path):
+    """The statistics of all splits, as one element."""
+    sent = (
+        pipeline
+        | beam.Create(given)
+        | AccumulateStatistics(num_ranges, StatisticsPlan(), str(folder))
+    )
+    return (
+        pipeline
+        | "Once" >> beam.Create([None])
+        | beam.Map(
+            lambda _, sent: merge_splits(sent, splits, SCHEMA, StatisticsPlan(), str(folder)),
+            beam.pvalue.AsList(sent),
+        )
+    )
 
 
 def summary(statistics: dict[str, TableStatistics]) -> dict[str, object]:
@@ -65,17 +82,7 @@ def test_equals_a_plain_merge(num_ranges: int, tmp_path: Path) -> None:
         assert summary(results[0]) == summary(expected)
 
     with TestPipeline("FnApiRunner") as pipeline:
-        found = (
-            pipeline
-            | beam.Create(given)
-            | ComputeChunkStatistics(
-                num_ranges,
-                ("train", "eval", "test"),
-                SCHEMA,
-                StatisticsPlan(),
-                str(tmp_path),
-            )
-        )
+        found = computed(pipeline, given, num_ranges, ("train", "eval", "test"), tmp_path)
         assert_that(found, check)
 
 
@@ -86,7 +93,4 @@ def test_no_chunks_give_empty_splits(tmp_path: Path) -> None:
         assert [table.rows for table in results[0].values()] == [0, 0]
 
     with TestPipeline("FnApiRunner") as pipeline:
-        compute = ComputeChunkStatistics(
-            1, ("train", "eval"), SCHEMA, StatisticsPlan(), str(tmp_path)
-        )
-        assert_that(pipeline | beam.Create([]) | compute, check)
+        assert_that(computed(pipeline, [], 1, ("train", "eval"), tmp_path), check)
