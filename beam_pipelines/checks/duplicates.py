@@ -54,11 +54,6 @@ class Duplicates:
         "Whether later ones are a warning, are left out, or stop the run.",
     )
 
-    @property
-    def drops(self) -> bool:
-        """Whether later rows are left out."""
-        return self.action == "drop"
-
 
 read_duplicates = section(Duplicates, "a mapping such as {by: rows, action: drop}")
 
@@ -87,10 +82,9 @@ class FindDuplicates(Check):
         by = self.rule.by
         has = f"the same {', '.join(by)}" if by else "the same values"
         reason = f"a duplicate: an earlier row has {has}"
-        drop = (
-            RowDrop(self.name, reason, by[0] if len(by) == 1 else "") if self.rule.drops else None
-        )
-        return (Meet(EQUAL, self.columns, repeats, drop=drop),)
+        drop = RowDrop(self.name, reason, by[0] if len(by) == 1 else "")
+        is_dropped = self.rule.action == "drop"
+        return (Meet(EQUAL, self.columns, repeats, drop=drop if is_dropped else None),)
 
     @property
     def sees(self) -> tuple[str, ...]:

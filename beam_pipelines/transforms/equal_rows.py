@@ -262,9 +262,8 @@ class _Drop:
             yield Rejected(name, file, position, column, reason, text)
 
 
-def _send_chunk(chunk: Chunk, column: str, by_files: bool) -> Message:
-    left = chunk._replace(batch=chunk.batch.drop_columns([column]))
-    return send_chunk(left, _CHUNKS, compresses=not by_files)
+def _send_chunk(chunk: Chunk, column: str) -> Message:
+    return send_chunk(chunk._replace(batch=chunk.batch.drop_columns([column])), _CHUNKS)
 
 
 @dataclasses.dataclass
@@ -291,6 +290,6 @@ class DropRepeats(beam.PTransform):
         hashes, places = exchange_of(meet.name), exchange_of(f"{meet.name} kept")
         send = partial(send_hashes, names=(meet.name,), partitions=partitions)
         found = chunks | "Find" >> MeetByKey(send, partial(_find, meet=meet), hashes, (_FOUND,))
-        send = partial(_send_chunk, column=hash_name(meet.name), by_files=places is not None)
+        send = partial(_send_chunk, column=hash_name(meet.name))
         drop = MeetByKey((None, send), _Drop(meet.drop, base), places)
         return {"chunks": (found.main, chunks) | "Drop" >> drop, "found": found[_FOUND]}

@@ -218,16 +218,15 @@ def send_rows(
     )
 
 
-def send_chunk(chunk: Chunk, kind: int, compresses: bool = True) -> Message:
+def send_chunk(chunk: Chunk, kind: int) -> Message:
     """Sends a chunk to its range.
 
     Args:
       chunk: with all columns that come back.
       kind: first number of the message's order.
-      compresses: whether by lz4. A file stays in the page cache, where that costs more than it
-        saves.
     """
-    payload = pack([PackedBatch(chunk.batch, chunk.about())], "lz4" if compresses else None)
+    # A file stays in the page cache, where compression costs more than it saves.
+    payload = pack([PackedBatch(chunk.batch, chunk.about())], None)
     return Message((kind, chunk.range_number, chunk.part), {chunk.range_number: payload})
 
 

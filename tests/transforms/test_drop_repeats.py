@@ -35,7 +35,7 @@ def kept(chunks: list[Chunk], partitions: int) -> list[Chunk]:
         for number in range(partitions)
         if any(number in message.payloads for message in hashes)
     ]
-    places += [equal_rows._send_chunk(chunk, hash_name("m"), True) for chunk in chunks]
+    places += [equal_rows._send_chunk(chunk, hash_name("m")) for chunk in chunks]
     drop = _Drop(RowDrop("duplicates", "", ""), None)
     ranges = sorted({chunk.range_number for chunk in chunks})
     return [chunk for number in ranges for chunk in drop(received(places, number))]
