@@ -29,7 +29,6 @@ LONG_MODULES = {
     "beam_pipelines/sources/images/idx.py": 403,
     "beam_pipelines/files/beam/files.py": 459,
     "beam_pipelines/transforms/fit.py": 419,
-    "plugins/beam_pipelines_plugins/first_recipe/encodings.py": 408,
 }
 LONG_SIGNATURES = {
     "beam_pipelines/dataset/loader.py:load": 11,

@@ -12,14 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.alerts import find_sentinel
-from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sql.database import identifier
 from beam_pipelines_plugins.first_recipe.column_profile import MANY_VALUES, ColumnProfile, Role
 from beam_pipelines_plugins.first_recipe.joins import words_of
-from beam_pipelines_plugins.first_recipe.scales import in_order
 
 # A distribution with a longer tail than this is brought into shape by its quantiles.
 _SKEWED = 2.0
@@ -31,7 +28,6 @@ _DECIMAL = r"^[-+(]?\p{Sc}?[0-9][0-9,]*\.[0-9]+ ?[\pL%°\p{Sc}]{0,4}\)?$"
 _NO_YEAR = 10_000
 _DAY_MICROSECONDS = 86_400_000_000
 _WORDS = 10_000
-_RANKED = 20
 _NAMES = (Role.CATEGORY, Role.MANY)
 _SAME_NAMES = "vocabulary, if the numbers are names of classes"
 _BIRTH = re.compile(r"birth|born|(?:^|[^a-z])dob$", re.IGNORECASE)
@@ -93,27 +89,8 @@ def propose_encodings(
         _of_label(column) if column.name == label else _PROPOSE[column.role](column, taken)
         for column in chosen
     ]
-    ages = _ages(chosen)
     proposals = [_of_split_time(one) if one.name == split_time else one for one in proposals]
-    return [
-        _grouped(one)
-        if one.name == grouped
-        else one._replace(choice=ages.get(one.name) or one.choice)
-        for one in proposals
-    ]
-
-
-def _ages(columns: Iterable[ColumnProfile]) -> dict[str, str]:
-    """Returns date of birth -> what makes ages by another date."""
-    moments = [column for column in columns if column.role is Role.MOMENT]
-    others = [column.name for column in moments if not _BIRTH.search(column.name)]
-    ages = {}
-    for column in moments if others else ():
-        if _BIRTH.search(column.name):
-            sql = f"date_sub('year', {identifier(column.name)}, {identifier(others[0])})"
-            derived = f"{yaml_text(f'{column.name}_age')}: {json.dumps(sql, ensure_ascii=False)}"
-            ages[column.name] = f"the age, which 'derive: {{{derived}}}' makes"
-    return ages
+    return [_grouped(one) if one.name == grouped else one for one in proposals]
 
 
 def _of_split_time(found: Proposal) -> Proposal:
@@ -137,9 +114,6 @@ def _grouped(found: Proposal) -> Proposal:
 
 def _of_label(column: ColumnProfile) -> Proposal:
     classes = f"the label: {column.distinct:,} classes{_shown(column)}"
-    if column.is_text and (ranks := _ranks(column)):
-        vocabulary = f"{{vocabulary: {{reserved: {yaml_list(ranks)}}}}}"
-        return Proposal(column.name, vocabulary, f"{classes}; the ids are ranks")
     if column.is_text:
         return Proposal(column.name, "vocabulary", classes, _as_one(column, set()))
     is_class = column.role in (Role.FLAG, Role.CATEGORY)
@@ -214,32 +188,8 @@ def _moment(column: ColumnProfile, taken: set[str]) -> Proposal:
     ] or ["weekday"]
     low, high = (str(end).partition(".")[0] for end in column.range)
     reason = f"{low} to {high}{_nulls(column)}"
-    choice = _without_sentinel(column, taken)
     steps = [*_filled(column, "median", taken), f"{{date_parts: {_chain(parts)}}}"]
-    return Proposal(column.name, _chain(steps), reason, choice)
-
-
-def _without_sentinel(column: ColumnProfile, taken: set[str]) -> str:
-    """Returns what makes nulls of a sentinel, or ``""``."""
-    values = column.values
-    number = values.cast(pa.int32()).to_numpy() if pa.types.is_date32(column.type) else None
-    if number is None:
-        is_time = pa.types.is_timestamp(column.type)
-        number = (values.cast("timestamp[us]").cast("int64") if is_time else values).to_numpy()
-    order = np.argsort(number)
-    found = find_sentinel(number[order], column.counts[order], column.present, column.type)
-    name = f"{column.name}_known"
-    if found is None or name in taken:
-        return ""
-    value = python_value(values, int(np.flatnonzero(number == found.value)[0]))
-    shown = f"{value:g}" if isinstance(value, float) else f"{value}"
-    literal = f"TIMESTAMP '{value}'" if column.is_moment else shown
-    sql = f"NULLIF({identifier(column.name)}, {literal})"
-    return (
-        f"if {shown} ({_percent(found.times / column.present)}) means null, "
-        f"derive: {{{yaml_text(name)}: {json.dumps(sql, ensure_ascii=False)}}}, "
-        f"drop: [{yaml_text(column.name)}], and encode {yaml_text(name)} in its place"
-    )
+    return Proposal(column.name, _chain(steps), reason)
 
 
 def _time(column: ColumnProfile, _: set[str]) -> Proposal:
@@ -260,7 +210,6 @@ def _number(column: ColumnProfile, taken: set[str]) -> Proposal:
         choice = f"{_names(column)}, if the numbers are names, as the name of the column says"
         if "year" in words:
             choice = f"{{cast: float32}} leaves the number as it is; {_names(column)}, for classes"
-    choice = _without_sentinel(column, taken) or choice
     if column.nulls > _MOSTLY_NULL * column.rows:
         choice = f"drop, as {_percent(column.nulls / column.rows)} of the rows lack it"
     return Proposal(
@@ -272,12 +221,6 @@ def _number(column: ColumnProfile, taken: set[str]) -> Proposal:
 
 
 def _category(column: ColumnProfile, taken: set[str]) -> Proposal:
-    if ranks := _ranks(column):
-        fill = _filled(column, "most_frequent", taken)
-        vocabulary = f"{{vocabulary: {{reserved: {yaml_list(ranks)}, num_oov: 1}}}}"
-        reason = f"{column.distinct:,} values in an order{_nulls(column)}: the ids are ranks"
-        choice = "z_score as the last step, if a model takes the ranks as numbers"
-        return Proposal(column.name, _chain([*fill, vocabulary]), reason, choice)
     about = f" in {column.present:,} rows" if column.role is Role.MANY else _shown(column)
     reason = f"{column.distinct:,} values{about}{_nulls(column)}"
     choice = _as_numbers(column) or _as_one(column, taken)
@@ -302,12 +245,6 @@ def _steps(column: ColumnProfile) -> list[str]:
     if column.distinct > MANY_VALUES:
         return [*whole, f"{{hash_bucket: {_round_up(4 * column.distinct)}}}"]
     return [*whole, f"{{vocabulary: {{top_k: {_round_up(column.distinct)}, num_oov: 1}}}}"]
-
-
-def _ranks(column: ColumnProfile) -> list[str]:
-    """Returns the texts of a scale in their order, or none."""
-    is_scale = column.is_text and column.distinct <= _RANKED
-    return (in_order(column.values.to_pylist()) or []) if is_scale else []
 
 
 def _prose(column: ColumnProfile, _: set[str]) -> Proposal:

@@ -14,6 +14,7 @@ from beam_pipelines.core.process.plugins import FORMATS, KNOWN, PLANNERS
 from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import PLACES, scheme_of
+from beam_pipelines.recipe.text.yaml_text import escaped, yaml_list, yaml_text
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.wrapping.unions import UnionFormat
@@ -22,9 +23,6 @@ from beam_pipelines_plugins.first_recipe import Proposal, SplitProposal
 from beam_pipelines_plugins.first_recipe.draft import Draft, DraftedJoin
 from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables
 
-# Needs no quotes anywhere in YAML.
-_PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")
-_NOT_PLAIN = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 # The comments of a block begin in one column, but not further right.
 _WIDTH = 58
 # A key of the recipe, and the one of encodings.
@@ -56,7 +54,7 @@ def recipe_text(
     plans, base = tables.plans, tables.plans[0]
     lines = [
         "# docs/recipe.md explains every key. Lines with '# choose:' are decisions of yours.",
-        f"name: {quoted(base.source.name)}",
+        f"name: {yaml_text(base.source.name)}",
         "",
         "sources:",
     ]
@@ -78,10 +76,10 @@ def recipe_text(
         place = _comment(_relative(one.path, folder))
         lines.append(f"  # left out: {place}: {_comment(one.reason)}")
     note = f"# its rows become examples{tables.base_note}"
-    lines.append(f"from: {quoted(base.source.name)}  {note}")
+    lines.append(f"from: {yaml_text(base.source.name)}  {note}")
     if tables.other_base:
         lines.append("# choose: the other source whose rows may be examples, with its own joins:")
-        lines.append(f"# from: {quoted(tables.other_base)}")
+        lines.append(f"# from: {yaml_text(tables.other_base)}")
     lines.append("")
     lines += _join_lines(draft.joins)
     lines += _filter_lines(draft, base)
@@ -118,7 +116,7 @@ def _source_lines(
     plan: SourcePlan, folder: str, keys: Sequence[str], questions: Sequence[str]
 ) -> Iterator[str]:
     source = plan.source
-    yield f"  {quoted(source.name)}:"
+    yield f"  {yaml_text(source.name)}:"
     yield from _place_lines(source, folder)
     yield from _key_lines(source, plan.decisions)
     number = f"{len(plan.files)} file{'' if len(plan.files) == 1 else 's'},"
@@ -131,12 +129,12 @@ def _source_lines(
     yield from (f"    # choose: {_comment(question)}" for question in questions)
     for decision in () if source.union else plan.decisions:  # its sources have them
         yield f"    # Found: {decision}"
-    width = max(len(quoted(name)) for name in plan.schema.names)
+    width = max(len(yaml_text(name)) for name in plan.schema.names)
     for field in plan.schema:
         nothing = "  (nothing but nulls in the sample)" if field.name in plan.null_columns else ""
-        yield f"    #   {quoted(field.name):<{width}}  {type_name(field.type)}{nothing}"
+        yield f"    #   {yaml_text(field.name):<{width}}  {type_name(field.type)}{nothing}"
     if keys:
-        yield f"    key: [{', '.join(map(quoted, keys))}]  # unique in all rows; the join checks it"
+        yield f"    key: {yaml_list(keys)}  # unique in all rows; the join checks it"
 
 
 def _key_lines(source: Source, found: Sequence[str]) -> Iterator[str]:
@@ -144,10 +142,10 @@ def _key_lines(source: Source, found: Sequence[str]) -> Iterator[str]:
     if source.format:
         yield f"    format: {source.format}"
     if source.columns:
-        yield f"    columns: [{', '.join(map(quoted, source.columns))}]"
+        yield f"    columns: {yaml_list(source.columns)}"
     if source.types:
         types = ", ".join(
-            f"{quoted(name)}: {quoted(type_)}" for name, type_ in source.types.items()
+            f"{yaml_text(name)}: {yaml_text(type_)}" for name, type_ in source.types.items()
         )
         yield f"    types: {{{types}}}"
     plain = Source("")
@@ -162,10 +160,10 @@ def _key_lines(source: Source, found: Sequence[str]) -> Iterator[str]:
 def _place_lines(source: Source, folder: str) -> Iterator[str]:
     """Yields where a source is: its paths, its table or its sources."""
     if source.union is not None:
-        yield f"    union: [{', '.join(map(quoted, source.union.union))}]"
+        yield f"    union: {yaml_list(source.union.union)}"
         yield f"    missing: {source.union.missing}  # a column that a source lacks is null there"
         return
-    paths = [quoted(_relative(path, folder)) for path in source.path]
+    paths = [yaml_text(_relative(path, folder)) for path in source.path]
     if len(paths) == 1:
         yield f"    path: {paths[0]}"
     elif paths:
@@ -173,9 +171,9 @@ def _place_lines(source: Source, folder: str) -> Iterator[str]:
         yield from (f"      - {path}" for path in paths)
     for key, value in source.options.items():
         if key in PLACES and not scheme_of(value):
-            yield f"    {key}: {quoted(_relative(value, folder))}"
+            yield f"    {key}: {yaml_text(_relative(value, folder))}"
         elif key in (*PLACES, *_PARTS):
-            yield f"    {key}: {value if isinstance(value, int) else quoted(value)}"
+            yield f"    {key}: {value if isinstance(value, int) else yaml_text(value)}"
 
 
 def _join_lines(joins: Sequence[DraftedJoin]) -> Iterator[str]:
@@ -186,9 +184,9 @@ def _join_lines(joins: Sequence[DraftedJoin]) -> Iterator[str]:
             continue
         pairs = join.found.on
         yield f"  # {join.found.reason}"
-        prefix = f", prefix: {quoted(join.prefix)}" if join.prefix else ""
+        prefix = f", prefix: {yaml_text(join.prefix)}" if join.prefix else ""
         on = _on(pairs)
-        yield f"  - {{source: {quoted(join.source)}, on: {on}, how: {join.how}{prefix}}}"
+        yield f"  - {{source: {yaml_text(join.source)}, on: {on}, how: {join.how}{prefix}}}"
     for join in joins:
         if join.found is None:
             yield (
@@ -197,44 +195,44 @@ def _join_lines(joins: Sequence[DraftedJoin]) -> Iterator[str]:
                 else f"# choose: no join found for '{join.source}'; to add one:"
             )
             yield (
-                f"# join: [{{source: {quoted(join.source)}, on: "
+                f"# join: [{{source: {yaml_text(join.source)}, on: "
                 f"{_on(join.near.on) if join.near else '{left_column: right_column}'}, "
-                f"prefix: {quoted(join.prefix)}}}]"
+                f"prefix: {yaml_text(join.prefix)}}}]"
             )
     if joins:
         yield ""
 
 
 def _on(pairs: Sequence[tuple[str, str]]) -> str:
-    names = [quoted(left) for left, right in pairs if left == right]
+    names = [yaml_text(left) for left, right in pairs if left == right]
     if len(names) == len(pairs):
         return f"[{', '.join(names)}]"
-    return f"{{{', '.join(f'{quoted(a)}: {quoted(b)}' for a, b in pairs)}}}"
+    return f"{{{', '.join(f'{yaml_text(a)}: {yaml_text(b)}' for a, b in pairs)}}}"
 
 
 def _filter_lines(draft: Draft, base: SourcePlan) -> Iterator[str]:
     yield "# SQL by DuckDB, row by row. The columns are those of the joined rows."
     if draft.not_null:
         condition = " AND ".join(map(_is_not_null, draft.not_null))
-        yield f"filter: {_yaml_text(condition)}  # the label and the split need a value"
+        yield f"filter: {_sql_text(condition)}  # the label and the split need a value"
     else:
-        yield f"# filter: {_yaml_text(_is_not_null(base.schema.names[0]))}"
+        yield f"# filter: {_sql_text(_is_not_null(base.schema.names[0]))}"
     if draft.times:
         yield "derive:"
         for time in draft.times:
-            text = f"{quoted(time.column.name)}: {_yaml_text(time.sql)}"
+            text = f"{yaml_text(time.column.name)}: {_sql_text(time.sql)}"
             yield f"  {text}  # {_comment(time.number)} has {time.reason}"
-        yield f"drop: [{', '.join(quoted(time.number) for time in draft.times)}]  # the times stay"
+        yield f"drop: {yaml_list(time.number for time in draft.times)}  # the times stay"
     else:
         yield "# derive:"
-        yield f"#   has_value: {_yaml_text(_is_not_null(base.schema.names[-1]))}"
+        yield f"#   has_value: {_sql_text(_is_not_null(base.schema.names[-1]))}"
     yield ""
 
 
 def _label_lines(draft: Draft) -> Iterator[str]:
     label = draft.label
     if label is not None:
-        yield f"label: {quoted(label)}  # {draft.labels[0].reason}"
+        yield f"label: {yaml_text(label)}  # {draft.labels[0].reason}"
     others = [found for found in draft.labels if found.name != label]
     if others:
         what = "another label" if label else "a label, or none"
@@ -243,7 +241,7 @@ def _label_lines(draft: Draft) -> Iterator[str]:
         for found in others[:_LABELS]:
             scale = "; delete its line of 'encode', which scales it"
             shown = f"{found.reason}{scale if found.name in scaled else ''}"
-            yield f"# label: {quoted(found.name)}  # {shown}"
+            yield f"# label: {yaml_text(found.name)}  # {shown}"
         if len(others) > _LABELS:
             names = ", ".join(_comment(found.name) for found in others[_LABELS:][:_NAMED])
             yield f"# or one of {len(others) - _LABELS} more, such as {names}"
@@ -269,23 +267,25 @@ def _split_lines(draft: Draft) -> Iterator[str]:
 
 def _split(split: SplitProposal) -> str:
     if split.before:
-        moment = quoted(split.before) if "T" in split.before else split.before
+        moment = yaml_text(split.before) if "T" in split.before else split.before
         return (
-            f"{{column: {quoted(split.column)}, train: {{before: {moment}}}, "
+            f"{{column: {yaml_text(split.column)}, train: {{before: {moment}}}, "
             f"eval: {{after: {moment}}}}}"
         )
     if split.files:
-        patterns = (f"{quoted(name)}: {{files: {quoted(files)}}}" for name, files in split.files)
+        patterns = (
+            f"{yaml_text(name)}: {{files: {yaml_text(files)}}}" for name, files in split.files
+        )
         return f"{{{', '.join(patterns)}}}"
-    by = f", by: [{quoted(split.column)}]" if split.column else ""
-    by += f", stratify: {quoted(split.stratify)}" if split.stratify else ""
+    by = f", by: [{yaml_text(split.column)}]" if split.column else ""
+    by += f", stratify: {yaml_text(split.stratify)}" if split.stratify else ""
     return f"{{train: 0.8, eval: 0.2{by}}}"
 
 
 def _sequence_lines(base: SourcePlan) -> Iterator[str]:
     if base.steps:
         yield "# The records are tf.SequenceExamples again, with these feature lists."
-        yield f"sequence: {{features: [{', '.join(map(quoted, base.steps))}]}}"
+        yield f"sequence: {{features: {yaml_list(base.steps)}}}"
         yield ""
 
 
@@ -331,7 +331,9 @@ def _encode_lines(proposals: Sequence[Proposal]) -> Iterator[str]:
 def _entry_lines(proposals: Sequence[Proposal]) -> Iterator[str]:
     """Yields the lines of 'encode' without their indent."""
     entries = [
-        (f"{quoted(found.name)}: {found.encoding}", found) for found in proposals if found.encoding
+        (f"{yaml_text(found.name)}: {found.encoding}", found)
+        for found in proposals
+        if found.encoding
     ]
     width = min(_WIDTH, max((len(text) for text, _ in entries), default=0))
     for text, found in entries:
@@ -354,7 +356,7 @@ def _note_lines(proposals: Sequence[Proposal]) -> Iterator[str]:
 def _comment(text: str) -> str:
     """Returns a text of one line, as comments are."""
     return "".join(
-        character if character.isprintable() else _escaped(character) for character in text
+        character if character.isprintable() else escaped(character) for character in text
     )
 
 
@@ -364,29 +366,11 @@ def _relative(path: str, folder: str) -> str:
     return os.path.relpath(path, folder or ".")
 
 
-def quoted(text: str) -> str:
-    """Returns a text as a YAML scalar, in quotes if needed.
-
-    Quotes are double, with escapes.
-    """
-    if _PLAIN.fullmatch(text) and text.lower() not in _NOT_PLAIN:
-        return text
-    return '"' + "".join(_escaped(character) for character in text) + '"'
-
-
-def _escaped(character: str) -> str:
-    if character in '"\\':
-        return "\\" + character
-    code = ord(character)
-    escape = f"\\x{code:02x}" if code < 0x100 else f"\\U{code:08x}"
-    return character if character.isprintable() else escape
-
-
 def _is_not_null(column: str) -> str:
     """Returns ``column IS NOT NULL`` as SQL."""
     return f"{identifier(column)} IS NOT NULL"
 
 
-def _yaml_text(text: str) -> str:
+def _sql_text(text: str) -> str:
     """Returns SQL within YAML: in quotes if it has some itself."""
-    return quoted(text) if '"' in text else text
+    return yaml_text(text) if '"' in text else text

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pathlib
-import re
 from collections.abc import Callable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -23,7 +21,7 @@ from beam_pipelines_plugins.first_recipe.draft import draft_of
 from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables
 from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text
 from plugins.tests.support.first_tables import FIRST_TABLES, Tables, events, passengers
-from plugins.tests.support.more_first_tables import MORE_FIRST_TABLES, answers, sensor_series, shop
+from plugins.tests.support.more_first_tables import MORE_FIRST_TABLES, answers, shop
 
 EXPECTED = pathlib.Path(__file__).parent / "first_recipes"
 ALL_TABLES = (*FIRST_TABLES, *MORE_FIRST_TABLES)
@@ -109,26 +107,6 @@ def test_a_bare_file_is_encoded_on_request(tmp_path: pathlib.Path) -> None:
     (tmp_path / "r.yaml").write_text("name: p\nsources: {p: p.parquet}\n")
     with pytest.raises(bp.RecipeError, match="found --encode with a recipe"):
         bp.plan(tmp_path / "r.yaml", encode=True)
-
-
-def test_the_sentinel_of_a_first_recipe(tmp_path: pathlib.Path) -> None:
-    """The lines of its choice make nulls, which the encoding fills."""
-    table = sensor_series()["sensor_series"].slice(0, 5_000)
-    pq.write_table(table, tmp_path / "s.parquet")
-    recipe = tmp_path / "recipe.yaml"
-    assert run(["init", str(tmp_path / "s.parquet"), "-o", str(recipe)]) == 0
-    text = recipe.read_text()
-    found = re.search(
-        "# choose: temperature: if -999 .* means null, (derive: .*), (drop: .*), and encode (.*) in",
-        text,
-    )
-    assert found is not None
-    encoding = f"{found[3]}: [{{fill: {{value: median, missing: true}}}}, z_score]"
-    text = re.sub("  temperature: .*", f"  {encoding}", text)
-    recipe.write_text(f"{text}{found[1]}\n{found[2]}\n")
-    rows = first_rows(bp.plan(recipe), 5_000).rows
-    lost = sum(row.encoded["temperature_known_missing"] for row in rows)
-    assert lost == pc.sum(pc.equal(table["temperature"], -999)).as_py() > 10
 
 
 def test_a_folder_of_tables(tmp_path: pathlib.Path) -> None:

@@ -23,6 +23,7 @@ from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml import Scalar, parse_yaml
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.transforms import read
@@ -30,7 +31,7 @@ from beam_pipelines_plugins.first_recipe import Side, profile_columns
 from beam_pipelines_plugins.first_recipe.draft import draft_of
 from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables
 from beam_pipelines_plugins.first_recipe.init import name_sources, write_recipe
-from beam_pipelines_plugins.first_recipe.recipe_text import quoted, recipe_text
+from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text
 
 
 def source_plan(name: str, schema: pa.Schema) -> SourcePlan:
@@ -213,7 +214,7 @@ def test_recipe_of_shards(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
 def test_quoted_text_is_read_back(text: str) -> None:
     """Any text survives as YAML item, value and key."""
     tree, _, problems = parse_yaml(
-        f"a: [{quoted(text)}]\nb: {quoted(text)}\n? {quoted(text)}\n: 1\n", "r.yaml"
+        f"a: [{yaml_text(text)}]\nb: {yaml_text(text)}\n? {yaml_text(text)}\n: 1\n", "r.yaml"
     )
     assert isinstance(tree, dict)
     assert tree["a"] == [Scalar(text, text)]
