@@ -17,7 +17,8 @@ from beam_pipelines.analysis.epochs import (
     unit_of,
 )
 from beam_pipelines.sql.expressions import evaluate, parse_expression
-from beam_pipelines_plugins.first_recipe import derive_times, profile_columns
+from beam_pipelines_plugins.first_recipe.column_profile import profile_columns
+from beam_pipelines_plugins.first_recipe.times import derive_times
 
 MARCH = 1_709_251_200  # 2024-03-01
 HOURS = MARCH + 3600 * np.arange(40)

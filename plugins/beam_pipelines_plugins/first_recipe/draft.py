@@ -19,25 +19,18 @@ from beam_pipelines.recipe.text.yaml import Scalar, Tree, parse_value
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.row_positions import RowPositions
-from beam_pipelines_plugins.first_recipe import (
-    Candidate,
+from beam_pipelines_plugins.first_recipe.column_profile import (
     ColumnProfile,
-    DerivedTime,
-    JoinProposal,
-    Proposal,
     Role,
-    Side,
-    SplitProposal,
-    derive_times,
-    label_candidates,
-    near_join,
+    note_below,
     profile_columns,
-    propose_encodings,
-    propose_join,
-    propose_splits,
 )
-from beam_pipelines_plugins.first_recipe.column_profile import note_below
 from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables, choose_base
+from beam_pipelines_plugins.first_recipe.encodings import Proposal, propose_encodings
+from beam_pipelines_plugins.first_recipe.joins import JoinProposal, Side, near_join, propose_join
+from beam_pipelines_plugins.first_recipe.labels import Candidate, label_candidates
+from beam_pipelines_plugins.first_recipe.splits import SplitProposal, propose_splits
+from beam_pipelines_plugins.first_recipe.times import DerivedTime, derive_times
 
 # A sample: all ranges of a small source; else the beginnings of some files, spread over all.
 _RANGES = 8

@@ -22,7 +22,8 @@ from beam_pipelines.sources.files.listing import is_document
 from beam_pipelines.sources.files.split_names import split_patterns, splits_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.wrapping.unions import plan_union
-from beam_pipelines_plugins.first_recipe import Candidate, Side
+from beam_pipelines_plugins.first_recipe.joins import Side
+from beam_pipelines_plugins.first_recipe.labels import Candidate
 
 _MOST_FILES = 2_000
 _MONTH = (

@@ -14,19 +14,13 @@ from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.images.folder import CLASS, LABEL
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines_plugins.first_recipe import (
-    Candidate,
-    ColumnProfile,
-    JoinProposal,
-    Proposal,
-    Side,
-    SplitProposal,
-    label_candidates,
-    propose_encodings,
-    propose_splits,
-)
+from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile
 from beam_pipelines_plugins.first_recipe.draft import FEW_ROWS, Draft, DraftedJoin, sample_source
 from beam_pipelines_plugins.first_recipe.draft_sources import LeftOut
+from beam_pipelines_plugins.first_recipe.encodings import Proposal, propose_encodings
+from beam_pipelines_plugins.first_recipe.joins import JoinProposal, Side
+from beam_pipelines_plugins.first_recipe.labels import Candidate, label_candidates
+from beam_pipelines_plugins.first_recipe.splits import SplitProposal, propose_splits
 
 _SIZE = ("image/height", "image/width")
 

@@ -19,9 +19,10 @@ from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.wrapping.unions import UnionFormat
 from beam_pipelines.sql.database import identifier
-from beam_pipelines_plugins.first_recipe import Proposal, SplitProposal
 from beam_pipelines_plugins.first_recipe.draft import Draft, DraftedJoin
 from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables
+from beam_pipelines_plugins.first_recipe.encodings import Proposal
+from beam_pipelines_plugins.first_recipe.splits import SplitProposal
 
 # The comments of a block begin in one column, but not further right.
 _WIDTH = 58

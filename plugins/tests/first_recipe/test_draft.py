@@ -16,9 +16,10 @@ from beam_pipelines.pipeline.previews.first_rows import first_rows
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.settings import label_setting, read_setting
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
-from beam_pipelines_plugins.first_recipe import Side, profile_columns
+from beam_pipelines_plugins.first_recipe.column_profile import profile_columns
 from beam_pipelines_plugins.first_recipe.draft import draft_of
 from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables
+from beam_pipelines_plugins.first_recipe.joins import Side
 from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text
 from plugins.tests.support.first_tables import FIRST_TABLES, Tables, events, passengers
 from plugins.tests.support.more_first_tables import MORE_FIRST_TABLES, answers, shop

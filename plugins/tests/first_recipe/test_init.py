@@ -27,10 +27,11 @@ from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.transforms import read
-from beam_pipelines_plugins.first_recipe import Side, profile_columns
+from beam_pipelines_plugins.first_recipe.column_profile import profile_columns
 from beam_pipelines_plugins.first_recipe.draft import draft_of
 from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables
 from beam_pipelines_plugins.first_recipe.init import name_sources, write_recipe
+from beam_pipelines_plugins.first_recipe.joins import Side
 from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text
 
 

@@ -17,17 +17,11 @@ from hypothesis import strategies as st
 
 import beam_pipelines as bp
 from beam_pipelines.sql.expressions import evaluate, parse_expression
-from beam_pipelines_plugins.first_recipe import (
-    Role,
-    Side,
-    label_candidates,
-    near_join,
-    profile_columns,
-    propose_encodings,
-    propose_join,
-    propose_splits,
-)
-from beam_pipelines_plugins.first_recipe.column_profile import profile_column
+from beam_pipelines_plugins.first_recipe.column_profile import Role, profile_column, profile_columns
+from beam_pipelines_plugins.first_recipe.encodings import propose_encodings
+from beam_pipelines_plugins.first_recipe.joins import Side, near_join, propose_join
+from beam_pipelines_plugins.first_recipe.labels import label_candidates
+from beam_pipelines_plugins.first_recipe.splits import propose_splits
 from tests.support.tables import write_table
 
 

@@ -40,16 +40,13 @@ def chunks(num_ranges: int) -> list[Chunk]:
 
 def computed(pipeline, given, num_ranges: int, splits: tuple[str, ...], folder: Path):
     """The statistics of all splits, as one element."""
-    sent = (
-        pipeline
-        | beam.Create(given)
-        | AccumulateStatistics(num_ranges, StatisticsPlan(), str(folder))
-    )
+    plan = StatisticsPlan()
+    sent = pipeline | beam.Create(given) | AccumulateStatistics(num_ranges, plan, str(folder))
     return (
         pipeline
         | "Once" >> beam.Create([None])
         | beam.Map(
-            lambda _, sent: merge_splits(sent, splits, SCHEMA, StatisticsPlan(), str(folder)),
+            lambda _, sent: merge_splits(sent, splits, SCHEMA, plan, str(folder)),
             beam.pvalue.AsList(sent),
         )
     )
