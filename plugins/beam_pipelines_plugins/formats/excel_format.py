@@ -5,71 +5,92 @@ A cell has a type of its own; a column gets the type that all its cells have.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import google_crc32c
-import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
+from beam_pipelines.recipe.values import read_text
 from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.batch_files import no_compression
 from beam_pipelines.sources.csv.choice import without_index
+from beam_pipelines.sources.csv.header import INDEX
 from beam_pipelines.sources.format import (
     Contents,
     Format,
     Position,
     QuoteStates,
     Rows,
+    check_columns,
     empty_batch,
     problem,
+    row_numbers,
 )
+from beam_pipelines.sources.options import HeaderOptions, TextsOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines_plugins.formats.excel_workbook import (
-    ExcelOptions,
-    Fault,
-    SheetTable,
-    read_table,
-)
+from beam_pipelines_plugins.formats.excel_workbook import Sheet, read_sheet
 
 # Rows that are converted at a time, from Python's objects.
 _STEP = 16_384
-_ROW = re.compile(r"([0-9]+)\Z")
+# Rows in which the names are looked for below a title.
+_TITLE_ROWS = 20
 # The largest integer below which a number of a sheet, a float64, is exact.
 _MOST_EXACT = 1 << 53
 # As in CSV files: a few values among others are asked about.
 _FEW, _MOST = 0.01, 300
 _SHOWN, _NULLS = 3, 10
-# Type of a cell -> the word for such cells.
-_WORDS: Mapping[type, str] = {
-    bool: "booleans",
-    int: "numbers",
-    float: "numbers",
-    datetime.datetime: "timestamps",
-    datetime.date: "dates",
-    datetime.time: "times",
-    datetime.timedelta: "durations",
-    str: "texts",
+# Type of a cell -> the word for such cells, and the type of a column of them.
+_KINDS: Mapping[type, tuple[str, pa.DataType]] = {
+    bool: ("booleans", pa.bool_()),
+    int: ("numbers", pa.float64()),
+    float: ("numbers", pa.float64()),
+    datetime.datetime: ("timestamps", pa.timestamp("us")),
+    datetime.date: ("dates", pa.date32()),
+    datetime.time: ("times", pa.time64("us")),
+    datetime.timedelta: ("durations", pa.duration("us")),
+    str: ("texts", pa.string()),
 }
-_TYPES: Mapping[str, pa.DataType] = {
-    "numbers": pa.float64(),
-    "booleans": pa.bool_(),
-    "dates": pa.date32(),
-    "timestamps": pa.timestamp("us"),
-    "times": pa.time64("us"),
-    "durations": pa.duration("us"),
-    "texts": pa.string(),
-}
+
+
+@dataclasses.dataclass(frozen=True)
+class ExcelOptions(HeaderOptions, TextsOptions):
+    """A sheet, and where its table is."""
+
+    sheet: str | None = recipe_key(read_text, None, "the only one", "Sheet of an `excel` source.")
+
+
+class _SheetTable(NamedTuple):
+    """The table of a sheet.
+
+    Attributes:
+      sheet: name of the sheet.
+      names: of the columns.
+      rows: number of each row in the sheet, from 1, and its cells; "" is empty.
+      data: the file.
+      decisions: rows that are none of the table's.
+    """
+
+    sheet: str
+    names: tuple[str, ...]
+    rows: list[tuple[int, list[Any]]]
+    data: bytes
+    decisions: tuple[str, ...]
+
+    def filled(self, source: Source, place: int) -> list[tuple[int, Any]]:
+        """Returns the values of a column, with the numbers of their rows."""
+        return [
+            (row, cells[place]) for row, cells in self.rows if not _is_null(source, cells[place])
+        ]
 
 
 class Excel(Format):
@@ -91,62 +112,57 @@ class Excel(Format):
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
-        schemas: list[tuple[FileInfo, pa.Schema]] = []
-        problems: list[Problem] = []
-        rows, counts_rows = 0, True
-        decisions: list[str] = []
+        types: dict[str, pa.DataType] = {}
+        found, problems = list[tuple[FileInfo, _SheetTable]](), list[Problem]()
         for sampled in inference.sample_rounds(source, files):
             for file in sampled:
-                table = read_table(source, file.path)
-                rows += len(table.rows)
-                decisions += _decisions(table)
-                if table.skipped and source.options_of(ExcelOptions).skip_lines is None:
-                    source = source.with_options(skip_lines=table.skipped)
-                counts_rows = counts_rows and table.counts_rows
-                types = []
-                for place in range(len(table.names)):
-                    try:
-                        types.append(_column_type(source, file.path, table, place))
-                    except NearlyError as error:
-                        problems.append(problem(source, "types", str(error)))
-                        types.append(pa.string())
-                schemas.append((file, pa.schema(list(zip(table.names, types, strict=True)))))
-            if rows:
+                table = _read_table(source, file.path)
+                found.append((file, table))
+                for place, name in enumerate(table.names):
+                    cells = table.filled(source, place)
+                    own = _type_of([cell for _, cell in cells])
+                    types[name] = inference.merge_types(types.get(name, pa.null()), own)
+                    if message := _nearly(source, file.path, name, cells):
+                        problems.append(problem(source, "types", message))
+            if any(table.rows for _, table in found):
                 break
         if problems:
             raise RecipeProblems(problems)
-        names = tuple(schemas[0][1].names)
-        says = source.columns or source.options_of(ExcelOptions).header is not None
-        if len(names) == 1 or not counts_rows or says:
-            contents = tables.contents_of(source, _merged(schemas))
-            return contents._replace(source=source, decisions=tuple(decisions))
-        source = dataclasses.replace(source, columns=names[1:])
-        contents = tables.contents_of(source, _merged(schemas))
-        return contents._replace(source=source, decisions=(*decisions, without_index(names)))
+        names, decisions = found[0][1].names, [one for _, table in found for one in table.decisions]
+        if names[0] == INDEX and len(names) > 1 and not source.columns and _are_indexed(found):
+            source = dataclasses.replace(source, columns=names[1:])
+            decisions.append(without_index(names))
+        schemas = [
+            (file, pa.schema([(name, types[name]) for name in table.names]))
+            for file, table in found
+        ]
+        contents = tables.contents_of(source, schemas)
+        return contents._replace(source=source, decisions=tuple(decisions))
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
-        file = byte_range.file
-        table = read_table(plan.source, file.path)
-        schema = _schema_for(plan, file, table)
-        known = [place for place, name in enumerate(table.names) if name in plan.schema.names]
+        file, source = byte_range.file, plan.source
+        table = _read_table(source, file.path)
+        fields = []
+        for place, name in enumerate(table.names):
+            is_text = name in plan.schema.names and plan.schema.field(name).type == pa.string()
+            cells = () if is_text else [cell for _, cell in table.filled(source, place)]
+            fields.append((name, pa.string() if is_text else _type_of(cells)))
+        known = {field.name: field for field in plan.file_schema}
+        tables.check_file(
+            plan, file, pa.schema([known.get(name, (name, pa.null())) for name in table.names])
+        )
         for start in range(0, len(table.rows), _STEP):
             rows = table.rows[start : start + _STEP]
-            bad = dict(_faulty(plan, file, table, rows, known))
-            good = [one for place, one in enumerate(rows) if place not in bad] if bad else rows
-            kept = np.delete(np.arange(len(rows)), list(bad))
-            batch = _batch(plan.source, schema, good)
-            for some in tables.rows_of(batch, plan, file, 0, reject=True):
-                for one in some.rejected:
-                    place = int(kept[int(one.position.rpartition(" ")[2])])
-                    bad[place] = one._replace(position=_where(table, rows[place][0], one.column))
-                rejected = tuple(bad[place] for place in sorted(bad))
-                if rejected and not reject:
-                    raise DataError(rejected[0].describe())
-                yield some._replace(rejected=rejected)
-                bad = {}
+            columns = [
+                _array(source, [cells[place] for _, cells in rows], type_)
+                for place, (_, type_) in enumerate(fields)
+            ]
+            batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+            numbers, word = (lambda some=rows: [row for row, _ in some]), f"{table.sheet}, row"
+            yield from tables.rows_of(batch, plan, file, numbers, reject, word)
         yield Rows(empty_batch(plan.schema), crc32c=google_crc32c.value(table.data))
 
     def positions(
@@ -158,151 +174,165 @@ class Excel(Format):
         rows: Sequence[int],
     ) -> list[Position]:
         """Finds rows of a sheet; see ``Format``."""
-        path = byte_range.file.path
-        table = read_table(plan.source, path)
-        bad = {int(match[1]) for one in rejected if (match := _ROW.search(one.position))}
-        numbers = [number + 1 for number, _ in table.rows if number + 1 not in bad]
+        path, bad = byte_range.file.path, set(row_numbers(rejected).tolist())
+        table = _read_table(plan.source, path)
+        numbers = [number for number, _ in table.rows if number not in bad]
         return [Position(path, f"{table.sheet}, row {numbers[row]}", "") for row in rows]
 
 
-def _decisions(table: SheetTable) -> list[str]:
-    """Returns the findings of rows that are none of the table's."""
-    found = []
-    if table.skipped:
-        title = f"rows above the table, such as {shorten(table.title, 40)!r}"
-        found.append(f"skip_lines: {table.skipped}  # {title}")
-    if again := [row + 1 for row, cells in table.rows if table.is_header(cells)]:
-        words = f"headers among the rows: {len(again):,}, first in row {again[0]}"
-        found.append(f"{words}  # on_error: {{reject: {len(again)}}} leaves such rows out")
-    return found
-
-
-def _where(table: SheetTable, row: int, column: str) -> str:
-    """Returns the address of a cell, or of a row."""
-    if column not in table.names:
-        return f"{table.sheet}, row {row + 1}"
-    return table.address(row, table.names.index(column))
-
-
-def _faulty(
-    plan: SourcePlan,
-    file: FileInfo,
-    table: SheetTable,
-    rows: Sequence[tuple[int, list[object]]],
-    known: Sequence[int],
-) -> Iterator[tuple[int, Rejected]]:
-    """Yields rows with an error in a column that is read."""
-    for number, (row, cells) in enumerate(rows):
-        if table.is_header(cells):
-            reason = (
-                "found the names of the columns again, expected values. Remove the row, or leave "
-                "such rows out with 'on_error: {reject: 10}'."
-            )
-            where = f"{table.sheet}, row {row + 1}"
-            yield number, Rejected(plan.source.name, file.path, where, "", reason, "")
-            continue
-        for place in known:
-            text = cells[place]
-            if not isinstance(text, Fault) or text in plan.source.nulls:
-                continue
-            if text.startswith("#"):
-                found, cure = f"the error {text}", f"add '{text}' to 'nulls' of the source"
-            else:
-                found, cure = text, "open the file in a spreadsheet and save it, which computes it"
-            reason = f"found {found}, expected a value. Mend the cell, or {cure}."
-            where, name = table.address(row, place), table.names[place]
-            yield number, Rejected(plan.source.name, file.path, where, name, reason, "")
-            break
-
-
-def _merged(schemas: Sequence[tuple[FileInfo, pa.Schema]]) -> list[tuple[FileInfo, pa.Schema]]:
-    """Returns the schemas with the types that hold for all files."""
-    types: dict[str, pa.DataType] = {}
-    for _, schema in schemas:
-        for field in schema:
-            known = types.get(field.name, pa.null())
-            types[field.name] = inference.merge_types(known, field.type)
-    return [
-        (file, pa.schema([field.with_type(types[field.name]) for field in schema]))
-        for file, schema in schemas
-    ]
-
-
-def _schema_for(plan: SourcePlan, file: FileInfo, table: SheetTable) -> pa.Schema:
-    """Returns types of a file's cells, before they become the plan's.
+def _read_table(source: Source, path: str) -> _SheetTable:
+    """Finds names and rows of a sheet's table.
 
     Raises:
-      DataError: the file has other columns than the first one.
+      DataError: the file is damaged, too large, or has no table.
+      RecipeProblems: the recipe has to name a sheet, or other columns.
     """
-    names = pa.schema(
-        [
-            plan.file_schema.field(name) if name in plan.file_schema.names else (name, pa.null())
-            for name in table.names
-        ]
-    )
-    tables.check_file(plan, file, names)
-    fields = []
-    for place, name in enumerate(table.names):
-        found = pa.string()
-        if name in plan.schema.names and plan.schema.field(name).type != pa.string():
-            with contextlib.suppress(NearlyError):
-                found = _column_type(plan.source, file.path, table, place)
-        fields.append((name, found))
-    return pa.schema(fields)
+    found = read_sheet(path, source.limits, lambda known: _chosen(source, path, known))
+    where, options = f"{path}, {found.name}", source.options_of(ExcelOptions)
+    filled = [
+        (number, cells)
+        for number, cells in enumerate(found.rows, 1)
+        if number > (options.skip_lines or 0) and cells.count("") < len(cells)
+    ]
+    if not filled:
+        raise DataError(f"{where}: found no row with a value. Set 'sheet' or 'skip_lines'.")
+    above, decisions = _above(source, filled), tuple[str, ...]()
+    if above:
+        title = next(str(cell) for cell in filled[0][1] if cell != "")
+        title = f"rows above the table, such as {shorten(title, 40)!r}"
+        decisions = (f"skip_lines: {filled[above][0] - 1}  # {title}",)
+    filled = filled[above:]
+    places = range(len(filled[0][1]))
+    used = [place for place in places if any(cells[place] != "" for _, cells in filled)]
+    check_columns(source, path, len(used))
+    rows = [(number, [cells[place] for place in used]) for number, cells in filled]
+    _check_merged(where, found, rows[0][0])
+    names = _names(source, where, rows)
+    rows = rows if options.header is False else rows[1:]
+    faults = [fault for fault in found.faults if rows and fault[0] >= rows[0][0]]
+    _check_faults(source, where, faults, dict(zip(used, names, strict=True)))
+    return _SheetTable(found.name, names, rows, found.data, decisions)
 
 
-class NearlyError(ValueError):
-    """A column whose cells are of one type but for a few."""
+def _chosen(source: Source, path: str, known: list[str]) -> str:
+    """Returns the sheet's name: the recipe's, or the only one."""
+    wanted = source.options_of(ExcelOptions).sheet
+    if wanted is None and len(known) == 1:
+        return known[0]
+    if wanted in known:
+        return str(wanted)
+    shown = ", ".join(f"'{name}'" for name in known[:20])
+    found = f"found {len(known)} sheets in {path}: {shown}"
+    cure = f"Say which to read: 'sheet: {known[0]}' in a recipe, or '{path}#{known[0]}'."
+    if wanted is not None:
+        found, cure = f"{found}; none is '{wanted}'", f"{cure}{nearest(wanted, known)}"
+    raise RecipeProblems([problem(source, "sheet", f"{found}. {cure}")])
 
 
-def _column_type(source: Source, path: str, table: SheetTable, place: int) -> pa.DataType:
-    """Returns the type of a column.
+def _above(source: Source, filled: list[tuple[int, list[Any]]]) -> int:
+    """Returns how many filled rows are above the names of the columns.
+
+    They have few cells; the names are texts, and as many as the cells of the rows below.
+    """
+    options = source.options_of(ExcelOptions)
+    if options.skip_lines is not None or options.header is not None:
+        return 0
+    numbers = [sum(cell != "" for cell in cells) for _, cells in filled[: _TITLE_ROWS + 1]]
+    usual = max(numbers)
+    first = numbers.index(usual)
+    names = [cell for cell in filled[first][1] if cell != ""]
+    is_table = usual > 1 and len(numbers) > first + 1 and all(isinstance(n, str) for n in names)
+    return first if is_table and all(2 * number < usual for number in numbers[:first]) else 0
+
+
+def _check_merged(where: str, sheet: Sheet, top: int) -> None:
+    """Raises ``DataError`` for merged cells from the header on."""
+    for row, last in sheet.merged:
+        if last >= top:
+            raise DataError(
+                f"{where}, row {row}: found merged cells, and only the first of them has a value. "
+                "Unmerge them and fill in the values; if they are a title, leave it out: "
+                f"'skip_lines: {last}'."
+            )
+
+
+def _check_faults(
+    source: Source, where: str, faults: Sequence[tuple[int, int, str]], names: Mapping[int, str]
+) -> None:
+    """Raises ``DataError`` for an error in a column that is read.
 
     Args:
-      source: of the recipe; its ``nulls`` are no values.
-      path: of the file, for messages.
-      table: of the sheet.
-      place: number of the column in the table.
-
-    Raises:
-      NearlyError: a few cells are of another type than the others.
+      source, where: for messages.
+      faults: below the header.
+      names: place in a row -> the column.
     """
-    rows = ((row, cells[place]) for row, cells in table.rows if not table.is_header(cells))
-    filled = [
-        (row, cell) for row, cell in rows if not _is_null(source, cell) and type(cell) is not Fault
-    ]
-    kinds = Counter[str]()
-    for own, count in Counter(type(cell) for _, cell in filled).items():
-        kinds[_WORDS[own]] += count
-    merged = {"timestamps": ("timestamps", "dates")} if "timestamps" in kinds else {}
-    if merged:
-        kinds["timestamps"] += kinds.pop("dates", 0)
-    if not kinds:
-        return pa.null()
-    [(word, number), *others] = kinds.most_common()
-    if not others:
-        is_whole = word == "numbers" and all(_is_integer(cell) for _, cell in filled)
-        return pa.int64() if is_whole else _TYPES[word]
-    is_near = len(filled) - number <= min(_MOST, _FEW * len(filled)) and word != "texts"
-    if is_near and source.infer != "lenient" and table.names[place] not in source.types:
-        own_words = merged.get(word, (word,))
-        misfits = [one for one in filled if _WORDS[type(one[1])] not in own_words]
-        found = [
-            f"{shorten(_as_text(cell), 40)!r} ({path}, {table.address(row, place)})"
-            for row, cell in misfits
-        ]
-        texts = list(dict.fromkeys(cell for _, cell in misfits if isinstance(cell, str)))
-        raise NearlyError(_nearly(source, table.names[place], f"{number:,} {word}", found, texts))
-    return pa.string()
+    for row, place, text in faults:
+        name = names.get(place, "")
+        is_read = name and (not source.columns or name in source.columns)
+        if is_read and text not in source.nulls:
+            raise DataError(
+                f"{where}, row {row}, column '{name}': found {text}, expected a value. Mend the "
+                f"cell, or add '{text}' to 'nulls' of the source; formulas get values when a "
+                "spreadsheet opens and saves the file."
+            )
 
 
-def _nearly(
-    source: Source, name: str, others: str, found: Sequence[str], texts: Sequence[str]
-) -> str:
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+def _names(source: Source, where: str, rows: list[tuple[int, list[Any]]]) -> tuple[str, ...]:
+    """Returns the names of the columns, that of an index included."""
+    (top, cells), header = rows[0], source.options_of(ExcelOptions).header
+    if header is False:
+        if source.columns and len(source.columns) != len(cells):
+            message = f"found {len(cells)} columns in {where}, expected {len(source.columns)}."
+            raise RecipeProblems([problem(source, "columns", message)])
+        return source.columns or tuple(f"column{place + 1}" for place in range(len(cells)))
+    index = [cells[0] for _, cells in rows[1:]]
+    if cells[0] == "" and INDEX not in cells and index and all(map(_is_whole, index)):
+        cells = [INDEX, *cells[1:]]
+    for place, name in enumerate(cells, 1):
+        if type(name) is not str or not name.strip():
+            found = repr(name) if name != "" else "an empty cell"
+            raise DataError(
+                f"{where}, row {top}, column {place}: found {found}, expected the name of the "
+                "column. Fill it in; or set 'header: false' if the first row has values, or "
+                "'skip_lines' if it has a title."
+            )
+    return tuple(name if header else name.strip() for name in cells)
+
+
+def _are_indexed(found: Sequence[tuple[FileInfo, _SheetTable]]) -> bool:
+    """Whether the first column of each table counts its rows from 0."""
+    return all(
+        [cells[0] for _, cells in table.rows] == list(range(len(table.rows))) for _, table in found
+    )
+
+
+def _type_of(cells: Sequence[Any]) -> pa.DataType:
+    """Returns the type that all cells are of, or text."""
+    kinds = {_KINDS[own][1] for own in set(map(type, cells))}
+    if kinds == {pa.float64()}:
+        return pa.int64() if all(map(_is_whole, cells)) else pa.float64()
+    if kinds == {pa.date32(), pa.timestamp("us")}:
+        return pa.timestamp("us")
+    return kinds.pop() if len(kinds) == 1 else pa.string() if kinds else pa.null()
+
+
+def _nearly(source: Source, path: str, name: str, filled: list[tuple[int, Any]]) -> str:
+    """Returns a question about a few cells of another type, or ""."""
+    kinds = Counter(_KINDS[type(cell)][0] for _, cell in filled)
+    [(word, number)] = kinds.most_common(1) or [("texts", 0)]
+    few = len(filled) - number
+    is_declared = source.infer == "lenient" or name in source.types or word == "texts"
+    is_mixed = few and set(kinds) != {"dates", "timestamps"}
+    if is_declared or not is_mixed or few > min(_MOST, _FEW * len(filled)):
+        return ""
+    misfits = [(row, cell) for row, cell in filled if _KINDS[type(cell)][0] != word]
+    shown = ", ".join(
+        f"{shorten(_as_text(cell), 40)!r} ({path}, row {row})" for row, cell in misfits[:_SHOWN]
+    )
+    texts = list(dict.fromkeys(cell for _, cell in misfits if isinstance(cell, str)))
     nulls = f"'nulls: {yaml_list([*source.nulls, *texts])}' if they mean null, "
     return (
-        f"column '{name}': found {', '.join(found[:_SHOWN])}{more} among {others}, expected these "
+        f"column '{name}': found {shown} (in all {few:,}) among {number:,} {word}, expected these "
         f"only. Set {nulls if 0 < len(texts) <= _NULLS else ''}'types: {{{yaml_text(name)}: "
         "text}' if they are texts, or 'infer: lenient', which reads such columns as texts."
     )
@@ -318,40 +348,26 @@ def _as_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return str(int(value)) if _is_integer(value) else repr(value)
+        return str(int(value)) if _is_whole(value) else repr(value)
     if isinstance(value, datetime.datetime):
         return value.isoformat(sep=" ")
     return value.isoformat() if isinstance(value, (datetime.date, datetime.time)) else str(value)
 
 
-def _is_integer(value: Any) -> bool:
-    return value == value // 1 and abs(value) <= _MOST_EXACT if isinstance(value, float) else True
+def _is_whole(value: Any) -> bool:
+    is_exact = isinstance(value, float) and value == value // 1 and abs(value) <= _MOST_EXACT
+    return is_exact or type(value) is int
 
 
-def _batch(
-    source: Source, schema: pa.Schema, rows: Sequence[tuple[int, list[Any]]]
-) -> pa.RecordBatch:
-    """Returns rows of a table as Arrow columns of given types."""
-    columns = []
-    for place, field in enumerate(schema):
-        cells = [cells[place] for _, cells in rows]
-        values = [None if _is_null(source, cell) else cell for cell in cells]
-        columns.append(_array(values, field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
-    convert: Callable[[Any], Any] | None = None
+def _array(source: Source, cells: list[Any], type_: pa.DataType) -> pa.Array:
+    values = [None if _is_null(source, cell) else cell for cell in cells]
     if pa.types.is_string(type_):
-        convert = _as_text
-    elif pa.types.is_timestamp(type_):
-        convert = _moment
-    if convert is not None:
-        values = [None if value is None else convert(value) for value in values]
+        values = [None if value is None else _as_text(value) for value in values]
+    elif pa.types.is_timestamp(type_):  # a date is midnight
+        values = [
+            value
+            if isinstance(value, (datetime.datetime, type(None)))
+            else datetime.datetime.combine(value, datetime.time())
+            for value in values
+        ]
     return pa.array(values, type_)
-
-
-def _moment(value: datetime.date) -> datetime.datetime:
-    if isinstance(value, datetime.datetime):
-        return value
-    return datetime.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - sheets know no zone
