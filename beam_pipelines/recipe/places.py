@@ -51,10 +51,7 @@ def keys_of_path(path: str) -> dict[str, str]:
 
 def tree_of_path(path: str) -> dict[str, Tree]:
     """Returns the YAML of a source that is one path."""
-    return {
-        key: Scalar(int(text) if text.isdecimal() and key != "path" else text, text)
-        for key, text in keys_of_path(path).items()
-    }
+    return {key: Scalar(text, text) for key, text in keys_of_path(path).items()}
 
 
 def with_parts(tree: dict[str, Tree]) -> dict[str, Tree]:

@@ -1,13 +1,11 @@
-"""BigQuery, read as Arrow by its Storage Read API.
+"""BigQuery, read as Arrow by Google's client.
 
-A table is read at a snapshot. A query runs once, and its result is a table, which is read in order.
+A query runs once, and its result is read in order. A table is a query at a snapshot.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import math
 import os
 import re
 import urllib.parse
@@ -22,7 +20,6 @@ from beam_pipelines_plugins.databases.database import (
     TableColumn,
     TableFacts,
     Values,
-    answers,
 )
 from beam_pipelines_plugins.databases.options import DatabaseOptions
 
@@ -101,13 +98,13 @@ class BigQuery(Database):
             ) from error
         parts = urllib.parse.urlsplit(url)
         self._dataset = urllib.parse.unquote(parts.path.strip("/"))
-        self._errors = (GoogleAPIError, GoogleAuthError, OSError)
-        self._library, self._storage_library = bigquery, bigquery_storage_v1
+        self.errors = (GoogleAPIError, GoogleAuthError, OSError, ValueError, pa.ArrowException)
+        self._config, self._library = bigquery.QueryJobConfig, bigquery_storage_v1
         self._time: datetime.datetime | None = None
         anonymous: Any = AnonymousCredentials
         credentials = anonymous() if _REST in os.environ else None
-        with self._answers():
-            self._client: Any = bigquery.Client(parts.netloc or None, credentials)
+        with self.answers():
+            self._connection = bigquery.Client(parts.netloc or None, credentials)
             self._storage = self._reader()
 
     def quoted(self, name: str) -> str:
@@ -119,36 +116,18 @@ class BigQuery(Database):
         """Returns the SQL of a table or query; see ``Database``."""
         if request.query is not None:
             return super().rows_of(request)
-        has_time = self._time and self._table(request).table_type in _STORED
+        has_time = self._time and self._stored(request)
         moment = f" FOR SYSTEM_TIME AS OF TIMESTAMP '{self._time}'" if has_time else ""
         return f"`{self._name(request)}` AS q{moment}"
 
     def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
         """Returns columns and size; see ``Database``."""
-        decisions: tuple[str, ...] = ()
-        with self._answers():
-            if request.query is None:
-                table = self._table(request)
-                fields, rows = table.schema, table.num_rows
-                if table.table_type not in _STORED:
-                    decisions = (f"{request.table} is a {table.table_type.lower()}: it {_MOMENT}",)
-            else:
-                job = self._run(request.query, dry_run=True)
-                fields, rows = job.schema, None
-                decisions = (f"the query {_MOMENT}",)
-        columns = (column_of(one, self.quoted(one.name), types.get(one.name)) for one in fields)
-        return TableFacts(tuple(columns), rows, decisions)
-
-    def tables(self) -> list[str]:
-        """Returns the names of the tables in the dataset, or all."""
-        with self._answers():
-            if self._dataset:
-                return [table.table_id for table in self._client.list_tables(self._dataset)]
-            return [
-                f"{dataset.dataset_id}.{table.table_id}"
-                for dataset in self._client.list_datasets()
-                for table in self._client.list_tables(dataset.reference)
-            ]
+        with self.answers():
+            schema = self._run(f"SELECT * FROM {self.rows_of(request)}", dry_run=True).schema
+        columns = (column_of(one, self.quoted(one.name), types.get(one.name)) for one in schema)
+        if (table := self._stored(request)) is not None:
+            return TableFacts(tuple(columns), table.num_rows)
+        return TableFacts(tuple(columns), None, (f"a query or a view {_MOMENT}",))
 
     def begin(self) -> str:
         """Begins at a time of the server; see ``Database``."""
@@ -160,57 +139,40 @@ class BigQuery(Database):
         self, request: DatabaseOptions, columns: Sequence[TableColumn], limit: int | None
     ) -> Iterator[Sequence[Values]]:
         """Yields the rows of a table or query; see ``Database``."""
-        names, types = [one.name for one in columns], self._storage_library.types
+        names = [one.name for one in columns]
+        select, left = self.select_of(request, columns, limit), limit
         is_plain = all(one.expression == f"q.{self.quoted(one.name)}" for one in columns)
-        is_plain, modifiers = is_plain and request.partition is None, None
-        left = math.inf if limit is None else limit
-        with self._answers():
-            table = self._table(request) if request.query is None else None
-            if is_plain and table is not None and table.table_type in _STORED:
-                modifiers = {"snapshot_time": self._time} if self._time else None
-            else:
-                select = (is_plain and request.query) or self.select_of(request, columns, limit)
-                job = self._run(select)
-                job.result()
-                table = job.destination
-            session = types.ReadSession(
-                table=table.path.strip("/"),
-                data_format=types.DataFormat.ARROW,
-                table_modifiers=modifiers,
-                read_options={"selected_fields": names},
-            )
-            parent = f"projects/{self._client.project}"
-            found = self._storage.create_read_session(
-                parent=parent, read_session=session, max_stream_count=1
-            )
-            for one in found.streams:
-                reader = self._storage.read_rows(one.name)
-                try:
-                    for page in reader.rows().pages:
-                        batch = page.to_arrow().select(names)
-                        yield batch.slice(0, min(left, batch.num_rows)).columns
-                        left -= batch.num_rows
-                        if left <= 0:
-                            return
-                finally:
-                    reader.cancel()
+        if request.query is not None and request.partition is None and is_plain:
+            select = request.query  # within another query it would lose its order
+        with self.answers():
+            found = self._run(select).result()
+            for batch in found.to_arrow_iterable(self._storage, max_stream_count=1):
+                yield batch.select(names).slice(0, left).columns
+                left = left and left - batch.num_rows
+                if left is not None and left <= 0:
+                    return
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Returns the rows of a query."""
-        with self._answers():
+        with self.answers():
             return [tuple(row) for row in self._run(statement).result()]
+
+    def words(self, error: Exception) -> str:
+        """Returns the first line; the address and the job do not help."""
+        text = str(getattr(error, "message", None) or error).strip().partition("\n")[0]
+        return re.sub(r"^(GET|POST) \S+: ", "", text)
 
     def close(self) -> None:
         """Ends the connections."""
-        with contextlib.suppress(*self._errors):
-            self._client.close()
-            self._storage.transport.close()
+        super().close()
+        self._storage.transport.close()
 
     def _reader(self) -> Any:
         """Returns a client of the Storage Read API."""
-        library, address = self._storage_library, os.environ.get(_GRPC)
+        client: Any = self._library.BigQueryReadClient
+        address = os.environ.get(_GRPC)
         if address is None:
-            return library.BigQueryReadClient(credentials=self._client._credentials)  # noqa: SLF001
+            return client(credentials=self._connection._credentials)  # noqa: SLF001
         import grpc
         from google.cloud.bigquery_storage_v1.services.big_query_read.transports import (
             BigQueryReadGrpcTransport,
@@ -218,31 +180,26 @@ class BigQuery(Database):
 
         unlimited = [("grpc.max_receive_message_length", -1)]
         channel = grpc.insecure_channel(address, options=unlimited)
-        return library.BigQueryReadClient(transport=BigQueryReadGrpcTransport(channel=channel))
+        return client(transport=BigQueryReadGrpcTransport(channel=channel))
+
+    def _stored(self, request: DatabaseOptions) -> Any:
+        """Returns a request's table, if it is one that has snapshots."""
+        if request.query is not None:
+            return None
+        with self.answers():
+            table = self._connection.get_table(self._name(request))
+        return table if table.table_type in _STORED else None
 
     def _name(self, request: DatabaseOptions) -> str:
         """Returns the full name of a request's table."""
         parts = (request.table or "").split(".")
         if len(parts) == 1 and self._dataset:
             parts = [self._dataset, *parts]
-        return ".".join([self._client.project, *parts] if len(parts) == 2 else parts)
-
-    def _table(self, request: DatabaseOptions) -> Any:
-        return self._client.get_table(self._name(request))
+        return ".".join([self._connection.project, *parts] if len(parts) == 2 else parts)
 
     def _run(self, sql: str, dry_run: bool = False) -> Any:
         """Begins a query, or asks for its columns."""
-        default = f"{self._client.project}.{self._dataset}" if self._dataset else None
-        config = self._library.QueryJobConfig(
-            dry_run=dry_run, use_query_cache=False, default_dataset=default
-        )
-        return self._client.query(sql, job_config=config)
-
-    def _answers(self) -> contextlib.AbstractContextManager[None]:
-        return answers((*self._errors, ValueError, pa.ArrowException), _words)
-
-
-def _words(error: Exception) -> str:
-    """Returns the first line; the address and the job do not help."""
-    text = str(getattr(error, "message", None) or error).strip().partition("\n")[0]
-    return re.sub(r"^(GET|POST) \S+: ", "", text)
+        config = self._config(dry_run=dry_run, use_query_cache=False)
+        if self._dataset:
+            config.default_dataset = f"{self._connection.project}.{self._dataset}"
+        return self._connection.query(sql, job_config=config)

@@ -10,7 +10,7 @@ import abc
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -24,22 +24,9 @@ Values: TypeAlias = pa.Array | tuple[Any, ...]
 
 # Digits of a decimal that every int64 holds.
 _INT64_DIGITS = 18
-# A part in quotation marks, or one without dots.
-_PART = re.compile(r'"((?:[^"]|"")+)"(?=\.|$)|([^.]+)')
 # user "shop", role "shop", user 'shop'@'host', 'shop'@'%' in what servers answer.
 _QUOTED = r"(?:\"[^\"]*\"|'[^']*')"
 _USER = re.compile(rf"(\b(?:user|role) )(?:{_QUOTED})(?:@{_QUOTED})?|{_QUOTED}@{_QUOTED}")
-
-
-def name_parts(table: str) -> list[str]:
-    """Returns the parts of a table's name: maybe schemas, and the table."""
-    found = _PART.findall(table)
-    return [quoted.replace('""', '"') or plain for quoted, plain in found]
-
-
-def table_name(*parts: str | None) -> str:
-    """Returns the name of a table for ``name_parts``."""
-    return ".".join(quote(p) if "." in p or p[0] == '"' else p for p in filter(None, parts))
 
 
 class TableColumn(NamedTuple):
@@ -82,17 +69,6 @@ class ServerError(Exception):
         super().__init__(_USER.sub(rf"\g<1>{HIDDEN}", text))
 
 
-@contextlib.contextmanager
-def answers(
-    errors: tuple[type[Exception], ...], words: Callable[[Exception], str] = str
-) -> Iterator[None]:
-    """Turns errors of a driver into ``ServerError``, in its words."""
-    try:
-        yield
-    except errors as error:
-        raise ServerError(words(error) or type(error).__name__) from error
-
-
 def decimal_types(precision: int, scale: int) -> tuple[pa.DataType, pa.DataType | None]:
     """Returns the types after and before decimals are read as numbers.
 
@@ -113,12 +89,15 @@ class Database(abc.ABC):
       format: in manifests and plans.
       schemes: of its URLs; empty: it is a file.
       suffixes: of its files.
+      errors: of its driver.
     """
 
     name: ClassVar[str]
     format: ClassVar[str]
     schemes: ClassVar[tuple[str, ...]] = ()
     suffixes: ClassVar[tuple[str, ...]] = ()
+    errors: tuple[type[Exception], ...] = ()
+    _connection: Any
 
     @abc.abstractmethod
     def __init__(self, url: str) -> None:
@@ -138,9 +117,9 @@ class Database(abc.ABC):
           types: column -> declared type.
         """
 
-    @abc.abstractmethod
     def tables(self) -> list[str]:
-        """Returns the names of the tables that may be read."""
+        """Returns the names of a file's tables; a server's are not listed."""
+        return []
 
     @abc.abstractmethod
     def begin(self) -> str:
@@ -158,13 +137,29 @@ class Database(abc.ABC):
           limit: the first rows only; ``None``: all.
         """
 
-    @abc.abstractmethod
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Returns the rows of a statement as Python values."""
+        with self.answers(), contextlib.closing(self._connection.cursor()) as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
 
-    @abc.abstractmethod
     def close(self) -> None:
         """Ends the connection, and its snapshot."""
+        # It may be broken already.
+        with contextlib.suppress(*self.errors, RuntimeError):
+            self._connection.close()
+
+    @contextlib.contextmanager
+    def answers(self) -> Iterator[None]:
+        """Turns errors of the driver into ``ServerError``, in its words."""
+        try:
+            yield
+        except self.errors as error:
+            raise ServerError(self.words(error) or type(error).__name__) from error
+
+    def words(self, error: Exception) -> str:
+        """Returns the words of a driver's error."""
+        return str(error)
 
     def quoted(self, name: str) -> str:
         """Returns a name as an SQL identifier, by default in double quotes."""
@@ -174,7 +169,7 @@ class Database(abc.ABC):
         """Returns the SQL of a request's rows after FROM, as ``q``."""
         if request.query is not None:
             return f"({request.query.strip().rstrip(';')}\n) AS q"
-        return f"{'.'.join(map(self.quoted, name_parts(request.table or '')))} AS q"
+        return f"{'.'.join(map(self.quoted, (request.table or '').split('.')))} AS q"
 
     def order_by(self, key: str) -> str:
         """Returns the ORDER BY of a column, nulls last."""

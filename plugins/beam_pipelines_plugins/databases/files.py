@@ -7,7 +7,6 @@ import re
 import sqlite3
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -16,10 +15,7 @@ from beam_pipelines_plugins.databases.database import (
     TableColumn,
     TableFacts,
     Values,
-    answers,
     file_snapshot,
-    name_parts,
-    table_name,
 )
 from beam_pipelines_plugins.databases.options import DatabaseOptions
 
@@ -32,8 +28,6 @@ _AFFINITIES = {
     "BLOB": "blob",
     **dict.fromkeys(("REAL", "FLOA", "DOUB", "NUM", "DEC"), "real"),
 }
-# The module decodes names and messages, and makes room for sizes; a file may be damaged.
-_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError)
 
 
 class SqliteFile(Database):
@@ -45,11 +39,13 @@ class SqliteFile(Database):
     name = "SQLite"
     format = "sqlite"
     suffixes = (".sqlite", ".sqlite3", ".db")
+    # The module decodes names and messages, and makes room for sizes; a file may be damaged.
+    errors = (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError)
 
     def __init__(self, url: str) -> None:
         self._path = url
         address = f"file:{urllib.parse.quote(os.path.abspath(url))}?mode=ro"
-        with answers(_ERRORS):
+        with self.answers():
             self._connection = sqlite3.connect(
                 address, uri=True, isolation_level=None, check_same_thread=False
             )
@@ -60,12 +56,12 @@ class SqliteFile(Database):
     def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
         """Returns columns and size; see ``Database``."""
         rows, columns = self.rows_of(request), list[TableColumn]()
-        with answers(_ERRORS):
+        with self.answers():
             head = self._connection.execute(f"SELECT * FROM {rows} LIMIT 0").description
         names = [name for name, *_ in head]
         kinds = ", ".join(f"group_concat(DISTINCT typeof({self.quoted(name)}))" for name in names)
         (found,) = self.rows(f"SELECT {kinds} FROM (SELECT * FROM {rows} LIMIT {_SAMPLE_ROWS})")
-        table = self.quoted(name_parts(request.table or "''")[-1])
+        table = self.quoted((request.table or "").split(".")[-1])
         declared = {one[1]: one[2].upper() for one in self.rows(f"PRAGMA table_info({table})")}
         for name, values in zip(names, found, strict=True):
             kind = _kind_of(set((values or "null").split(",")) - {"null"}, declared.get(name, ""))
@@ -83,7 +79,7 @@ class SqliteFile(Database):
             "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
             "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY 1"
         )
-        return [table_name(name) for (name,) in self.rows(select)]
+        return [name for (name,) in self.rows(select)]
 
     def begin(self) -> str:
         """Begins a transaction, by its first read; see ``Database``."""
@@ -100,21 +96,12 @@ class SqliteFile(Database):
         """
         self._connection.text_factory = bytes
         try:
-            with answers(_ERRORS):
+            with self.answers():
                 cursor = self._connection.execute(self.select_of(request, columns, limit))
                 while rows := cursor.fetchmany(_SQLITE_ROWS):
                     yield tuple(zip(*rows, strict=True))
         finally:
             self._connection.text_factory = str
-
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Returns the rows of a statement."""
-        with answers(_ERRORS):
-            return list(self._connection.execute(statement).fetchall())
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._connection.close()
 
 
 def _kind_of(found: set[str], declared: str) -> str:
@@ -150,8 +137,8 @@ class DuckDbFile(Database):
     def __init__(self, url: str) -> None:
         import duckdb  # only if a source is such a file
 
-        self._path, self._errors = url, (duckdb.Error, pa.ArrowException, OSError)
-        with answers(self._errors):
+        self._path, self.errors = url, (duckdb.Error, pa.ArrowException, OSError)
+        with self.answers():
             self._connection = duckdb.connect(url, read_only=True, config=dict(_LOCKED))
         self.rows("SET TimeZone = 'UTC'")
 
@@ -168,7 +155,7 @@ class DuckDbFile(Database):
                 columns.append(TableColumn(name, kind, column, None if is_odd else pa.null()))
         readable = [one for one in columns if one.stored is not None]
         if readable:
-            with answers(self._errors):
+            with self.answers():
                 stored = self._reader(self.select_of(request, readable, 0)).schema
             columns = [
                 one._replace(stored=one.stored and stored.field(one.name).type) for one in columns
@@ -181,7 +168,7 @@ class DuckDbFile(Database):
             "SELECT CASE WHEN table_schema <> 'main' THEN table_schema END, table_name "
             "FROM information_schema.tables ORDER BY 1 NULLS FIRST, 2"
         )
-        return [table_name(*row) for row in self.rows(select)]
+        return [".".join(filter(None, row)) for row in self.rows(select)]
 
     def begin(self) -> str:
         """Begins a transaction; see ``Database``."""
@@ -192,18 +179,9 @@ class DuckDbFile(Database):
         self, request: DatabaseOptions, columns: Sequence[TableColumn], limit: int | None
     ) -> Iterator[Sequence[Values]]:
         """Yields the rows of a request."""
-        with answers(self._errors):
+        with self.answers():
             for batch in self._reader(self.select_of(request, columns, limit)):
                 yield batch.columns
-
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Returns the rows of a statement."""
-        with answers(self._errors):
-            return list(self._connection.execute(statement).fetchall())
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._connection.close()
 
     def _reader(self, select: str) -> pa.RecordBatchReader:
         relation = self._connection.sql(select)

@@ -24,9 +24,7 @@ from beam_pipelines_plugins.databases.database import (
     TableColumn,
     TableFacts,
     Values,
-    answers,
     decimal_types,
-    table_name,
 )
 from beam_pipelines_plugins.databases.options import DatabaseOptions
 
@@ -177,13 +175,6 @@ _SETTINGS = (
     "SET net_write_timeout = 3600",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
 )
-_TABLES = """
-SELECT CASE WHEN table_schema = DATABASE() THEN '' ELSE table_schema END, table_name, engine
-FROM information_schema.tables WHERE (DATABASE() IS NULL OR table_schema = DATABASE())
-  AND table_schema NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') ORDER BY 1, 2
-"""
-# Engines whose tables have snapshots; views have no engine.
-_WITH_SNAPSHOTS = (b"InnoDB", b"ROCKSDB", None)
 
 
 class Mysql(Database):
@@ -202,11 +193,11 @@ class Mysql(Database):
                 "MariaDB and MySQL: found no package PyMySQL. Install it: pip install "
                 "'./plugins[databases]' in a clone."
             ) from error
-        self._errors: Any = (pymysql.MySQLError, OSError)
+        self.errors = (pymysql.MySQLError, OSError, ValueError, RuntimeError)
         self._streamed = SSCursor
         # Rows are bytes, and no statement of the driver's own is sent.
         fixed: dict[str, Any] = {"use_unicode": False, "conv": {}, "charset": "utf8mb4"}
-        with answers((*self._errors, ValueError, RuntimeError), _words):
+        with self.answers():
             arguments = arguments_of(url)
             if not arguments.get("ssl", {}).get("verify_mode"):
                 # Another program could answer, and ask for the password itself.
@@ -226,26 +217,14 @@ class Mysql(Database):
 
     def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
         """Returns columns and size; see ``Database``."""
-        select = f"SELECT * FROM {self.rows_of(request)}"
-        with self._answers(), self._connection.cursor() as cursor:
-            cursor.execute(f"{select} LIMIT 0")
+        with self.answers(), self._connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {self.rows_of(request)} LIMIT 0")
             # DB-API's description has neither signs nor character sets.
             columns = tuple(
                 column_of(field, self.quoted(field.name), types.get(field.name))
                 for field in cursor._result.fields  # noqa: SLF001
             )
-        text = request.table or request.query or ""
-        said = (
-            f"table '{name.decode()}' is of {engine.decode()}, which has no snapshots: its rows "
-            "are those of the moment when they are read"
-            for _, name, engine in self.rows(_TABLES)
-            if engine not in _WITH_SNAPSHOTS and name.decode() in text
-        )
-        return TableFacts(columns, self._estimate(select), tuple(said))
-
-    def tables(self) -> list[str]:
-        """Returns the names of tables and views that the user may read."""
-        return [table_name(*(part.decode() for part in row[:2])) for row in self.rows(_TABLES)]
+        return TableFacts(columns, self._estimate(f"SELECT * FROM {self.rows_of(request)}"))
 
     def begin(self) -> str:
         """Begins at a snapshot; see ``Database``.
@@ -265,7 +244,7 @@ class Mysql(Database):
         """Yields the rows of a request as bytes, about 16 MiB each."""
         cursor, number, is_done = self._connection.cursor(self._streamed), _FIRST_ROWS, False
         try:
-            with self._answers():
+            with self.answers():
                 cursor.execute(self.select_of(request, columns, limit))
                 while rows := cursor.fetchmany(number):
                     found = [pa.array(values, pa.binary()) for values in zip(*rows, strict=True)]
@@ -280,34 +259,19 @@ class Mysql(Database):
                 if cursor._result is not None:  # noqa: SLF001
                     cursor._result.unbuffered_active = False  # noqa: SLF001
 
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Returns the rows of a statement, as bytes."""
-        with self._answers(), self._connection.cursor() as cursor:
-            cursor.execute(statement)
-            return list(cursor.fetchall())
-
-    def close(self) -> None:
-        """Ends the connection."""
-        # It may be broken already.
-        with contextlib.suppress(*self._errors):
-            self._connection.close()
-
     def _estimate(self, select: str) -> int | None:
         """Returns the server's estimate of rows; ``None``: the user may not ask."""
-        with contextlib.suppress(*self._errors), self._connection.cursor() as cursor:
+        with contextlib.suppress(*self.errors), self._connection.cursor() as cursor:
             cursor.execute(f"EXPLAIN {select}")
             places = {column[0]: place for place, column in enumerate(cursor.description)}
             steps = [step for step in cursor.fetchall() if step[places["id"]] == b"1"]
             return math.prod(int(step[places["rows"]] or 1) for step in steps)
         return None
 
-    def _answers(self) -> contextlib.AbstractContextManager[None]:
-        return answers(self._errors, _words)
-
-
-def _words(error: Exception) -> str:
-    code, *rest = error.args or ("",)
-    return f"{rest[0]} ({code})" if rest else str(error)
+    def words(self, error: Exception) -> str:
+        """Returns the server's words, with the number of the error."""
+        code, *rest = error.args or ("",)
+        return f"{rest[0]} ({code})" if rest else str(error)
 
 
 class Mariadb(Mysql):

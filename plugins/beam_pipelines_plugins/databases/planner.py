@@ -16,7 +16,6 @@ from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines_plugins.databases import opened
 from beam_pipelines_plugins.databases.database import (
     Database,
-    ServerError,
     TableColumn,
     TableFacts,
 )
@@ -42,7 +41,7 @@ class Databases(Planner):
         with opened(source.name, source.options_of(DatabaseOptions)) as database:
             source = _with_table(source, database)
             request = source.options_of(DatabaseOptions)
-            facts = _described(source, request, database)
+            facts = database.describe(request, source.types)
             chosen = _chosen(source, request, facts)
             select = database.select_of(request, chosen)
         rows = max(1, facts.rows or 1)
@@ -99,39 +98,19 @@ def _checked_url(source: Source, directory: str) -> str:
 
 
 def _with_table(source: Source, database: Database) -> Source:
-    """Returns the source with its database's only table, if it names none."""
+    """Returns the source with its file's only table, if it names none."""
     options = source.options_of(DatabaseOptions)
     if options.table is not None or options.query is not None:
         return source
     tables = database.tables()
     if len(tables) == 1:
         return source.with_options(table=tables[0])
-    found = f"{len(tables)} tables: {', '.join(tables[:20])}" if tables else "no tables"
+    found = f"{len(tables)} tables: {', '.join(tables[:20])}" if tables else "no table"
     message = (
         f"found {found}, expected one to be named. Name it with 'table', or after the URL: "
         f"'{options.url}#{tables[0] if tables else 'table'}'."
     )
     raise _wrong(source, "url", message)
-
-
-def _described(source: Source, request: DatabaseOptions, database: Database) -> TableFacts:
-    """Describes a request; names the nearest table if there is none.
-
-    Raises:
-      RecipeProblems: there is no such table, or the query is wrong.
-    """
-    try:
-        return database.describe(request, source.types)
-    except ServerError as error:
-        # It raises the server's error if the connection is broken.
-        tables = database.tables()
-        if request.query is not None:
-            raise _wrong(source, "query", f"{database.name} answered: {error}.") from error
-        if request.table in tables:
-            raise
-        hint = nearest(request.table or "", tables)
-        message = f"there is no table '{request.table}' in {database.name}.{hint}"
-        raise _wrong(source, "table", message) from error
 
 
 def _chosen(source: Source, request: DatabaseOptions, facts: TableFacts) -> tuple[TableColumn, ...]:

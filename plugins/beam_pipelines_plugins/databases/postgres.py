@@ -19,9 +19,7 @@ from beam_pipelines_plugins.databases.database import (
     TableColumn,
     TableFacts,
     Values,
-    answers,
     decimal_types,
-    table_name,
 )
 from beam_pipelines_plugins.databases.options import DatabaseOptions
 
@@ -88,13 +86,6 @@ _SETTINGS = (
 )
 # EXPLAIN and SET are no rows for COPY.
 _NO_COPY = {"adbc.postgresql.use_copy": "false"}
-_TABLES = """
-SELECT CASE WHEN NOT pg_table_is_visible(c.oid) THEN n.nspname::text END AS schema,
-  c.relname::text AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'v', 'm', 'f', 'p') AND NOT c.relispartition
-  AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg_toast%'
-  AND has_table_privilege(c.oid, 'SELECT') ORDER BY 1 NULLS FIRST, 2
-"""
 
 
 class Postgres(Database):
@@ -113,8 +104,8 @@ class Postgres(Database):
                 "or later: pip install './plugins[databases]' in a clone."
             ) from error
         # The driver's stream passes the server's errors on as Arrow's.
-        self._errors = (dbapi.Error, pa.ArrowException, OSError)
-        with self._answers():
+        self.errors = (dbapi.Error, pa.ArrowException, OSError)
+        with self.answers():
             self._connection = dbapi.connect(url, autocommit=True)
         for setting in _SETTINGS:
             self.rows(setting)
@@ -122,17 +113,13 @@ class Postgres(Database):
     def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
         """Returns columns and size; see ``Database``."""
         select = f"SELECT * FROM {self.rows_of(request)}"
-        with self._answers(), self._connection.cursor() as cursor:
+        with self.answers(), self._connection.cursor() as cursor:
             schema = cursor.adbc_execute_schema(select)
         columns = (
             column_of(field, self.quoted(field.name), types.get(field.name)) for field in schema
         )
         ((plan,),) = self.rows(f"EXPLAIN (FORMAT JSON) {select}")
         return TableFacts(tuple(columns), int(json.loads(plan)[0]["Plan"]["Plan Rows"]))
-
-    def tables(self) -> list[str]:
-        """Returns the names of tables and views that the user may read."""
-        return [table_name(*names) for names in self.rows(_TABLES)]
 
     def begin(self) -> str:
         """Begins at a snapshot; see ``Database``."""
@@ -144,7 +131,7 @@ class Postgres(Database):
         self, request: DatabaseOptions, columns: Sequence[TableColumn], limit: int | None
     ) -> Iterator[Sequence[Values]]:
         """Yields the rows of a request, about 16 MiB each."""
-        with self._answers():
+        with self.answers():
             cursor, is_done = self._connection.cursor(), False
             try:
                 cursor.execute(self.select_of(request, columns, limit))
@@ -153,30 +140,20 @@ class Postgres(Database):
                 is_done = True
             finally:
                 # It may be broken already. Else the driver would read all rows.
-                with contextlib.suppress(*self._errors, RuntimeError):
+                with contextlib.suppress(*self.errors, RuntimeError):
                     if not is_done:
                         cursor.adbc_cancel()
                     cursor.close()
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Returns the rows of a statement that COPY may not take."""
-        with self._answers(), self._connection.cursor(adbc_stmt_kwargs=_NO_COPY) as cursor:
+        with self.answers(), self._connection.cursor(adbc_stmt_kwargs=_NO_COPY) as cursor:
             cursor.execute(statement)
             return list(cursor.fetchall()) if cursor.description else []
 
-    def close(self) -> None:
-        """Ends the connection."""
-        # It may be broken already.
-        with contextlib.suppress(*self._errors, RuntimeError):
-            self._connection.close()
-
-    def _answers(self) -> contextlib.AbstractContextManager[None]:
-        return answers(self._errors, _words)
-
-
-def _words(error: Exception) -> str:
-    """Returns the server's words, without the driver's prefixes."""
-    text = str(error)
-    found = re.search(r"ERROR:\s+(.*)", text, re.DOTALL)
-    text = found[1] if found else re.sub(r"^[A-Z_]+: \[libpq\] ", "", text)
-    return re.sub(r"\.?\s*SQLSTATE: (\w+)\s*$", r" (\1)", text)
+    def words(self, error: Exception) -> str:
+        """Returns the server's words, without the driver's prefixes."""
+        text = str(error)
+        found = re.search(r"ERROR:\s+(.*)", text, re.DOTALL)
+        text = found[1] if found else re.sub(r"^[A-Z_]+: \[libpq\] ", "", text)
+        return re.sub(r"\.?\s*SQLSTATE: (\w+)\s*$", r" (\1)", text)

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.columns import is_list
-from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
@@ -31,7 +30,6 @@ from beam_pipelines.sources.faults.bad_rows import BadRow, sift
 from beam_pipelines.sources.format import (
     Contents,
     Format,
-    Position,
     QuoteStates,
     Rows,
     empty_batch,
@@ -136,51 +134,17 @@ class Table(Format):
         row, crc32c = byte_range.number_in_file * self.range_rows + 1, 0
         batches = self._live() if self.kept is None else self._kept(byte_range)
         for batch in batches:
-            for rows in tables.rows_of(batch, plan, byte_range.file, row, True):
-                rejected = tuple(self._with_key(bad, batch, row) for bad in rows.rejected)
-                if rejected and not reject:
-                    raise DataError(rejected[0].describe())
+            for rows in tables.rows_of(batch, plan, byte_range.file, row, reject):
                 if rows.batch.num_rows:
                     hashes = _native.hash_rows(rows.batch.columns)
                     crc32c = google_crc32c.extend(crc32c, hashes.tobytes())
-                yield rows._replace(rejected=rejected)
+                yield rows
             row += batch.num_rows
         yield Rows(empty_batch(plan.schema), crc32c=crc32c)
-
-    def positions(
-        self,
-        plan: SourcePlan,
-        byte_range: ByteRange,
-        quote_states: QuoteStates,
-        rejected: Sequence[Rejected],
-        rows: Sequence[int],
-    ) -> list[Position]:
-        """Finds rows of a range; see ``Format``."""
-        found = super().positions(plan, byte_range, quote_states, rejected, rows)
-        if not self.kept:
-            return found
-        first = self.numbering(plan, byte_range)[1]
-        batch = pa.concat_batches(list(self._kept(byte_range)))
-        numbers = [int(one.place.rpartition(" ")[2]) - first for one in found]
-        return [
-            one._replace(place=f"{self._key(batch, number)}{one.place}")
-            for one, number in zip(found, numbers, strict=True)
-        ]
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``row``, and the number of a range's first one, from 1."""
         return "row", byte_range.number_in_file * self.range_rows + 1
-
-    def _with_key(self, bad: Rejected, batch: pa.RecordBatch, first: int) -> Rejected:
-        number = int(bad.position.rpartition(" ")[2])
-        return bad._replace(position=f"{self._key(batch, number - first)}row {number}")
-
-    def _key(self, batch: pa.RecordBatch, row: int) -> str:
-        """Returns ``user_id 4812, `` of a row in a batch, or ""."""
-        name = self.request.partition
-        if name is None or name not in batch.schema.names:
-            return ""
-        return f"{name} {batch.column(name)[row]}, "
 
     def _kept(self, byte_range: ByteRange) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a range from files, as one batch."""
@@ -216,32 +180,26 @@ class Table(Format):
         """
         row, schema = 1, pa.schema([(column.name, column.stored) for column in self.columns])
         for found in database.read(self.request, self.columns, limit):
-            arrays, odd = [], None
+            arrays = []
             for column, values in zip(self.columns, found, strict=True):
-                parts = []
+                parts = [pa.nulls(0, column.stored)]
                 attempt = functools.partial(_exact, values, column.stored)
                 for part in sift(attempt, 0, len(values)):
                     if isinstance(part, BadRow):
-                        odd = odd or (column, part)
-                        parts.append(pa.nulls(len(values) - part.number, column.stored))
-                        break
+                        raise self._odd_value(column, part, row)
                     parts.append(part)
-                arrays.append(parts[0] if len(parts) == 1 else pa.concat_arrays(parts))
+                arrays.append(parts[1] if len(parts) == 2 else pa.concat_arrays(parts))
             batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-            if odd is not None:
-                raise self._odd_value(batch, row, *odd)
             if batch.num_rows:
                 yield batch
             row += batch.num_rows
 
-    def _odd_value(
-        self, batch: pa.RecordBatch, first: int, column: TableColumn, bad: BadRow
-    ) -> DataError:
-        where = f"{self._key(batch, bad.number)}row {first + bad.number}"
+    def _odd_value(self, column: TableColumn, bad: BadRow, first: int) -> DataError:
         return DataError(
-            f"{self.request.label}, {where}, column '{column.name}' ({column.kind}): "
-            f"{str(bad.error).strip().rstrip('.')}. Leave such rows out or make another value of "
-            f"it in 'query', or read texts with 'types: {{{yaml_text(column.name)}: text}}'."
+            f"{self.request.label}, row {first + bad.number}, column '{column.name}' "
+            f"({column.kind}): {str(bad.error).strip().rstrip('.')}. Leave such rows out or make "
+            "another value of it in 'query', or read texts with 'types: "
+            f"{{{yaml_text(column.name)}: text}}'."
         )
 
 

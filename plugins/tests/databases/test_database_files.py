@@ -217,7 +217,7 @@ def test_duckdb_types_without_an_equal(tmp_path: pathlib.Path, expression: str) 
 def test_duckdb_reaches_no_other_file(tmp_path: pathlib.Path) -> None:
     """A query reads the database's file only."""
     (tmp_path / "other.csv").write_text("a\n1\n")
-    with pytest.raises(RecipeProblems, match="DuckDB answered"):
+    with pytest.raises(DataError, match="DuckDB answered"):
         planned(duckdb_file(tmp_path), query=f"SELECT * FROM read_csv('{tmp_path}/other.csv')")
 
 
@@ -240,7 +240,7 @@ def test_sqlite_texts_that_are_no_utf8(tmp_path: pathlib.Path) -> None:
     script = "CREATE TABLE t (i INTEGER, s TEXT); "
     script += "INSERT INTO t VALUES (1, 'é'), (2, CAST(x'ff41' AS TEXT)), (3, NULL)"
     path = sqlite_file(tmp_path, script)
-    said = r"shop.sqlite#t, i 2, row 2, column 's': found b'\\xffA', expected text in UTF-8"
+    said = r"shop.sqlite#t, row 2, column 's': found b'\\xffA', expected text in UTF-8"
     with pytest.raises(DataError, match=said):
         both(path, tmp_path, table="t", partition="i")
     recipe = tmp_path / "recipe.yaml"
@@ -286,24 +286,20 @@ def test_a_writer_does_not_show(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("make", [sqlite_file, duckdb_file])
-@pytest.mark.parametrize("name", ["my.table", '"', 'a"b.c'])
-def test_names_with_dots_and_quotes(make: Any, tmp_path: pathlib.Path, name: str) -> None:
-    """Such a name is in quotation marks; the only table needs none."""
+@pytest.mark.parametrize("name", ["my table", '"', 'a"b'])
+def test_names_with_quotes(make: Any, tmp_path: pathlib.Path, name: str) -> None:
+    """Any name without a dot is taken; the only table needs none."""
     quoted = '"' + name.replace('"', '""') + '"'
     path = make(tmp_path, f"CREATE TABLE {quoted} AS SELECT 'a' AS \"#guard\", 2 AS x")
-    assert both(path, tmp_path, table=quoted)[0]["x"] == 2
-    found = planned(path).source.options["table"]
-    assert both(path, tmp_path, table=found)[0]["x"] == 2
-    with pytest.raises(RecipeProblems) as raised:
-        planned(path, table="my.tabel")
-    assert name != "my.table" or "Did you mean '\"my.table\"'?" in raised.value.problems[0].message
+    assert both(path, tmp_path, table=name)[0]["x"] == 2
+    assert planned(path).source.options["table"] == name
 
 
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
         ("shop.sqlite", {}, "found 2 tables: mixed, users, expected one to be named"),
-        ("shop.sqlite", {"table": "user"}, "Did you mean 'users'?"),
+        ("shop.sqlite", {"table": "user"}, "SQLite answered: no such table: user. Check"),
         ("shop.sqlite", {"query": "SELECT missing"}, "no such column: missing"),
         ("nothing.sqlite", {"table": "a"}, "there is no file"),
     ],
@@ -311,9 +307,9 @@ def test_names_with_dots_and_quotes(make: Any, tmp_path: pathlib.Path, name: str
 def test_problems(tmp_path: pathlib.Path, name: str, options: dict[str, str], said: str) -> None:
     """Missing files, tables and columns are problems of the recipe."""
     sqlite_file(tmp_path)
-    with pytest.raises(RecipeProblems) as raised:
+    with pytest.raises((RecipeProblems, DataError)) as raised:
         planned(str(tmp_path / name), **options)
-    assert said in raised.value.problems[0].message
+    assert said in str(raised.value)
 
 
 def test_damaged_files(tmp_path: pathlib.Path) -> None:

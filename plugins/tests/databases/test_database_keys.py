@@ -40,7 +40,7 @@ def read(source: str) -> Source:
         ("{url: shop.duckdb, table: users}", {"url": "shop.duckdb", "table": "users"}),
         ("data/shop#1.csv", {"path": ("data/shop#1.csv",)}),
         ("orders.xlsx#My Sheet", {"path": ("orders.xlsx",), "sheet": "My Sheet"}),
-        ("orders.ods#2", {"path": ("orders.ods",), "sheet": 2}),
+        ("orders.xls#2", {"path": ("orders.xls",), "sheet": "2"}),
         ("scans.h5#train/a", {"path": ("scans.h5",), "group": "train/a"}),
         ("scans.h5", {"path": ("scans.h5",)}),
         ("a#1.xlsx", {"path": ("a#1.xlsx",)}),

@@ -115,18 +115,19 @@ def write_recipe(folder: pathlib.Path, text: str) -> str:
 def test_problems_of_recipes(users: Kind) -> None:
     """Unknown tables and columns are problems with the place in the recipe."""
     for options, said in (
-        ({"table": "peopel"}, f"there is no table 'peopel' in {users.name}. Did you mean 'people'"),
         ({"table": "people", "columns": ("agee",)}, "Did you mean 'age'?"),
         ({"table": "people", "types": {"nothing": "text"}}, "there is no column 'nothing'"),
         ({"table": "people", "partition": "nothing"}, "there is no column 'nothing'"),
-        ({"query": "SELEC 1"}, users.syntax),
-        ({}, "tables: "),
+        ({}, "found no table, expected one to be named"),
     ):
         with pytest.raises(RecipeProblems) as raised:
             planned(users, **options)
         (problem, *_) = raised.value.problems
         assert problem.path[:2] == ("sources", "rows")
         assert said in problem.message
+    for options, said in (({"table": "peopel"}, "peopel"), ({"query": "SELEC 1"}, users.syntax)):
+        with pytest.raises(DataError, match=f"{users.name} answered: .*{said}.* Check 'url', 'tab"):
+            planned(users, **options)
 
 
 @pytest.mark.parametrize("column", ["user_id", "age", "day", "city"])
