@@ -19,7 +19,6 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.files.archives import MOST_BYTES
 from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, check_columns
 from beam_pipelines_plugins.formats.part_files import OpenedPart, Part, PartFiles
 
@@ -30,17 +29,6 @@ _SUFFIX = ".npy"
 _LAST_CODE, _SURROGATES = 0x10FFFF, 0xD800 >> 11
 _ZIP_MAGIC = b"PK"
 _KINDS = "biufUSMm"
-_WHY = {
-    "O": "Python objects, which are pickled and may run code",
-    "V": "records with fields",
-    "c": "complex numbers",
-}
-# What makes a type that Arrow has of another one of the same kind.
-_CASTS = {
-    "f": "array.astype('float64'), if the nearest values will do",
-    "M": "array.astype('datetime64[us]')",
-    "m": "array.astype('int64'), or another unit",
-}
 
 
 class NumPy(PartFiles):
@@ -72,7 +60,6 @@ class _StoredArray(NamedTuple):
       name: of the column.
       file: of the array.
       shape: of the array; rows first.
-      is_fortran: whether the first axis varies fastest.
       dtype: of the values.
       type: of the column.
     """
@@ -80,7 +67,6 @@ class _StoredArray(NamedTuple):
     name: str
     file: BinaryIO
     shape: tuple[int, ...]
-    is_fortran: bool
     dtype: np.dtype[Any]
     type: pa.DataType
 
@@ -117,31 +103,25 @@ def _array(path: str, name: str, file: BinaryIO) -> _StoredArray:
     Raises:
       DataError: the array is no column.
     """
-    version = np.lib.format.read_magic(file)
-    if version not in ((1, 0), (2, 0), (3, 0)):
-        raise ValueError(f"array '{name}' has version {version} of the format")
     formats = np.lib.format
-    is_first = version == (1, 0)
+    is_first = formats.read_magic(file) == (1, 0)
     read = formats.read_array_header_1_0 if is_first else formats.read_array_header_2_0
     shape, is_fortran, dtype = read(file)
-    if any(size < 0 for size in shape):
-        raise ValueError(f"array '{name}' has the shape {shape}")
-    cure = "it in another form, or leave it out of the file"
-    if dtype.kind not in _KINDS:
-        found = _WHY.get(dtype.kind, f"values of type {dtype}")
-    elif not shape:
-        found = "a single value"
-    elif 0 in shape[1:] or dtype.itemsize == 0:
-        found = f"rows without values, of shape {shape[1:]}"
-    else:
-        try:
-            type_ = to_arrow(np.empty((0, *shape[1:]), dtype)).type
-            return _StoredArray(name, file, shape, is_fortran and len(shape) > 1, dtype, type_)
-        except pa.ArrowNotImplementedError:
-            found, cure = f"values of type {dtype}", _CASTS[dtype.kind]
+    found = f"values of type {dtype}"
+    if dtype.kind in _KINDS:
+        found = f"the shape {shape}{' in Fortran order' * is_fortran}"
+        has_rows = shape and min(shape[1:], default=1) > 0 and dtype.itemsize > 0 and shape[0] >= 0
+        if has_rows and not (is_fortran and len(shape) > 1):
+            try:
+                type_ = to_arrow(np.empty((0, *shape[1:]), dtype)).type
+                return _StoredArray(name, file, shape, dtype, type_)
+            except pa.ArrowNotImplementedError:
+                found = f"values of type {dtype}"
     raise DataError(
         f"{path}, array '{name}': found {found}, expected rows of numbers, bools, texts, bytes or "
-        f"times, of a type that Arrow has. Save {cure}."
+        "times, of a type that Arrow has, in C order. Save it in another form, such as "
+        "numpy.ascontiguousarray(array) or array.astype('float64'), or leave it out of the file; "
+        "nothing is unpickled."
     )
 
 
@@ -157,40 +137,23 @@ def _check_sizes(source: Source, path: str, arrays: list[_StoredArray]) -> None:
         if one.row_bytes > source.limits.cell_bytes:
             found = f"rows of {one.row_bytes:,} bytes"
             raise DataError(f"{where}: {exceeded(source.limits, 'cell_bytes', found)}")
-        if one.is_fortran and one.row_bytes * one.shape[0] > MOST_BYTES:
-            raise DataError(
-                f"{where}: found an array in Fortran order of more than {MOST_BYTES:,} bytes, "
-                "which has to be held in memory. Save numpy.ascontiguousarray(array)."
-            )
 
 
 def _batches(arrays: list[_StoredArray], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     rows = arrays[0].shape[0] if arrays else 0
     row_bytes = sum(one.row_bytes for one in arrays)
     step = max(1, min(MAX_CHUNK_ROWS, CHUNK_BYTES // max(1, row_bytes)))
-    whole = {one.name: _read(one, rows) for one in arrays if one.is_fortran}
     for start in range(0, rows, step):
-        count = min(step, rows - start)
-        columns = [
-            to_arrow(
-                whole[one.name][start : start + count] if one.is_fortran else _read(one, count)
-            )
-            for one in arrays
-        ]
+        columns = [to_arrow(_read(one, min(step, rows - start))) for one in arrays]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _read(array: _StoredArray, rows: int) -> npt.NDArray[Any]:
     """Returns the next rows of an array."""
-    missing = rows * array.row_bytes
-    pieces = []
-    while missing and (data := array.file.read(missing)):
-        pieces.append(data)
-        missing -= len(data)
-    if missing:
-        raise EOFError(f"array '{array.name}' ends {missing:,} bytes early")
-    values = np.frombuffer(b"".join(pieces), array.dtype)
-    return values.reshape((rows, *array.shape[1:]), order="F" if array.is_fortran else "C")
+    size = rows * array.row_bytes
+    if len(data := array.file.read(size)) < size:
+        raise EOFError(f"array '{array.name}' ends {size - len(data):,} bytes early")
+    return np.frombuffer(data, array.dtype).reshape((rows, *array.shape[1:]))
 
 
 def to_arrow(values: npt.NDArray[Any]) -> pa.Array:
