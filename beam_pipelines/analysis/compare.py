@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -218,19 +218,28 @@ def _missing(view: FeatureView) -> int:
     return view.missing + view.nans
 
 
+def same_splits(statistics: Collection[str], baseline: Collection[str]) -> dict[str, str]:
+    """Returns split -> the split of the baseline to compare with.
+
+    It is that of the same name, or the only one of both.
+    """
+    if len(statistics) == len(baseline) == 1:
+        return dict(zip(statistics, baseline, strict=True))
+    return {split: split for split in statistics if split in baseline}
+
+
 def measure_drift(
     statistics: Mapping[str, TableStatistics], baseline: Mapping[str, TableStatistics]
 ) -> dict[str, tuple[Drift, ...]]:
     """Compares each split with the first one and with an earlier dataset.
-
-    A split is compared with the same split of the earlier dataset.
 
     Returns:
       Feature -> drifts. A feature that cannot be compared has no entry.
     """
     first = next(iter(statistics), "")
     pairs = [(split, first, statistics[first]) for split in list(statistics)[1:]]
-    pairs += [(split, BASELINE, baseline[split]) for split in statistics if split in baseline]
+    same = same_splits(statistics, baseline)
+    pairs += [(split, BASELINE, baseline[other]) for split, other in same.items()]
     found: dict[str, list[Drift]] = {}
     for split, reference, table in pairs:
         for column in compare_columns(table, statistics[split]):

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.anomalies.rules.distances import jensen_shannon
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
@@ -101,6 +100,8 @@ CHANCE = 0.01
 _LEAST_EXPECTED = 1
 # Variances below are rounding errors.
 _ROUNDING = 1e-9
+# Equal shares of different counts differ by so much at most.
+_EQUAL_BITS = 1e-12
 # Bars of equal shares for which the error of points is that of a sample.
 _BARS_OF_POINTS = 50
 
@@ -149,6 +150,27 @@ class Divergence(NamedTuple):
         tail = chi_square_tail(self.chi_square / scale, self.freedom / scale)
         # The approximation of the tail does not hold far below the mean.
         return tail if self.chi_square > self.freedom else max(tail, 0.5)
+
+
+def jensen_shannon(left: Counts, right: Counts) -> float:
+    """Returns the Jensen–Shannon divergence of two arrays of weights.
+
+    It is in bits, from 0 to 1; less than 1e-12, the rounding error, is 0. Both sides must have
+    weight.
+    """
+    p, q = left / left.sum(), right / right.sum()
+    mean = (p + q) / 2
+    divergence = (_divergence(p, mean) + _divergence(q, mean)) / 2
+    return 0.0 if divergence < _EQUAL_BITS else min(1.0, divergence)
+
+
+def _divergence(p: Counts, q: Counts) -> float:
+    """Returns the Kullback–Leibler divergence in bits.
+
+    ``q`` is not 0 where ``p`` is not.
+    """
+    some = (p > 0) & (q > 0)
+    return float((p[some] * np.log2(p[some] / q[some])).sum())
 
 
 def chi_square_tail(value: float, freedom: float) -> float:

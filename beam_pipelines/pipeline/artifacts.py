@@ -20,7 +20,7 @@ from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
 from beam_pipelines.analysis.compare import BASELINE, as_json, measure_drift
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.analysis.schema import schema_to_text
-from beam_pipelines.analysis.statistics.datasets import read_statistics, statistics_to_files
+from beam_pipelines.analysis.statistics.datasets import statistics_to_files
 from beam_pipelines.core.layout.dataset_layout import (
     RAW_SCHEMA,
     REJECTED,
@@ -39,6 +39,7 @@ from beam_pipelines.files.beam import file_checksums, files
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.new_manifest import is_gathered, make_manifest
 from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.pipeline.validate import baseline_of
 from beam_pipelines.sources.files.file_list import masked_to_bytes
 from beam_pipelines.tfrecord.part_index import write_index
 from beam_pipelines.transforms.select.rejected_files import StoredRows, write_rejected
@@ -147,9 +148,8 @@ def _rejected(
 
 def _data(plan: Plan, result: FirstPassResult, manifest: Manifest) -> report.ReportData:
     """Returns what the report shows and no other file has."""
-    path, keys = plan.policy.baseline_path, plan.recipe.split.by
-    baseline = read_statistics(path) if path else {}
-    drifts = measure_drift(result.statistics, baseline)
+    keys = plan.recipe.split.by
+    drifts = measure_drift(result.statistics, baseline_of(plan.policy) or {})
     # The values of columns that the recipe splits by differ by its will.
     of_others = {
         name: tuple(one for one in found if name not in keys or one.reference == BASELINE)

@@ -383,7 +383,7 @@ def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
     """
     paths = {
         "--output": output,
-        "--baseline": plan.policy.baseline_path or "",
+        "--baseline": plan.policy.baseline,
         "DATASET": plan.transform_graph or "",
     }
     for name, source in plan.sources.items():

@@ -33,10 +33,10 @@ from beam_pipelines.pipeline.planning.private import without_private
 from beam_pipelines.pipeline.sampled_rows import LabelColumn, describe_sample
 from beam_pipelines.pipeline.validate import (
     Findings,
+    baseline_of,
     check_run,
     judge_checks,
     stop_on_findings,
-    with_baseline,
 )
 from beam_pipelines.sinks.parquet.sink import columns_of
 from beam_pipelines.sql.database import not_null_line
@@ -171,9 +171,7 @@ def make_result(
     return FirstPassResult(
         row_counts=row_counts,
         statistics=statistics,
-        anomalies=with_baseline(
-            find_anomalies(statistics, expected, plan.policy), statistics, plan.policy
-        ),
+        anomalies=find_anomalies(statistics, expected, plan.policy, baseline_of(plan.policy)),
         schema=schema,
         encoded=encoded_schema,
         fitted=fitting.fitted,

@@ -5,7 +5,6 @@ The error of anomalies has a table of them, the offending rows, and remedies.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,10 +12,8 @@ from typing import Any
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import Row, SplitAnomalies, describe, find_anomalies, table
-from beam_pipelines.analysis.anomalies.find import DATASET, with_accepted
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
-from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
-from beam_pipelines.analysis.compare import LargeDifference, compare_columns
+from beam_pipelines.analysis.anomalies.rules.reason import Info
 from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.checks.check import Facts, Finding
@@ -30,12 +27,6 @@ from beam_pipelines.transforms.equal_rows import Met, merge_met
 
 # Check -> what it found.
 Findings = Mapping[str, tuple[Finding, ...]]
-# Kind of a difference from the baseline -> type of its anomaly, if it is not of a distribution.
-_TYPES = {
-    "new": Info.COMPARATOR_CONTROL_DATA_MISSING,
-    "vanished": Info.SCHEMA_MISSING_COLUMN,
-    "type": Info.UNEXPECTED_DATA_TYPE,
-}
 # Under rejected/ of the output. No source is called so, and in a dataset there is neither.
 OFFENDERS_OF_STOPPED_RUN = "_stopped_run.jsonl"
 OFFENDERS = "_anomalies.jsonl"
@@ -43,67 +34,9 @@ OFFENDERS = "_anomalies.jsonl"
 _OF_COLUMNS = {"SCHEMA_NEW_COLUMN", "SCHEMA_MISSING_COLUMN"}
 
 
-def with_baseline(
-    anomalies: Mapping[str, SplitAnomalies],
-    statistics: Mapping[str, TableStatistics],
-    policy: ValidationPolicy,
-) -> Mapping[str, SplitAnomalies]:
-    """Returns the anomalies, and what 'compare' finds against the baseline.
-
-    Args:
-      anomalies: of each split.
-      statistics: of each split.
-      policy: says whether the baseline is compared by default, and the severities.
-
-    Raises:
-      RecipeError, DataError: the baseline's statistics cannot be read.
-    """
-    if not policy.compares:
-        return anomalies
-    baseline = read_statistics(policy.baseline_path)
-    compared = set(statistics)
-    found = {}
-    for split, known in anomalies.items():
-        base = baseline.get(split)
-        if base is None and len(baseline) == len(statistics) == 1:
-            compared, [base] = set(baseline), baseline.values()
-        if not statistics[split].rows:
-            found[split] = known
-        elif base is None:
-            lacks = _missing(split, "previous data missing", " in the baseline", _TYPES["new"])
-            missing = with_accepted([lacks], DATASET, policy)
-            found[split] = dataclasses.replace(known, dataset=(*known.dataset, *missing))
-        else:
-            reasons = dict(known.reasons)
-            for column in compare_columns(base, statistics[split]):
-                more = with_accepted(map(_reason, column.findings), column.name, policy)
-                if more:
-                    reasons[column.name] = (*reasons.get(column.name, ()), *more)
-            found[split] = dataclasses.replace(known, reasons=reasons)
-    what, type_ = "split of the baseline vanished", Info.COMPARATOR_TREATMENT_DATA_MISSING
-    vanished = [
-        _missing(split, what, ", as in the baseline", type_)
-        for split in baseline
-        if split not in compared
-    ]
-    if found and vanished:
-        first, known = next(iter(found.items()))
-        more = with_accepted(vanished, DATASET, policy)
-        found[first] = dataclasses.replace(known, dataset=(*known.dataset, *more))
-    return found
-
-
-def _reason(finding: LargeDifference) -> Reason:
-    type_ = _TYPES.get(finding.kind, Info.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH)
-    short = f"{finding.kind.capitalize()} against the baseline"
-    expected = "about the same as in the baseline"
-    return Reason(type_, short, f"{short}: {finding.text}.", expected, finding.text)
-
-
-def _missing(split: str, short: str, where: str, type_: int) -> Reason:
-    """Returns the anomaly of a split that one side lacks."""
-    expected = f"a split '{split}'{where}"
-    return Reason(type_, short, f"Expected {expected}, found none.", expected, "none")
+def baseline_of(policy: ValidationPolicy) -> Mapping[str, TableStatistics] | None:
+    """Returns the statistics of a policy's baseline, if it has one."""
+    return read_statistics(policy.baseline) if policy.baseline else None
 
 
 def schema_of(path: str) -> str:
@@ -138,7 +71,7 @@ def check_statistics(
     Raises:
       DataError: an anomaly is not accepted.
     """
-    anomalies = dict(with_baseline(find_anomalies(statistics, schema, policy), statistics, policy))
+    anomalies = find_anomalies(statistics, schema, policy, baseline_of(policy))
     if has_errors(anomalies):
         raise anomalies_error(anomalies, schema_path, f"{path} does not pass")
     return anomalies

@@ -20,7 +20,7 @@ from beam_pipelines.analysis.anomalies.policy import (
     parse_allowed,
 )
 from beam_pipelines.analysis.anomalies.rules.reason import Info
-from beam_pipelines.analysis.statistics import TableStatistics, to_proto
+from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.errors import RecipeError
 
 
@@ -337,19 +337,14 @@ def test_unknown_environments_are_refused() -> None:
 def test_dataset_sizes(constraints, rows, previous, expected):
     """Too few, too many and much changed rows are a split's anomalies."""
     schema = parsed(f'feature {{ name: "x" type: INT }} dataset_constraints {{ {constraints} }}')
-    baseline = None if previous is None else proto_of_rows(previous)
-    found = find_anomalies(
-        statistics_of([1] * rows, pa.int64()), schema, ValidationPolicy(baseline=baseline)
-    )["train"]
+    before, now = (statistics_of([1] * (n or 0), pa.int64()) for n in (previous, rows))
+    baseline = None if previous is None else before
+    found = find_anomalies(now, schema, baseline=baseline)["train"]
     assert [
         (Info.Type.Name(reason.type), reason.description) for reason in found.dataset
     ] == expected
     proto = anomalies_to_proto({"train": found}, schema)["train"]
     assert proto.HasField("dataset_anomaly_info") == bool(expected)
-
-
-def proto_of_rows(rows: int) -> dict[str, Any]:
-    return {"train": to_proto(statistics_of([1] * rows, pa.int64()))["train"].datasets[0]}
 
 
 def test_accepted_anomalies_are_warnings() -> None:

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe, find_anomalies
-from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.rules.distances import (
     jensen_shannon_of_histograms,
     jensen_shannon_of_texts,
     l_infinity,
     normalized_absolute_difference,
 )
-from beam_pipelines.analysis.statistics import TableStatistics, to_proto
+from beam_pipelines.analysis.statistics import TableStatistics
 
 COUNTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50), min_size=1)
 MEASUREMENT = anomalies_pb2.DriftSkewInfo.Measurement
@@ -94,10 +93,6 @@ def statistics(values: list[Any], kind: pa.DataType) -> TableStatistics:
     return TableStatistics.of(pa.record_batch({"x": pa.array(values, kind)}))
 
 
-def proto(values: list[Any], kind: pa.DataType) -> statistics_pb2.DatasetFeatureStatistics:
-    return to_proto({"": statistics(values, kind)})[""].datasets[0]
-
-
 def schema(text: str) -> schema_pb2.Schema:
     return text_format.Parse(f'feature {{ name: "x" {text} }}', schema_pb2.Schema())
 
@@ -120,9 +115,9 @@ def schema(text: str) -> schema_pb2.Schema:
 def test_drift(limit, kind, now, before, value, type_, description):
     """A distance above its threshold is an ERROR in TFDV's words."""
     type_name = "FLOAT" if kind == pa.float64() else "BYTES"
-    policy = ValidationPolicy(baseline={"train": proto(before, kind)})
+    baseline = {"train": statistics(before, kind)}
     expected = schema(f"type: {type_name} drift_comparator {{ {limit} }}")
-    found = find_anomalies({"train": statistics(now, kind)}, expected, policy)
+    found = find_anomalies({"train": statistics(now, kind)}, expected, baseline=baseline)
     [reason] = found["train"].reasons["x"]
     assert (anomalies_pb2.AnomalyInfo.Type.Name(reason.type), reason.description) == (
         type_,
@@ -133,7 +128,7 @@ def test_drift(limit, kind, now, before, value, type_, description):
     assert info.drift_measurements[0].value == pytest.approx(value)
     # and within a wider threshold
     same = schema(f"type: {type_name} drift_comparator {{ {limit.partition(':')[0]}: 1 }} }}")
-    found = find_anomalies({"train": statistics(now, kind)}, same, policy)
+    found = find_anomalies({"train": statistics(now, kind)}, same, baseline=baseline)
     assert not found["train"].reasons
     assert found["train"].measured[0].drift_measurements[0].threshold == 1
 
@@ -159,10 +154,10 @@ def test_equal_distributions_are_no_drift(comparator, values, times, chance):
     kind = pa.string() if isinstance(values[0], str) else pa.float64()
     more = values * times
     chance.shuffle(more)
-    policy = ValidationPolicy(baseline={"train": proto(values, kind)})
+    before = {"train": statistics(values, kind)}
     type_name = "FLOAT" if kind == pa.float64() else "BYTES"
     limited = schema(f"type: {type_name} drift_comparator {{ {comparator} }}")
-    found = find_anomalies({"train": statistics(more, kind)}, limited, policy)
+    found = find_anomalies({"train": statistics(more, kind)}, limited, baseline=before)
     assert not found["train"].reasons
     assert all(
         measurement.value == 0
@@ -184,8 +179,8 @@ def test_a_share_of_odd_values_is_drift_only_if_it_changes(odd: float) -> None:
     now = {"train": statistics([number + 1 for number in numbers] + [odd] * 10, pa.float64())}
     high = {}
     for name, values in days.items():
-        policy = ValidationPolicy(baseline={"train": proto(values, pa.float64())})
-        high[name] = bool(find_anomalies(now, limited, policy)["train"].reasons)
+        before = {"train": statistics(values, pa.float64())}
+        high[name] = bool(find_anomalies(now, limited, baseline=before)["train"].reasons)
     assert high == {"steady": False, "none": True}
 
 
@@ -194,8 +189,8 @@ def test_nothing_is_compared_without_a_baseline_or_a_threshold() -> None:
     limited = schema("type: BYTES drift_comparator { infinity_norm { threshold: 0 } }")
     now = {"train": statistics(["a"], pa.string())}
     assert not find_anomalies(now, limited)["train"].measured
-    policy = ValidationPolicy(baseline={"train": proto(["b"], pa.string())})
-    assert not find_anomalies(now, schema("type: BYTES drift_comparator { }"), policy)[
+    before = {"train": statistics(["b"], pa.string())}
+    assert not find_anomalies(now, schema("type: BYTES drift_comparator { }"), baseline=before)[
         "train"
     ].measured
 
@@ -206,10 +201,9 @@ def test_a_split_or_feature_that_the_baseline_lacks_is_said_to_be_missing() -> N
     The same holds for a split. There is a baseline, but it has nothing to compare with.
     """
     limited = schema("type: BYTES drift_comparator { infinity_norm { threshold: 0.1 } }")
-    for baseline in ({}, {"train": statistics_pb2.DatasetFeatureStatistics(num_examples=1)}):
-        found = find_anomalies(
-            {"train": statistics(["a"], pa.string())}, limited, ValidationPolicy(baseline=baseline)
-        )
+    now = {"train": statistics(["a"], pa.string())}
+    for baseline in ({}, {"train": TableStatistics(1, {})}):
+        found = find_anomalies(now, limited, baseline=baseline)
         assert [(row.type, row.what) for row in describe(found)] == [
             ("COMPARATOR_CONTROL_DATA_MISSING", "previous data missing")
         ]

@@ -20,8 +20,10 @@ from beam_pipelines.analysis.anomalies.rules.comparators import (
     DRIFT,
     SKEW,
     Comparison,
+    baseline_reason,
     compare,
     dataset_reasons,
+    missing_split,
 )
 from beam_pipelines.analysis.anomalies.rules.feature import (
     feature_findings,
@@ -34,6 +36,7 @@ from beam_pipelines.analysis.anomalies.rules.feature import (
 )
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 from beam_pipelines.analysis.anomalies.rules.specification import corrected
+from beam_pipelines.analysis.compare import compare_columns, same_splits
 from beam_pipelines.analysis.statistics.proto import proto_of
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.view import FeatureView, views_of
@@ -47,7 +50,6 @@ from beam_pipelines.core.layout.schema_features import (
 
 # A step of a path that TFDV writes without quotes (path.cc).
 _PLAIN_STEP = re.compile(r"\([^()]*\)|[^().']+", re.DOTALL)
-_Side: TypeAlias = TableStatistics | statistics_pb2.DatasetFeatureStatistics
 # Shown instead of a feature's name for an anomaly of a whole split.
 DATASET = "(the split)"
 
@@ -100,42 +102,53 @@ def find_anomalies(
     statistics: Mapping[str, TableStatistics],
     schema: schema_pb2.Schema,
     policy: ValidationPolicy = DEFAULT_POLICY,
+    baseline: Mapping[str, TableStatistics] | None = None,
 ) -> dict[str, SplitAnomalies]:
     """Checks each split against the schema, the baseline and the first split.
+
+    The baseline is compared by the schema's thresholds, or as the policy says, as ``compare`` does.
 
     Args:
       statistics: split name -> statistics. The first split is TFDV's training data. Skew is
         measured between it and each other split, and reported for the other split.
       schema: the expectations.
-      policy: the environment, the baseline, and what is accepted.
+      policy: the environment, and what is accepted.
+      baseline: split name -> statistics of an earlier dataset; ``None`` compares with none.
 
     Returns:
       Split name -> anomalies, for every split. Each anomaly is an ERROR, as in TFDV, unless the
       policy accepts it.
     """
     first = next(iter(statistics.values()), None)
+    known = {} if baseline is None else baseline
+    same = same_splits(statistics, known)
+    lost = [missing_split(one, False) for one in known if one not in same.values()]
     found = {}
     for split, current in statistics.items():
         columns, rows = views_of(current), current.rows
         reasons = dict(_feature_reasons(columns, schema, policy.environment)) if rows else {}
         measured: dict[str, anomalies_pb2.DriftSkewInfo] = {}
-        if rows:
-            other = None if current is first else first
-            for name, more in _comparisons(
-                split, current, other, columns, schema, policy, measured
-            ):
-                reasons[name] = (*reasons.get(name, ()), *more)
-        previous = None if policy.baseline is None else policy.baseline.get(split)
-        previous_rows = None if previous is None else int(previous.num_examples)
-        dataset = dataset_reasons(schema.dataset_constraints, rows, previous_rows)
+        previous = known[same[split]] if split in same else None
+        todo = _compared(current, None if current is first else first, previous, baseline)
+        for name, more in (
+            *(_comparisons(todo, columns, schema, measured) if rows else ()),
+            *(_differences(previous, current) if rows and policy.compares else ()),
+        ):
+            reasons[name] = (*reasons.get(name, ()), *more)
+        rows_before = None if previous is None else previous.rows
+        dataset = [*dataset_reasons(schema.dataset_constraints, rows, rows_before)]
+        if policy.compares:
+            dataset += [missing_split(split, True)] if rows and previous is None else []
+            dataset += lost
+            lost = []
         found[split] = SplitAnomalies(
             {
-                name: with_accepted(some, name, policy)
+                name: _with_accepted(some, name, policy)
                 for name, some in _in_order(reasons, schema)
                 if some
             },
             data_missing=not rows,
-            dataset=with_accepted(dataset, DATASET, policy),
+            dataset=_with_accepted(dataset, DATASET, policy),
             measured=tuple(measured.values()),
             paths={
                 name_of(path): path
@@ -146,7 +159,7 @@ def find_anomalies(
     return found
 
 
-def with_accepted(
+def _with_accepted(
     reasons: Iterable[Reason], name: str, policy: ValidationPolicy
 ) -> tuple[Reason, ...]:
     """Returns the reasons of a feature, accepted as the policy says."""
@@ -191,24 +204,39 @@ def _feature_reasons(
             yield name_of(path), (new_column(),)
 
 
-def _comparisons(
-    split: str,
+def _differences(
+    previous: TableStatistics | None, current: TableStatistics
+) -> Iterator[tuple[str, tuple[Reason, ...]]]:
+    """Yields what ``compare`` finds against the baseline."""
+    for column in () if previous is None else compare_columns(previous, current):
+        yield column.name, tuple(map(baseline_reason, column.findings))
+
+
+_Compared: TypeAlias = tuple[str, Comparison, TableStatistics, TableStatistics | None]
+
+
+def _compared(
     current: TableStatistics,
     first: TableStatistics | None,
+    previous: TableStatistics | None,
+    baseline: object,
+) -> Iterator[_Compared]:
+    """Yields what the schema's comparators compare: words, both sides."""
+    if baseline is not None:
+        yield "drift", DRIFT, current, previous
+    if first is not None and first.rows:
+        yield "skew", SKEW, first, current
+
+
+def _comparisons(
+    todo: Iterable[_Compared],
     columns: Mapping[Steps, FeatureView],
     schema: schema_pb2.Schema,
-    policy: ValidationPolicy,
     measured: dict[str, anomalies_pb2.DriftSkewInfo],
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
     """Adds drift and skew to ``measured``; yields reasons for values above thresholds."""
-    todo: list[tuple[str, str, Comparison, _Side, _Side | None]] = []
-    if policy.baseline is not None:
-        todo.append(
-            ("drift_comparator", "drift_measurements", DRIFT, current, policy.baseline.get(split))
-        )
-    if first is not None and first.rows:
-        todo.append(("skew_comparator", "skew_measurements", SKEW, first, current))
-    for field, measurements, comparison, treatment, control in todo:
+    for kind, comparison, treatment, control in todo:
+        field = f"{kind}_comparator"
         features = {
             path: feature
             for path, feature in features_by_path(schema).items()
@@ -226,7 +254,7 @@ def _comparisons(
             name = name_of(path)
             if values:
                 info = anomalies_pb2.DriftSkewInfo(path=path_pb2.Path(step=path))
-                getattr(measured.setdefault(name, info), measurements).extend(values)
+                getattr(measured.setdefault(name, info), f"{kind}_measurements").extend(values)
             yield name, tuple(reasons)
 
 
@@ -237,11 +265,11 @@ def _is_comparable(feature: schema_pb2.Feature, column: FeatureView | None) -> b
     return bool(TYPE_FOR_STATISTICS_TYPE[column.type] == feature.type)
 
 
-def _by_path(statistics: _Side | None) -> dict[Steps, statistics_pb2.FeatureNameStatistics]:
-    if statistics is None:
-        return {}
-    proto = proto_of(statistics) if isinstance(statistics, TableStatistics) else statistics
-    return {tuple(feature.path.step): feature for feature in proto.features}
+def _by_path(
+    statistics: TableStatistics | None,
+) -> dict[Steps, statistics_pb2.FeatureNameStatistics]:
+    features = () if statistics is None else proto_of(statistics).features
+    return {tuple(feature.path.step): feature for feature in features}
 
 
 def anomalies_to_proto(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
+from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
 from beam_pipelines.core.errors import RecipeError, nearest
 from beam_pipelines.core.layout.schema_features import features_by_path
@@ -27,17 +27,15 @@ class ValidationPolicy:
 
     Attributes:
       environment: environment of the schema whose features are expected; ``None`` for all features.
-      baseline: split name -> statistics of an earlier dataset; ``None`` checks no drift.
       accepted: anomalies that are warnings and do not stop the run.
-      baseline_path: path of the baseline, or ``""``.
+      baseline: folder of an earlier dataset, or ``""``: no drift is checked.
       compares: whether the data are compared with the baseline as 'compare' does, because the
         schema has no thresholds of drift.
     """
 
     environment: str | None = None
-    baseline: Mapping[str, statistics_pb2.DatasetFeatureStatistics] | None = None
     accepted: tuple[Accepted, ...] = ()
-    baseline_path: str = ""
+    baseline: str = ""
     compares: bool = False
 
     def accepts(self, type_: int, feature: str) -> bool:

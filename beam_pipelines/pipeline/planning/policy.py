@@ -14,7 +14,7 @@ from beam_pipelines.analysis.anomalies.policy import (
     parse_allowed,
 )
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.analysis.statistics.datasets import read_protos
+from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
 from beam_pipelines.core.layout.schema_features import features_by_path, name_of
 from beam_pipelines.files.beam import files
@@ -76,16 +76,14 @@ def make_policy(
                 "recipe. Name one."
             )
         check_environment(environment, schema, where)
-    statistics = None
     if baseline is not None:
-        statistics = read_protos(baseline)
+        read_statistics(baseline)  # now, so that a wrong path is no error of the run's end
     allowed = parse_allowed(
         [name for names in options.allow_anomalies for name in names.split(",")],
         [*features, *columns],
     )
     return ValidationPolicy(
         environment,
-        statistics,
         (*before.accepted, *allowed),
         baseline or "",
         baseline is not None and not (schema is not None and _has_drift_threshold(schema)),

@@ -9,6 +9,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_p
 
 from beam_pipelines.analysis.anomalies.rules import distances
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason, number_text
+from beam_pipelines.analysis.compare import LargeDifference
 
 Feature: TypeAlias = statistics_pb2.FeatureNameStatistics
 Measurement: TypeAlias = anomalies_pb2.DriftSkewInfo.Measurement
@@ -154,6 +155,33 @@ def _reason(
         f"{what} up to {number_text(float(threshold))}",
         number_text(float(value)) + (f", most at '{which}'" if which else ""),
     )
+
+
+# Kind of a difference from the baseline -> type of its anomaly, if it is not of a distribution.
+_TYPES = {
+    "new": Info.COMPARATOR_CONTROL_DATA_MISSING,
+    "vanished": Info.SCHEMA_MISSING_COLUMN,
+    "type": Info.UNEXPECTED_DATA_TYPE,
+}
+
+
+def baseline_reason(finding: LargeDifference) -> Reason:
+    """Returns the reason for a difference from the baseline."""
+    type_ = _TYPES.get(finding.kind, Info.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH)
+    short = f"{finding.kind.capitalize()} against the baseline"
+    expected = "about the same as in the baseline"
+    return Reason(type_, short, f"{short}: {finding.text}.", expected, finding.text)
+
+
+def missing_split(split: str, is_new: bool) -> Reason:
+    """Returns the reason for a split that one side lacks."""
+    short, where = "previous data missing", " in the baseline"
+    type_ = Info.COMPARATOR_CONTROL_DATA_MISSING
+    if not is_new:
+        short, where = "split of the baseline vanished", ", as in the baseline"
+        type_ = Info.COMPARATOR_TREATMENT_DATA_MISSING
+    expected = f"a split '{split}'{where}"
+    return Reason(type_, short, f"Expected {expected}, found none.", expected, "none")
 
 
 def dataset_reasons(

@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
+from beam_pipelines.analysis.drift import jensen_shannon
+
 Counts = Mapping[str, float]
 Weights = npt.NDArray[np.float64]
-
-# Equal shares of different counts differ by so much at most.
-_ROUNDING = 1e-12
 
 
 def rank_counts(feature: statistics_pb2.FeatureNameStatistics) -> dict[str, float]:
@@ -139,24 +138,3 @@ def _aligned(histogram: statistics_pb2.Histogram, bounds: Weights, points: list[
         if low == high and np.isfinite(low):
             at[points.index(low)] += weight
     return np.concatenate([between, at])
-
-
-def jensen_shannon(left: Weights, right: Weights) -> float:
-    """Returns the Jensen–Shannon divergence of two arrays of weights.
-
-    It is in bits, from 0 to 1; less than 1e-12, the rounding error, is 0. Both sides must have
-    weight.
-    """
-    p, q = left / left.sum(), right / right.sum()
-    mean = (p + q) / 2
-    divergence = (_divergence(p, mean) + _divergence(q, mean)) / 2
-    return 0.0 if divergence < _ROUNDING else min(1.0, divergence)
-
-
-def _divergence(p: Weights, q: Weights) -> float:
-    """Returns the Kullback–Leibler divergence in bits.
-
-    ``q`` is not 0 where ``p`` is not.
-    """
-    some = (p > 0) & (q > 0)
-    return float((p[some] * np.log2(p[some] / q[some])).sum())
