@@ -36,7 +36,6 @@ LONG_SIGNATURES = {
 }
 LARGE_CLASSES = {
     "beam_pipelines/analysis/statistics/column.py:ColumnStatistics": 15,
-    "beam_pipelines/analysis/statistics/view.py:FeatureView": 17,
     "beam_pipelines/core/layout/manifest.py:Manifest": 30,
     "beam_pipelines/recipe/model.py:Recipe": 28,
     "beam_pipelines/recipe/output.py:Output": 13,

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.epochs import cure, mixed, show_ends, show_of, since, unit_of
+from beam_pipelines.analysis.description import show_of
+from beam_pipelines.analysis.epochs import cure, mixed, show_ends, since, unit_of
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics

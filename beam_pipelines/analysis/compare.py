@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import pyarrow as pa
-
+from beam_pipelines.analysis.description import ends, show_of
 from beam_pipelines.analysis.drift import (
     CHANCE,
     LARGE_DRIFT,
@@ -15,12 +14,11 @@ from beam_pipelines.analysis.drift import (
     divergence,
     divergence_of_rows,
 )
-from beam_pipelines.analysis.epochs import are_years, show_year
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.view import FeatureView, are_like_ids, view_of_column
 from beam_pipelines.core.arrow.columns import is_date, type_name, value_type
-from beam_pipelines.core.formatting import show_share, show_value
+from beam_pipelines.core.formatting import show_share
 
 BASELINE = "baseline"
 
@@ -107,14 +105,12 @@ def compare_columns(
     )
 
 
-def _range(name: str, view: FeatureView, kind: pa.DataType) -> str:
+def _range(name: str, view: FeatureView, column: ColumnStatistics) -> str:
     """Returns the least and the most number, as text."""
-    if view.minimum is None or view.texts is not None:
+    if view.numbers.minimum is None or view.texts is not None:
         return ""
-    is_year = pa.types.is_integer(kind) and are_years(name, view.minimum, view.maximum)
-    show = show_year if is_year else show_value
-    low, high = show(view.minimum, kind), show(view.maximum, kind)
-    return low if low == high else f"{low} – {high}"
+    [(low, high, _)] = ends([column], show_of(name, [column]))
+    return low.text if low == high else f"{low.text} – {high.text}"
 
 
 def _figures(name: str, column: ColumnStatistics | None) -> tuple[float | None, float | None, str]:
@@ -122,8 +118,8 @@ def _figures(name: str, column: ColumnStatistics | None) -> tuple[float | None, 
     if column is None:
         return None, None, ""
     view = view_of_column(name, column)
-    infinite = sum(view.infinities) / max(1.0, _numbers(view))
-    return _missing(view) / view.rows, infinite, _range(name, view, value_type(column.type))
+    infinite = sum(_infinities(view)) / max(1.0, _numbers(view))
+    return _missing(view) / view.rows, infinite, _range(name, view, column)
 
 
 def _compare_column(
@@ -153,7 +149,7 @@ def _compare_column(
     rows = [(view.rows, _missing(view)) for view in views]
     findings += compare_shares("missing", "of the rows lacked it", rows, max_drift, chance)
     for sign, shown in enumerate(("-inf", "inf")):
-        numbers = [(_numbers(view), view.infinities[sign]) for view in views]
+        numbers = [(_numbers(view), _infinities(view)[sign]) for view in views]
         what = f"of the values were {shown}"
         findings += compare_shares("infinite", what, numbers, max_drift, chance)
     found = dataclasses.replace(found, findings=tuple(findings))
@@ -208,14 +204,17 @@ def compare_shares(
 
 def _numbers(view: FeatureView) -> float:
     """Returns the number of counted values but NaN."""
-    return max(view.num_values - view.nans, 0)
+    return max(view.num_values - view.numbers.nans, 0)
+
+
+def _infinities(view: FeatureView) -> tuple[int, int]:
+    return view.numbers.minus_infinities, view.numbers.plus_infinities
 
 
 def _missing(view: FeatureView) -> int:
     """Returns the rows without a value, or with NaN alone."""
-    if not view.nans or view.num_values != view.present:
-        return view.missing
-    return view.missing + view.nans
+    column, nans = view.column, view.numbers.nans
+    return column.missing + (nans if view.num_values == column.present else 0)
 
 
 def same_splits(statistics: Collection[str], baseline: Collection[str]) -> dict[str, str]:

@@ -68,7 +68,7 @@ def show_number(value: float) -> str:
         text = "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
     elif isinstance(value, int):
         text = f"{value:,}" if abs(value) < _LARGEST_IN_FULL else f"{value:.4e}"
-    elif 1e4 <= abs(value) < _LARGEST_IN_FULL:
+    elif 9_999.5 <= abs(value) < _LARGEST_IN_FULL:
         text = f"{value:,.0f}"
     else:
         text = f"{value:,.4g}"

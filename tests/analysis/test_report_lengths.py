@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.report.details import Lengths, text_lengths
+from beam_pipelines.analysis.description import Lengths, text_lengths
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.text import TextStatistics
 

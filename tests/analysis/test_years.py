@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.analysis.epochs import are_years, show_of
+from beam_pipelines.analysis.description import are_years, show_of
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 
 

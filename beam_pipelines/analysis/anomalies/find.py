@@ -195,7 +195,7 @@ def _feature_reasons(
         if is_retired(checked):
             yield name, wrong
             continue
-        if column.present and not is_in_environment(feature, schema, environment):
+        if column.column.present and not is_in_environment(feature, schema, environment):
             wrong = (*wrong, not_in_environment(name, environment or ""))
         findings = feature_findings(checked, column, domains, required)
         yield name, (*wrong, *findings)
@@ -260,7 +260,7 @@ def _comparisons(
 
 def _is_comparable(feature: schema_pb2.Feature, column: FeatureView | None) -> bool:
     """Whether a feature is active, present and of the schema's type."""
-    if is_retired(feature) or column is None or not column.present:
+    if is_retired(feature) or column is None or not column.column.present:
         return False
     return bool(TYPE_FOR_STATISTICS_TYPE[column.type] == feature.type)
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from beam_pipelines.analysis.compare import Drift
+from beam_pipelines.analysis.description import (
+    Ends,
+    Figure,
+    describe,
+    ends,
+    quantiles,
+    show_of,
+)
 from beam_pipelines.analysis.drift import FEW_VALUES
-from beam_pipelines.analysis.epochs import Show, show_of
 from beam_pipelines.analysis.report import details
 from beam_pipelines.analysis.report.charts import (
     Bar,
@@ -91,8 +98,11 @@ def _feature(
     named = show_of(name, columns.values(), class_names)
     values = frequent_values(columns, _TOP_VALUES, named)
     is_text = isinstance(first.values, TextStatistics)
+    stats = list(columns.values())
+    found, cuts = dict(describe(stats, show)), dict(quantiles(stats, show))
     drawn = values[:FEW_VALUES] if is_text or len(values) <= FEW_VALUES else ()
     largest = max(drifts, key=lambda drift: drift.value, default=None)
+    tables = details.detail_tables(columns, found, cuts, values, drifts)
     return FeatureRow(
         name=name,
         type=type_name(first.type),
@@ -108,54 +118,32 @@ def _feature(
         bars=bars(drawn, details.totals_of(columns)),
         outlines=None if drawn else distribution(columns, show),
         cells=(
-            _per_split(columns, _missing),
-            _per_split(columns, details.show_distinct),
-            _ranges(columns, show),
+            _once(map(_missing, stats, found["Missing"])),
+            _once(map(details.cell_of, found["Distinct"])),
+            _once(map(_range, ends(stats, show))),
             [details.show_drift(largest) if largest else details.Cell("–")],
             *([one["cells"].get(name, details.Cell("–"))] for one in described),
         ),
         tables=[
-            *(one for one in details.detail_tables(columns, values, drifts, show) if one.lines),
+            *(one for one in tables if one.lines),
             *(one["tables"][name] for one in described if name in one["tables"]),
         ],
     )
 
 
-def _per_split(
-    columns: _Columns, show: Callable[[ColumnStatistics], details.Cell]
-) -> list[details.Cell]:
+def _once(cells: Iterable[details.Cell]) -> list[details.Cell]:
     """Returns one cell for each split, or one if all are equal."""
-    cells = [show(column) for column in columns.values()]
-    return cells[:1] if len(set(cells)) == 1 else cells
+    found = list(cells)
+    return found[:1] if len(set(found)) == 1 else found
 
 
-def _missing(column: ColumnStatistics) -> details.Cell:
-    part = show_share(column.missing, column.present + column.missing)
-    return details.Cell(part, is_high=column.missing_fraction >= _MANY_MISSING)
+def _missing(column: ColumnStatistics, figure: Figure) -> details.Cell:
+    return details.Cell(figure.share, is_high=column.missing_fraction >= _MANY_MISSING)
 
 
-def _ranges(columns: _Columns, show: Show) -> list[details.Cell]:
-    """Returns each split's range of numbers or lengths of texts."""
-    values = [column.values for column in columns.values()]
-    texts = [item for item in values if isinstance(item, TextStatistics)]
-    if texts:
-        unit, lengths = details.text_lengths(texts)
-        cells = [
-            details.Cell("–") if found is None else _ends(f"{found[0]:,}", f"{found[2]:,}", unit)
-            for found in lengths
-        ]
-    else:
-        kind = value_type(next(iter(columns.values())).type)
-        cells = [
-            _ends(show(item.minimum, kind), show(item.maximum, kind))
-            for item in values
-            if isinstance(item, NumberStatistics)
-        ]
-    return cells[:1] if len(set(cells)) == 1 else cells
-
-
-def _ends(low: str, high: str, unit: str = "") -> details.Cell:
-    return details.Cell(low, "" if low == high else high, unit)
+def _range(found: Ends) -> details.Cell:
+    low, high = found.low.text, found.high.text
+    return details.Cell(low, "" if low == high else high, found.unit)
 
 
 class SliceRow(NamedTuple):

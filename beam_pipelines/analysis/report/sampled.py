@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from beam_pipelines.analysis.alerts import Alert
+from beam_pipelines.analysis.description import Figure, describe, quantiles, show_of
 from beam_pipelines.analysis.drift import FEW_VALUES
-from beam_pipelines.analysis.epochs import show_of
 from beam_pipelines.analysis.report.charts import (
     Bar,
     Outlines,
@@ -18,7 +18,7 @@ from beam_pipelines.analysis.report.charts import (
     distribution,
     frequent_values,
 )
-from beam_pipelines.analysis.report.details import Cell, DetailTable, figures, totals_of
+from beam_pipelines.analysis.report.details import Cell, DetailTable, cell_of, totals_of
 from beam_pipelines.analysis.report.images import ImageSample
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.core.arrow.columns import type_name, value_type
@@ -114,11 +114,14 @@ def _lines(
 ) -> Iterator[tuple[str, list[Cell]]]:
     """Yields (name, a cell for each split)."""
     yield "Rows", [Cell(f"{column.present + column.missing:,}") for column in after.values()]
-    found = figures(after, show_of("", after.values()))
+    stats = list(after.values())
+    show = show_of("", stats)
+    found = dict([*describe(stats, show), *quantiles(stats, show)])
     for name in ("Missing", "Distinct"):
         if len(before) == 1:
             (columns,) = before.values()
-            yield f"{name} before", _short(figures(columns, show_value)[name])
+            raw = dict(describe(list(columns.values()), show_value))
+            yield f"{name} before", _short(raw[name])
         if len(before) == 1 or name == "Distinct":
             yield f"{name} after", _short(found[name])
     if coverage:
@@ -131,12 +134,12 @@ def _lines(
     is_floating = pa.types.is_floating(value_type(next(iter(after.values())).type))
     for name in ("Min", "Max", *(("Mean", "Std. deviation") if is_floating else ())):
         if name in found:
-            yield f"{name} after", found[name]
+            yield f"{name} after", list(map(cell_of, found[name]))
 
 
-def _short(cells: Sequence[Cell]) -> list[Cell]:
-    """Returns cells with the share alone, where they have one."""
-    return [Cell(cell.small or cell.text) for cell in cells]
+def _short(figures: Sequence[Figure]) -> list[Cell]:
+    """Returns cells with the share alone, where there is one."""
+    return [Cell(figure.share or figure.text) for figure in figures]
 
 
 class Example(NamedTuple):

@@ -106,17 +106,17 @@ def _infer_feature(
     """
     known = (table.columns[name] for table in tables if name in table.columns)
     columns = [view_of_column(name, column) for column in known]
-    filled = [column for column in columns if column.present]
+    filled = [column for column in columns if column.column.present]
     first = (filled or columns)[0]
     feature = add_feature(schema, first.path)
     feature.type = TYPE_FOR_STATISTICS_TYPE[first.type]
     feature.presence.min_count = int(len(filled) == len(tables))
     if not filled:
         return feature, []
-    if len(columns) == len(tables) and not any(column.missing for column in columns):
+    if len(columns) == len(tables) and not any(column.column.missing for column in columns):
         feature.presence.min_fraction = 1.0
     _infer_valency(feature, filled)
-    counted = [column for column in filled if column.num_values and column.is_counted]
+    counted = [column for column in filled if column.num_values and column.column.is_counted]
     return feature, _infer_domain(feature, counted)
 
 
@@ -227,8 +227,8 @@ def _infer_domain(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) -
 
 def _is_boolean(columns: Sequence[FeatureView]) -> bool:
     least, most = (
-        min(column.minimum or 0 for column in columns),
-        max(column.maximum or 0 for column in columns),
+        min(column.numbers.minimum or 0 for column in columns),
+        max(column.numbers.maximum or 0 for column in columns),
     )
     return least >= 0 and most == 1
 

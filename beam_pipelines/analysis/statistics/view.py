@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
@@ -19,6 +18,7 @@ from beam_pipelines.core.arrow.columns import value_type
 from beam_pipelines.core.layout.schema_features import Steps, steps_of
 
 _Feature = statistics_pb2.FeatureNameStatistics
+_NO_NUMBERS = NumberStatistics.of(pa.array([], pa.int64()))
 # Fewer values may differ by chance, and are no ids.
 _FEWEST = 50
 # An estimate of distinct texts is off by some per cent.
@@ -40,45 +40,23 @@ class Level(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class FeatureView:
-    """Statistics of one feature.
+    """Statistics of one feature, by its type.
 
     Attributes:
       path: of the feature.
       type: ``FeatureNameStatistics.Type``.
-      rows: number of rows of the split.
-      present, missing: numbers of rows with and without it.
+      column: its statistics.
       levels: outermost first; one unless the feature has lists of lists.
-      num_values: values in all rows.
       texts: of a STRING feature, or of categorical integers; else ``None``.
-      minimum, maximum: of a number, infinities included; ``None`` if all are NaN.
-      distinct: number of different integers; ``None`` of other values, and if it is not known.
-      is_temporal: whether integers are known to be dates or times.
-      nans: number of NaN values.
-      infinities: numbers of minus and plus infinities.
-      has_values_between_0_and_1: whether a number is known to be strictly between them.
-      is_feature_list: whether it is a feature list of tf.SequenceExamples, whose levels are its
-        steps and their values.
-      is_counted: whether the values were counted; else only presence, type and numbers of values
-        are known.
+      numbers: of INT and FLOAT features; else of none.
     """
 
     path: Steps
     type: int
-    rows: int
-    present: int
-    missing: int
+    column: ColumnStatistics
     levels: tuple[Level, ...]
-    num_values: int
-    texts: TextStatistics | None = None
-    minimum: int | float | None = None
-    maximum: int | float | None = None
-    distinct: int | None = None
-    is_temporal: bool = False
-    nans: int = 0
-    infinities: tuple[int, int] = (0, 0)
-    has_values_between_0_and_1: bool = False
-    is_feature_list: bool = False
-    is_counted: bool = True
+    texts: TextStatistics | None
+    numbers: NumberStatistics
 
     @property
     def strings(self) -> TextStatistics | None:
@@ -86,9 +64,14 @@ class FeatureView:
         return self.texts if self.type == _Feature.STRING else None
 
     @property
-    def fraction_present(self) -> float:
-        """Share of rows that have the feature."""
-        return self.present / self.rows
+    def rows(self) -> int:
+        """Rows with and without the feature."""
+        return self.column.present + self.column.missing
+
+    @property
+    def num_values(self) -> int:
+        """Values in all rows."""
+        return self.column.innermost.num_values
 
 
 def views_of(statistics: TableStatistics) -> dict[Steps, FeatureView]:
@@ -99,34 +82,17 @@ def views_of(statistics: TableStatistics) -> dict[Steps, FeatureView]:
 
 def view_of_column(name: str, column: ColumnStatistics) -> FeatureView:
     """Returns the view of one column's statistics."""
-    view = FeatureView(
+    kind, values, texts = feature_type(column.type), column.values, column.categories
+    if isinstance(values, TextStatistics) and kind == _Feature.STRING and column.is_counted:
+        texts = values
+    return FeatureView(
         steps_of(name, column.null_steps is not None),
-        feature_type(column.type),
-        column.present + column.missing,
-        column.present,
-        column.missing,
+        kind,
+        column,
         (Level(column.missing, column.min_values, column.max_values), *_steps(column)),
-        column.innermost.num_values,
-        is_feature_list=column.null_steps is not None,
-        is_counted=column.is_counted,
+        texts,
+        values if isinstance(values, NumberStatistics) else _NO_NUMBERS,
     )
-    if not column.is_counted:
-        return view
-    values = column.values
-    if isinstance(values, NumberStatistics):
-        above = np.searchsorted(values.values, 0, side="right")
-        return dataclasses.replace(
-            view,
-            minimum=values.minimum,
-            maximum=values.maximum,
-            distinct=values.distinct if view.type == _Feature.INT else None,
-            is_temporal=pa.types.is_temporal(value_type(column.type)),
-            nans=values.nans,
-            infinities=(values.minus_infinities, values.plus_infinities),
-            has_values_between_0_and_1=bool((values.values[above : above + 1] < 1).any()),
-            texts=column.categories,
-        )
-    return dataclasses.replace(view, texts=values) if view.type == _Feature.STRING else view
 
 
 def _steps(column: ColumnStatistics) -> Iterator[Level]:
@@ -157,13 +123,14 @@ def is_like_ids(feature: FeatureView, fewest: int = _FEWEST) -> bool:
       feature: its statistics.
       fewest: values that it must have, as few may differ by chance.
     """
-    count, low, high = feature.num_values, feature.minimum, feature.maximum
-    if feature.is_temporal or count < fewest:
+    count, numbers = feature.num_values, feature.numbers
+    if count < fewest or pa.types.is_temporal(value_type(feature.column.type)):
         return False
-    if feature.distinct is not None:
-        return feature.distinct == count
+    if feature.type == _Feature.INT and numbers.count and numbers.distinct is not None:
+        return numbers.distinct == count
     if feature.texts is not None:
         return feature.texts.distinct >= _SHARE_OF_TEXTS * count
+    low, high = numbers.minimum, numbers.maximum
     if not isinstance(low, int) or not isinstance(high, int):
         return False
     return _LEAST_NUMBERS * count <= high - low + 1 <= _MOST_NUMBERS * count

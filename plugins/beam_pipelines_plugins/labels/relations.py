@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.epochs import Show, show_of
+from beam_pipelines.analysis.description import Show, show_of
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines.core.formatting import shorten

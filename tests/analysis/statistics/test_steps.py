@@ -102,7 +102,8 @@ def test_a_file_says_the_same(rows: list[Any]) -> None:
     table = TableStatistics.of(pa.record_batch({"x": pa.array(rows, STEPS)}), PLAN)
     found, _ = from_bytes(to_bytes(table, PLAN), "there")
     assert found.columns["x"].step_values == table.columns["x"].step_values
-    assert views_of(found) == views_of(table)
+    [own], [read] = (views_of(one).values() for one in (table, found))
+    assert (read.levels, read.rows, read.num_values) == (own.levels, own.rows, own.num_values)
 
 
 def test_weights_of_a_row_are_those_of_its_values() -> None:

@@ -21,6 +21,7 @@ from beam_pipelines.analysis.anomalies.rules.reason import (
     clear_domain,
     number_text,
 )
+from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.view import FeatureView
 from beam_pipelines.core.layout.schema_features import Domains
@@ -78,7 +79,7 @@ def in_domain(values: pa.Array, allowed: list[str]) -> texts.Mask:
 
 
 def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Reason]:
-    least, most = view.minimum, view.maximum
+    least, most = view.numbers.minimum, view.numbers.maximum
     if view.strings is not None:
         bad = _first_text(view.strings, ~texts.are_integers(view.strings.values))
         if bad is not None:
@@ -132,9 +133,9 @@ def _float_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) 
     with np.errstate(over="ignore"):
         least, most = (
             None if bound is None else float(np.float32(bound))
-            for bound in (view.minimum, view.maximum)
+            for bound in (view.numbers.minimum, view.numbers.maximum)
         )
-    nans = view.nans
+    nans = view.numbers.nans
     if view.strings is not None:
         bad = _first_text(view.strings, ~texts.are_floats(view.strings.values))
         if bad is not None:
@@ -195,8 +196,8 @@ def _bool_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -
 
 def _bool_int_findings(view: FeatureView) -> Iterator[Reason]:
     for kind, strange, is_strange in (
-        (Info.BOOL_TYPE_SMALL_INT, view.minimum, (view.minimum or 0) < 0),
-        (Info.BOOL_TYPE_BIG_INT, view.maximum, (view.maximum or 0) > 1),
+        (Info.BOOL_TYPE_SMALL_INT, view.numbers.minimum, (view.numbers.minimum or 0) < 0),
+        (Info.BOOL_TYPE_BIG_INT, view.numbers.maximum, (view.numbers.maximum or 0) > 1),
     ):
         if strange is not None and is_strange:
             description = (
@@ -208,14 +209,14 @@ def _bool_int_findings(view: FeatureView) -> Iterator[Reason]:
 
 
 def _bool_float_findings(view: FeatureView) -> Iterator[Reason]:
-    ends = (view.minimum, view.maximum)
+    ends = (view.numbers.minimum, view.numbers.maximum)
     strange = next((bound for bound in ends if bound not in (None, 0, 1)), None)
     if strange is not None:
         found = number_text(strange)
         description = f"Floats (such as {found}) not in {{0, 1}}"
-    elif view.nans:
-        found, description = f"{view.nans:,} NaN", "Floats (such as NaN) not in {0, 1}"
-    elif view.has_values_between_0_and_1:
+    elif view.numbers.nans:
+        found, description = f"{view.numbers.nans:,} NaN", "Floats (such as NaN) not in {0, 1}"
+    elif _has_values_between_0_and_1(view.numbers):
         found, description = "values between them", "Float values falling between 0 and 1"
     else:
         return
@@ -224,11 +225,17 @@ def _bool_float_findings(view: FeatureView) -> Iterator[Reason]:
     yield Reason(kind, _NOT_BOOLEAN, description, "0 or 1", found, widen)
 
 
+def _has_values_between_0_and_1(numbers: NumberStatistics) -> bool:
+    """Whether a number is known to be strictly between them."""
+    above = np.searchsorted(numbers.values, 0, side="right")
+    return bool((numbers.values[above : above + 1] < 1).any())
+
+
 def _to_range(kind: str, view: FeatureView) -> Widen:
     """Returns the change to the range of the values."""
     domain = (schema_pb2.IntDomain if kind == "int_domain" else schema_pb2.FloatDomain)()
-    if view.minimum is not None and view.maximum is not None:
-        domain.min, domain.max = view.minimum, view.maximum
+    if view.numbers.minimum is not None and view.numbers.maximum is not None:
+        domain.min, domain.max = view.numbers.minimum, view.numbers.maximum
     return partial(_copy_domain, kind, domain)
 
 

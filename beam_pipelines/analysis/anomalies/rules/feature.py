@@ -73,23 +73,23 @@ def wrong_type(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Reaso
 def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Reason]:
     """Yields findings about the number and share of rows with the feature."""
     presence = feature.presence
-    if presence.HasField("min_count") and view.present < presence.min_count:
+    if presence.HasField("min_count") and view.column.present < presence.min_count:
         yield Reason(
             Info.FEATURE_TYPE_LOW_NUMBER_PRESENT,
             "Column dropped",
-            f"{_FEWER}: minimum count = {presence.min_count}, actual = {view.present}",
+            f"{_FEWER}: minimum count = {presence.min_count}, actual = {view.column.present}",
             f"at least {presence.min_count:,} present",
-            f"{view.present:,} present",
-            assign(view.present, "presence", "min_count"),
+            f"{view.column.present:,} present",
+            assign(view.column.present, "presence", "min_count"),
         )
-    share = view.fraction_present
+    share = view.column.present / view.rows
     if presence.HasField("min_fraction") and share < presence.min_fraction:
         yield Reason(
             Info.FEATURE_TYPE_LOW_FRACTION_PRESENT,
             "Column dropped",
             f"{_FEWER}: minimum fraction = {presence.min_fraction:f}, actual = {share:f}",
             f"at least {100 * presence.min_fraction:.6g}% of the rows",
-            f"{100 * share:.6g}% of the rows ({view.missing:,} missing)",
+            f"{100 * share:.6g}% of the rows ({view.column.missing:,} missing)",
             assign(share, "presence", "min_fraction"),
         )
 
@@ -203,7 +203,7 @@ def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
             if last.min_values == last.max_values
             else f"{last.min_values} to {last.max_values}"
         )
-        shown = f"{lengths} values, {view.missing:,} missing"
+        shown = f"{lengths} values, {view.column.missing:,} missing"
     expected, short = f"{size} value{'s' * (size != 1)} in every row", "Feature shape dropped"
     yield Reason(Info.INVALID_FEATURE_SHAPE, short, description, expected, shown, clear("shape"))
 
@@ -297,7 +297,7 @@ def feature_findings(
       domains: string domains of the schema.
       required: whether the feature must be present.
     """
-    if not view.present:
+    if not view.column.present:
         if required:
             yield not_present()
         return
@@ -305,6 +305,6 @@ def feature_findings(
     yield from presence_findings(feature, view)
     wrong = list(wrong_type(feature, view))
     yield from wrong
-    if not wrong and view.is_counted:
+    if not wrong and view.column.is_counted:
         yield from domain_findings(feature, view, domains)
         yield from unique_findings(feature, view)
