@@ -111,7 +111,7 @@ class FindLeaks(Check):
         if is_split:
             known.note_unknown(rule.entity, ("leaks", "entity"))
             columns = {ROWS: known.written, **({_ENTITY: rule.entity} if rule.entity else {})}
-        time = None if rule.time is None else _time_column(rule.time, recipe, known)
+        time = None if rule.time is None else _time_column(rule.time, known)
         is_compared = is_split and recipe.split.time_column != time
         return cls(rule, label, columns, time if is_compared else None)
 
@@ -198,9 +198,9 @@ class FindLeaks(Check):
             yield self._finding(FEATURE, line, data)
 
 
-def _time_column(name: str, recipe: Recipe, known: SelectedColumns) -> str | None:
+def _time_column(name: str, known: SelectedColumns) -> str | None:
     """Returns the column of times; notes what is wrong with it."""
-    path, statistics = ("leaks", "time"), recipe.statistics
+    path = ("leaks", "time")
     if name not in known.schema.names:
         known.note_unknown((name,), path, is_list=False)
         return None
@@ -215,11 +215,6 @@ def _time_column(name: str, recipe: Recipe, known: SelectedColumns) -> str | Non
         message = (
             f"column '{name}' is dropped, expected it in the statistics. To write no feature of "
             f"it, take 'encode: {{{yaml_text(name)}: drop}}' instead of 'drop'"
-        )
-    elif name not in (statistics.features or (name,)):
-        message = (
-            f"found 'statistics' without all values of column '{name}', expected them, because "
-            "its times are compared. Name it in 'features'"
         )
     if message:
         known.problems.append(Problem(path, message))

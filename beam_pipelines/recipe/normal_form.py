@@ -29,7 +29,7 @@ _ALWAYS: Mapping[str, Any] = {
 # Section -> keys that it had, for the same reason; "" is the recipe itself.
 _HAD: Mapping[str, dict[str, Any]] = {
     "": {"validation_config": None},
-    "statistics": {"cross": [], "sample": None},
+    "statistics": {"cross": [], "features": [], "sample": None},
     "split": {"buckets": {}},
     "fit": {"weight": None},
 }

@@ -20,17 +20,11 @@ from beam_pipelines.recipe.values import (
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """Statistics beyond those of all rows, or of some only."""
+    """Statistics beyond those of all rows."""
 
     weight: str | None = recipe_key(read_text, None, "none", "Column with the weight of each row.")
     slice_by: tuple[str, ...] = recipe_key(
         read_texts, (), "none", "Columns, each of whose values gets statistics of its own."
-    )
-    features: tuple[str, ...] = recipe_key(
-        read_texts,
-        (),
-        "all",
-        "Columns whose values are counted; of others, only their presence.",
     )
 
 

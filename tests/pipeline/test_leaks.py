@@ -108,9 +108,6 @@ def test_wrong_keys(folder: Path) -> None:
         plan_of(folder, "{time: user}")
     with pytest.raises(RecipeProblems, match="is dropped, expected it in the stat"):
         plan_of(folder, "{time: n}", "drop: n\n")
-    for some in ("{features: user}",):
-        with pytest.raises(RecipeProblems, match="without all values of column"):
-            plan_of(folder, "{time: n}", f"statistics: {some}\n")
     with pytest.raises(RecipeError, match=r"found '0\.5', expected a number above 0"):
         plan_of(folder, "{bound: 0.5}")
 

@@ -56,8 +56,8 @@ def _maximum(tables: Iterable[TableStatistics], name: str) -> int:
     columns = [table.columns[name] for table in tables if name in table.columns]
     if not all(column.is_counted for column in columns):
         raise RecipeError(
-            f"statistics.features: found no '{name}', expected it, because its largest value is "
-            "the size of a sparse feature. Add it, or declare 'size' of the source."
+            f"found '{name}' in 'pii: {{allow: …}}', which hides its values, but the largest is "
+            "the size of a sparse feature. Declare 'size' of the source."
         )
     known = (getattr(column.values, "maximum", None) or 0 for column in columns)
     return int(max(known, default=0))

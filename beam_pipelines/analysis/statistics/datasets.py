@@ -160,7 +160,10 @@ def _check_alike(first: StoredStatistics, other: StoredStatistics) -> None:
 
 def _types(dataset: StoredStatistics) -> dict[str, str]:
     table = next(iter(dataset.splits.values()))
-    return {name: f"type {type_name(column.type)}" for name, column in table.columns.items()}
+    return {
+        name: f"type {type_name(one.type)}{'' if one.is_counted else ', without its values'}"
+        for name, one in table.columns.items()
+    }
 
 
 def _shown(plan: StatisticsPlan) -> str:
@@ -173,8 +176,6 @@ def _shown(plan: StatisticsPlan) -> str:
     )
     if plan.lists:
         parts.append(f"feature lists {', '.join(plan.lists)}")
-    if plan.features:
-        parts.append(f"values of {', '.join(plan.features)} only")
     return "; ".join(parts)
 
 

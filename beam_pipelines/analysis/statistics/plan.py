@@ -24,21 +24,14 @@ class StatisticsPlan(PickledOnce):
       slice_by: columns, each of whose values gets statistics of its own.
       categorical: integer columns whose values are also counted like texts.
       lists: list columns that are feature lists: each value is a step, and may be null.
-      features: columns whose values are counted; empty: all. Of others only their presence and
-        number of values are.
-      private: columns whose values are not counted, whatever ``features`` says.
+      private: columns whose values are not counted, only their presence and number.
     """
 
     weight: str | None = None
     slice_by: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
-
-    def counts(self, column: str) -> bool:
-        """Whether the values of a column are counted."""
-        return column not in self.private and (not self.features or column in self.features)
 
 
 def plan_statistics(
@@ -66,14 +59,11 @@ def plan_statistics(
         problems += _check(
             schema, ("statistics", "weight"), wanted.weight, _is_number, "a number column"
         )
-    for key, columns, fits, expected in (
-        ("slice_by", wanted.slice_by, _has_slices, "a column of texts, integers, dates or times"),
-        ("features", wanted.features, lambda _: True, "any column"),
-    ):
-        for index, column in enumerate(columns):
-            path: tuple[str | int, ...] = ("statistics", key)
-            path += (index,) if len(columns) > 1 else ()
-            problems += _check(schema, path, column, fits, expected)
+    for index, column in enumerate(wanted.slice_by):
+        path: tuple[str | int, ...] = ("statistics", "slice_by")
+        path += (index,) if len(wanted.slice_by) > 1 else ()
+        fitting = "a column of texts, integers, dates or times"
+        problems += _check(schema, path, column, _has_slices, fitting)
     shown = (wanted.weight, *wanted.slice_by)
     problems += [
         Problem(("statistics",), f"found '{name}', whose values 'pii: {{allow: …}}' hides.")
@@ -93,14 +83,8 @@ def plan_statistics(
     if problems:
         raise RecipeProblems(problems)
     expected = schema_pb2.Schema() if contract is None else schema_pb2.Schema.FromString(contract)
-    return StatisticsPlan(
-        wanted.weight,
-        wanted.slice_by,
-        _categorical(schema, expected),
-        lists,
-        wanted.features,
-        private,
-    )
+    categorical = _categorical(schema, expected)
+    return StatisticsPlan(wanted.weight, wanted.slice_by, categorical, lists, private)
 
 
 def _check(

@@ -70,9 +70,8 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
         for name, column in part.columns.items()
     ]
     stored = dataclasses.asdict(plan)
-    for name in ("features", "private"):
-        if not stored[name]:
-            del stored[name]
+    if not plan.private:
+        del stored["private"]
     metadata = {
         _VERSION: str(FORMAT_VERSION),
         _PLAN: json.dumps(stored),
@@ -324,9 +323,8 @@ def _tuples(facts: Any) -> Any:
 
 
 def _plan(facts: Facts) -> StatisticsPlan:
-    # Versions before 0.3 counted sparse and weighted features as well, or a sample of the rows.
+    # Versions before 0.3 counted sparse and weighted features as well, or some of rows and columns.
     if facts.pop("sample", None) is not None:
         raise ValueError("values of a sample of the rows")
-    return StatisticsPlan(
-        **{name: _tuples(found) for name, found in facts.items() if name != "composites"}
-    )
+    let_go = "composites", "features"
+    return StatisticsPlan(**{key: _tuples(one) for key, one in facts.items() if key not in let_go})

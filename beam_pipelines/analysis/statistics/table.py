@@ -211,12 +211,12 @@ def _table(
 ) -> TableStatistics:
     categorical, lists = set(plan.categorical), set(plan.lists)
     arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
-    plain = [name for name in arrays if name not in categorical and plan.counts(name)]
+    plain = [name for name in arrays if name not in categorical and name not in plan.private]
     together = count_columns({name: arrays[name] for name in plain if weights is None}, limits)
     columns = {
         name: together.get(name)
         or ColumnStatistics.of(
-            array, weights, name in categorical, limits, name in lists, plan.counts(name)
+            array, weights, name in categorical, limits, name in lists, name not in plan.private
         )
         for name, array in arrays.items()
     }

@@ -38,9 +38,6 @@ def test_what_is_asked_for() -> None:
         wanted("{weight: w, slice_by: [t, day]}"), SCHEMA, None
     ) == StatisticsPlan("w", ("t", "day"))
     assert plan_statistics(wanted("{slice_by: l}"), SCHEMA, None) == StatisticsPlan(None, ("l",))
-    assert plan_statistics(wanted("{features: [n, l]}"), SCHEMA, None) == StatisticsPlan(
-        features=("n", "l")
-    )
     assert plan_statistics(Statistics(), SCHEMA, None) == StatisticsPlan()
 
 
@@ -48,7 +45,7 @@ def test_what_is_asked_for() -> None:
     ("statistics", "path", "message"),
     [
         ("{weight: nn}", ("statistics", "weight"), "found 'nn', expected a column that is written. Did you mean 'n'?"),
-        ("{features: [n, tt]}", ("statistics", "features", 1), "found 'tt', expected a column that is written. Did you mean 't'?"),
+        ("{slice_by: [n, tt]}", ("statistics", "slice_by", 1), "found 'tt', expected a column that is written. Did you mean 't'?"),
         ("{weight: t}", ("statistics", "weight"), "found column 't' of type text, expected a number column."),
         ("{weight: l}", ("statistics", "weight"), "found column 'l' of type list<int64>, expected a number column."),
         ("{slice_by: w}", ("statistics", "slice_by"),

@@ -1,4 +1,4 @@
-"""Statistics of some columns only: ``statistics: {features: […]}``."""
+"""Statistics without the values of private columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import dataclasses
 import hypothesis
 import hypothesis.strategies as st
 import pyarrow as pa
-import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -18,9 +17,7 @@ from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.cli.main import run
 from beam_pipelines.core.layout.schema_features import name_of
-from beam_pipelines.dataset.verify import verify_dataset
 
 COLUMNS = pa.schema(
     [("n", pa.int64()), ("t", pa.string()), ("f", pa.float64()), ("l", pa.list_(pa.string()))]
@@ -42,14 +39,14 @@ def presence(column: ColumnStatistics) -> tuple[object, ...]:
 
 @hypothesis.given(
     st.lists(ROWS, max_size=12),
-    st.sets(st.sampled_from(COLUMNS.names), min_size=1),
+    st.sets(st.sampled_from(COLUMNS.names)),
     st.integers(0, 12),
     st.booleans(),
 )
 def test_the_other_columns_keep_their_presence(rows, chosen, cut, sliced):
     """Of columns that are not chosen, only presence is counted."""
     everything = StatisticsPlan(slice_by=("t",) if sliced else (), lists=("l",))
-    plan = dataclasses.replace(everything, features=tuple(sorted(chosen)))
+    plan = dataclasses.replace(everything, private=tuple(sorted({*COLUMNS.names} - chosen)))
     batch = pa.RecordBatch.from_pylist(rows, COLUMNS)
     found, full = (
         TableStatistics.merged(
@@ -82,7 +79,7 @@ def parents(chosen: set[str]) -> set[str]:
 def test_a_schema_has_every_column() -> None:
     """Columns that are not counted have a type and no domain."""
     batch = pa.RecordBatch.from_pydict({"n": [0, 1, 1], "t": ["a", "b", None], "u": ["a"] * 3})
-    table = TableStatistics.of(batch, StatisticsPlan(features=("u",)))
+    table = TableStatistics.of(batch, StatisticsPlan(private=("n", "t")))
     expected = """
         feature { name: "n" type: INT presence { min_fraction: 1 min_count: 1 }
           shape { dim { size: 1 } } }
@@ -99,7 +96,7 @@ def test_a_schema_has_every_column() -> None:
 def test_presence_is_validated_and_values_are_not() -> None:
     """Of a column that is not counted, presence is validated."""
     batch = pa.RecordBatch.from_pydict({"n": [5, None], "t": ["z", "z"]})
-    table = TableStatistics.of(batch, StatisticsPlan(features=("u",)))
+    table = TableStatistics.of(batch, StatisticsPlan(private=("n", "t")))
     schema = text_format.Parse(
         """
         feature { name: "n" type: INT presence { min_fraction: 1 } int_domain { max: 1 }
@@ -118,24 +115,5 @@ def test_presence_is_validated_and_values_are_not() -> None:
 def test_the_accumulators_of_all_columns_do_not_change() -> None:
     """Without the key, no word of it is stored."""
     table = TableStatistics.of(pa.RecordBatch.from_pydict({"n": [1]}))
-    assert b"features" not in to_bytes(table, StatisticsPlan())
+    assert b"private" not in to_bytes(table, StatisticsPlan())
     assert b"is_counted" not in to_bytes(table, StatisticsPlan())
-
-
-@pytest.mark.parametrize(("size", "status"), [("", 2), ("libsvm: {size: 9}", 0)])
-def test_a_dataset_of_some_columns(tmp_path, monkeypatch, capsys, size, status):
-    """The size of a sparse tensor has to be known."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "d.libsvm").write_text("1 1:5 3:2\n0 2:1\n")
-    (tmp_path / "r.yaml").write_text(
-        f"name: d\nsources: {{d: {{path: d.libsvm, {size}}}}}\nstatistics: {{features: label}}\n"
-    )
-    assert run(["convert", "r.yaml", "--output", "out", "--quiet"]) == status
-    if status:
-        assert (
-            "statistics.features: found no 'features_index', expected it" in capsys.readouterr().err
-        )
-        assert not (tmp_path / "out/dataset.json").exists()
-    else:
-        verify_dataset("out")
-        assert "label" in (tmp_path / "out/report.html").read_text()
