@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pyarrow as pa
-from google.protobuf import text_encoding, text_format
+from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies.rules.texts import are_integers, true_and_false
@@ -27,12 +26,6 @@ from beam_pipelines.files.beam import files
 
 # TFDV's default (validation_api.infer_schema).
 MAX_STRING_DOMAIN_SIZE = 100
-
-# A string domain as ``schema_to_text`` writes it, with its name and values; and one value.
-_DOMAIN = re.compile(
-    r'^string_domain \{\n  name: "([^"\\\n]*)"\n((?:  value: "[^"\\\n]*"\n)*)\}\n', re.MULTILINE
-)
-_VALUE = re.compile(r'^  value: "([^"\\\n]*)"$', re.MULTILINE)
 
 
 def infer_schema(statistics: Mapping[str, TableStatistics]) -> schema_pb2.Schema:
@@ -127,7 +120,7 @@ def read_schema(path: str) -> schema_pb2.Schema:
       DataError: the file cannot be read or is no schema; the message names the line.
     """
     data = files.read_document(path)
-    schema = _as_written(data) or parse_schema(data, path)
+    schema = parse_schema(data, path)
     for name, count in duplicates(schema):
         raise DataError(
             f"{path}: found feature '{name}' {count} times, expected it once. Remove the others."
@@ -135,50 +128,9 @@ def read_schema(path: str) -> schema_pb2.Schema:
     return schema
 
 
-def _as_written(data: bytes) -> schema_pb2.Schema | None:
-    """Reads a schema with string domains in the format of ``schema_to_text``.
-
-    Protobuf's parser takes 12 µs for each value of a domain, five times as long. Returns ``None``
-    unless ``schema_to_text`` gives exactly this text again.
-    """
-    try:
-        text = data.decode()
-        if not (domains := _DOMAIN.findall(text)):
-            return None
-        schema: schema_pb2.Schema = text_format.Parse(_DOMAIN.sub("", text), schema_pb2.Schema())
-    except (text_format.ParseError, UnicodeDecodeError, RecursionError):
-        return None
-    for name, values in domains:
-        schema.string_domain.add(name=name, value=_VALUE.findall(values))
-    return schema if schema_to_text(schema) == data else None
-
-
 def schema_to_text(schema: schema_pb2.Schema) -> bytes:
-    """Returns a schema in protobuf's text format, as UTF-8.
-
-    Equal schemas give equal bytes. String domains are printed here, because they are most of the
-    text and protobuf's printer takes twice as long.
-    """
-    features, others = schema_pb2.Schema(feature=schema.feature), schema_pb2.Schema()
-    others.CopyFrom(schema)
-    del others.feature[:], others.string_domain[:]
-    # In the order of the fields' numbers: features have the first, string domains the next.
-    head, rest = (text_format.MessageToString(part, as_utf8=True) for part in (features, others))
-    return "".join([head, *map(_domain_to_text, schema.string_domain), rest]).encode()
-
-
-def _domain_to_text(domain: schema_pb2.StringDomain) -> str:
-    """Returns a string domain as a field of a schema."""
-    named = schema_pb2.StringDomain()
-    named.CopyFrom(domain)
-    del named.value[:]
-    head = text_format.MessageToString(
-        schema_pb2.Schema(string_domain=[named]), as_utf8=True
-    ).removesuffix("}\n")
-    values = [
-        f'  value: "{text_encoding.CEscape(value, as_utf8=True)}"\n' for value in domain.value
-    ]
-    return "".join([head, *values, "}\n"])
+    """Returns a schema in protobuf's text format, as UTF-8."""
+    return text_format.MessageToString(schema, as_utf8=True).encode()
 
 
 def _infer_valency(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) -> None:
