@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 from beam_pipelines.analysis.report.values import SPLIT_COLORS
@@ -64,11 +64,10 @@ class Edge(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Diagram:
-    """Boxes, edges, and a caption that describes them in words."""
+    """Boxes and edges."""
 
     boxes: tuple[Box, ...]
     edges: tuple[Edge, ...]
-    caption: str
     box_width: ClassVar[int] = _WIDTH
     box_height: ClassVar[int] = _HEIGHT
     margin: ClassVar[int] = 8
@@ -118,7 +117,8 @@ def draw_pipeline(manifest: Manifest) -> Diagram | None:
     note = f"{left_out:,} left out" if left_out else _source_note(base)
     start = Box(0, 0 if manifest.joins else middle * _LINE, recipe["base"], note, "source")
     flow = _Flow((start,), (), start, base.read - left_out, 1)
-    first, after = _filtered_of(counts)
+    first = counts.filtered_first or 0  # before the joins, others after them
+    after = counts.filtered - first
     if first:
         flow = _left_out(flow, "filter", recipe["filter"], first, 0)
     if manifest.joins:
@@ -132,13 +132,7 @@ def draw_pipeline(manifest: Manifest) -> Diagram | None:
         rows = (counts.sampled_out or 0) - (counts.repeated or 0)
         flow = _left_out(flow, "sample", note, rows, middle)
     flow = _split(flow, manifest.splits, (lines - len(manifest.splits)) / 2)
-    return Diagram(flow.boxes, flow.edges, " ".join(_sentences(manifest, base)))
-
-
-def _filtered_of(counts: Counts) -> tuple[int, int]:
-    """Returns the rows that were filtered before the joins and after them."""
-    first = counts.filtered_first or 0
-    return first, counts.filtered - first
+    return Diagram(flow.boxes, flow.edges)
 
 
 def _joined(flow: _Flow, manifest: Manifest) -> _Flow:
@@ -224,29 +218,3 @@ def _source_note(source: ManifestSource) -> str:
     if source.rejected:
         return f"{size}, {source.rejected:,} rejected"
     return size if source.file_count == 1 else f"{source.file_count:,} files, {size}"
-
-
-def _sentences(manifest: Manifest, base: ManifestSource) -> Iterator[str]:
-    """Yields the sentences of the caption."""
-    counts = manifest.counts
-    yield f"{base.read:,} rows of source {manifest.recipe['base']}."
-    if counts.left_out:
-        yield f"--limit or --sample left out {counts.left_out:,}."
-    first, after = _filtered_of(counts)
-    if first:
-        yield f"The filter left out {first:,} before the joins."
-    for join in manifest.joins:
-        yield (
-            f"{join.how.capitalize()} join with {join.source}: {join.matched:,} matched, "
-            f"{join.unmatched + join.dropped:,} not."
-        )
-    if after:
-        yield f"The filter left out {after:,}{' after the joins' * bool(first)}."
-    for check, rows in counts.left_out_by.items():
-        if rows:
-            yield f"{rows:,} {check} were left out."
-    if note := _sample_note(counts):
-        yield f"Rows were sampled by class: {note}."
-    for name, split in manifest.splits.items():
-        shards = f" in {show_count(len(split.shards), 'shard')}" if split.shards else ""
-        yield f"Split {name}: {split.rows:,} rows{shards}."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import unicodedata
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -100,7 +99,6 @@ def page_environment() -> jinja2.Environment:
         "commas": "{:,}".format,
         "css_text": _css_text,
         "details": _show_table,
-        "fitted": _fit,
         "g": "{:g}".format,
         "mask": mask,
         "number": show_number,
@@ -133,33 +131,6 @@ def anchor(name: str) -> str:
 def _clip(text: str, characters: int = 120) -> str:
     """Returns a text, cut with an ellipsis if it is too long."""
     return text if len(text) <= characters else text[: characters - 1] + "…"
-
-
-def _fit(text: str, pixels: int, size: int) -> str:
-    """Returns a text, cut with an ellipsis to fit its place.
-
-    Args:
-      text: one line.
-      pixels: width of the place.
-      size: of the letters, in pixels; they may be bold, and of any font.
-    """
-    widths = [_letter_width(letter) * size for letter in text]
-    if sum(widths) <= pixels:
-        return text
-    room, number = float(pixels - size), 0
-    while number < len(text) and room >= widths[number]:
-        room -= widths[number]
-        number += 1
-    return text[:number] + "…"
-
-
-def _letter_width(letter: str) -> float:
-    """Returns the largest width of a letter, by its size."""
-    if unicodedata.east_asian_width(letter) in "WF" or letter in "mwMW@%":
-        return 1.05
-    if letter in " .,:;'|!ijlftr()[]-":
-        return 0.48
-    return 0.8 if letter.isupper() else 0.71
 
 
 def _show_table(found: DetailTable | Mapping[str, Any]) -> Markup:
