@@ -28,6 +28,7 @@ from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, source
 from tests.support.image_files import encode
+from tests.support.image_sets import cifar10_batch, colour_digits
 from tests.support.manifests import small_manifest
 
 SCHEMA = 'feature { name: "a" type: INT }\nfeature { name: "b" type: BYTES }\n'
@@ -48,8 +49,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "photos" / "cat").mkdir(parents=True)
     (tmp_path / "photos" / "cat" / "1.png").write_bytes(encode(np.zeros((2, 2), np.uint8), "png"))
     (tmp_path / "batches").mkdir()
-    (tmp_path / "batches" / "data_batch_1.bin").write_bytes(bytes(3073))
-    (tmp_path / "batches" / "batches.meta.txt").write_text("\n".join("abcdefghij") + "\n")
+    (tmp_path / "batches" / "data_batch_1").write_bytes(cifar10_batch(*colour_digits(1)))
     examples = tmp_path / "set" / "examples" / "Split-train"
     examples.mkdir(parents=True)
     (examples / "a.tfrecord").write_bytes(
@@ -98,8 +98,7 @@ CASES = {
     "picture of a pattern": ("photos/cat/2.jpg", "sources: {t: {path: photos/*/*.jpg, format: images}}"),
     "array": (DIGITS, f"sources: {{t: {DIGITS}}}"),
     "labels": ("train-labels-idx1-ubyte", f"sources: {{t: {DIGITS}}}"),
-    "batch": ("batches/data_batch_1.bin", "sources: {t: {path: batches/*, format: cifar}}"),
-    "class names": ("batches/batches.meta.txt", "sources: {t: {path: batches/*.bin, format: cifar}}"),
+    "batch": ("batches/data_batch_1", "sources: {t: {path: batches/*, format: cifar}}"),
     "pickled class names": ("batches/batches.meta", "sources: {t: {path: batches/*, format: cifar}}"),
     "records": ("set/examples/Split-train/a.tfrecord", "sources: {t: {path: set/examples/Split-train/a.tfrecord, schema: schema.pbtxt}}"),
     "schema of records": ("schema.pbtxt", "sources: {t: {path: set/examples/Split-train/a.tfrecord, schema: schema.pbtxt}}"),
@@ -208,8 +207,8 @@ def test_limits_hold_while_reading(folder: Path, monkeypatch: pytest.MonkeyPatch
         DataError, match=r"batches\.meta: found more than 4,000 bytes, expected at most 4,000"
     ):
         cifar.Cifar().infer(
-            source(folder / "batches" / "*.bin", format="cifar"),
-            (FileInfo(str(folder / "batches" / "data_batch_1.bin"), 3073),),
+            source(folder / "batches" / "data*", format="cifar"),
+            (FileInfo(str(folder / "batches" / "data_batch_1"), 3073),),
         )
 
     monkeypatch.setattr(files, "MAX_DOCUMENT_BYTES", 10)

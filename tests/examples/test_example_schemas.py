@@ -32,39 +32,22 @@ from tests.support import image_sets
 from tests.support.image_sets import colour_digits, write_archive, write_mnist
 
 
-def write_cifar10(root: Path, kind: str = "python") -> None:
-    """Writes CIFAR-10's archive, or the binary one under its name.
-
-    A batch has 12 pictures.
-    """
-    files = (
-        image_sets.cifar10_files(12) if kind == "python" else image_sets.cifar10_binary_files(12)
-    )
-    folder = {"python": "cifar-10-batches-py", "binary": "cifar-10-batches-bin"}[kind]
-    write_archive(root / "cifar/cifar-10-python.tar.gz", folder, files)
+def write_cifar10(root: Path) -> None:
+    """Writes CIFAR-10's archive; a batch has 12 pictures."""
+    files = image_sets.cifar10_files(12)
+    write_archive(root / "cifar/cifar-10-python.tar.gz", "cifar-10-batches-py", files)
 
 
-def write_cifar100(root: Path, kind: str = "python") -> None:
-    """Writes CIFAR-100's archive, or the binary one under its name.
-
-    It has 120 pictures.
-    """
+def write_cifar100(root: Path) -> None:
+    """Writes CIFAR-100's archive, of 120 pictures."""
     pictures, _ = colour_digits(120)
     fine = np.arange(120) % 100
-    if kind == "python":
-        members = {
-            "train": image_sets.cifar100_batch(pictures[:100], fine[:100]),
-            "test": image_sets.cifar100_batch(pictures[100:], fine[100:]),
-            "meta": image_sets.cifar100_meta(),
-        }
-    else:
-        members = {
-            "train.bin": image_sets.records(pictures[:100], fine[:100] % 20, fine[:100]),
-            "test.bin": image_sets.records(pictures[100:], fine[100:] % 20, fine[100:]),
-            "fine_label_names.txt": "\n".join(image_sets.FINE).encode() + b"\n",
-            "coarse_label_names.txt": "\n".join(image_sets.COARSE).encode() + b"\n",
-        }
-    write_archive(root / "cifar/cifar-100-python.tar.gz", f"cifar-100-{kind}", members)
+    members = {
+        "train": image_sets.cifar100_batch(pictures[:100], fine[:100]),
+        "test": image_sets.cifar100_batch(pictures[100:], fine[100:]),
+        "meta": image_sets.cifar100_meta(),
+    }
+    write_archive(root / "cifar/cifar-100-python.tar.gz", "cifar-100-python", members)
 
 
 def write_idx(root: Path) -> None:
@@ -88,9 +71,7 @@ def write_values(root: Path) -> None:
 
 RECIPES = {
     "cifar/cifar10": ("cifar10", write_cifar10),
-    "cifar/cifar10 binary": ("cifar10", lambda root: write_cifar10(root, "binary")),
     "cifar/cifar100": ("cifar100", write_cifar100),
-    "cifar/cifar100 binary": ("cifar100", lambda root: write_cifar100(root, "binary")),
     "mnist/recipe": ("mnist", write_idx),
     "mnist/pixels": ("mnist_pixels", write_idx),
     "mnist/raw": ("mnist_raw", write_idx),

@@ -23,6 +23,7 @@ from beam_pipelines.files.beam.input_roots import OutsideRootError, only_below
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from tests.support.image_files import encode
+from tests.support.image_sets import cifar10_batch, cifar10_meta, colour_digits
 from tests.support.manifests import small_manifest
 
 SCHEMA = 'feature { name: "a" type: INT }\nfeature { name: "b" type: BYTES }\n'
@@ -53,8 +54,8 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
             encode(np.zeros((2, 2), np.uint8), "png")
         )
         (folder / "batches").mkdir()
-        (folder / "batches" / "data_batch_1.bin").write_bytes(bytes(3073))
-        (folder / "batches" / "batches.meta.txt").write_text("\n".join("abcdefghij") + "\n")
+        (folder / "batches" / "data_batch_1").write_bytes(cifar10_batch(*colour_digits(1)))
+        (folder / "batches" / "batches.meta").write_bytes(cifar10_meta())
         examples = folder / "set" / "examples" / "Split-train"
         examples.mkdir(parents=True)
         (examples / "a.tfrecord").write_bytes(
@@ -153,7 +154,7 @@ LINKS = {
     "labels": ("train-labels-idx1-ubyte", GOOD["labels"]),
     "folder of images": ("pictures", GOOD["images"]),
     "picture": ("pictures/cat/1.png", GOOD["images"]),
-    "class names": ("batches/batches.meta.txt", GOOD["cifar"]),
+    "class names": ("batches/batches.meta", GOOD["cifar"]),
     "manifest": ("set/dataset.json", GOOD["dataset"]),
     "schema of a dataset": ("set/schema.pbtxt", GOOD["dataset"]),
 }

@@ -19,9 +19,15 @@ from beam_pipelines.core.limits import Limits
 from beam_pipelines.sources.images import cifar
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows
-from tests.support.image_sets import CIFAR10_MEMBERS, cifar10_files, write_archive
+from tests.support.image_sets import (
+    CIFAR10_MEMBERS,
+    cifar10_batch,
+    cifar10_files,
+    colour_digits,
+    write_archive,
+)
 
-RECORD = bytes([3]) + bytes(3072)
+RECORD = cifar10_batch(*colour_digits(1))
 
 
 def tar_of(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
@@ -67,15 +73,15 @@ def test_names_lead_nowhere(tmp_path: Path, kind: str) -> None:
 
     Nothing is written or read there.
     """
-    (tmp_path / "data_batch_9.bin").write_bytes(b"not an image")
+    (tmp_path / "data_batch_9").write_bytes(b"not an image")
     names = (
-        "../data_batch_9.bin",
-        "../../../../../../etc/data_batch_8.bin",
-        f"{tmp_path}/outside/data_batch_1.bin",
-        "C:/data_batch_2.bin",
-        "./x/../data_batch_3.bin",
-        "~/data_batch_4.bin",
-        "$HOME/data_batch_5.bin",
+        "../data_batch_9",
+        "../../../../../../etc/data_batch_8",
+        f"{tmp_path}/outside/data_batch_1",
+        "C:/data_batch_2",
+        "./x/../data_batch_3",
+        "~/data_batch_4",
+        "$HOME/data_batch_5",
     )
     inside = tmp_path / "inside"
     inside.mkdir()
@@ -96,17 +102,15 @@ TAR_TYPES = {
 }
 
 
-@pytest.mark.parametrize("target", ["/etc/passwd", "../secret.bin", "data_batch_1.bin"])
+@pytest.mark.parametrize("target", ["/etc/passwd", "../secret", "data_batch_1"])
 @pytest.mark.parametrize("kind", TAR_TYPES)
 def test_links_and_devices_in_tar(tmp_path: Path, kind: str, target: str) -> None:
     """Each is refused with its name, be it a batch or not."""
-    (tmp_path / "secret.bin").write_bytes(RECORD)
-    for name in ("data_batch_2.bin", "readme.html"):
+    (tmp_path / "secret").write_bytes(RECORD)
+    for name in ("data_batch_2", "readme.html"):
         link = tarfile.TarInfo(name)
         link.type, link.linkname = TAR_TYPES[kind], target
-        path = tar_of(
-            tmp_path / "a.tar", (tarfile.TarInfo("data_batch_1.bin"), RECORD), (link, b"")
-        )
+        path = tar_of(tmp_path / "a.tar", (tarfile.TarInfo("data_batch_1"), RECORD), (link, b""))
         with pytest.raises(
             DataError, match=rf"a\.tar/{name}: found a link or a device, expected plain files"
         ):
@@ -116,10 +120,10 @@ def test_links_and_devices_in_tar(tmp_path: Path, kind: str, target: str) -> Non
 @pytest.mark.parametrize("mode", [0o120777, 0o020666, 0o060666, 0o010644])
 def test_links_and_devices_in_zip(tmp_path: Path, mode: int) -> None:
     """An entry that is no file by its Unix mode is refused."""
-    link = zipfile.ZipInfo("data_batch_2.bin")
+    link = zipfile.ZipInfo("data_batch_2")
     link.external_attr = mode << 16
-    path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", RECORD), (link, b"/etc/passwd"))
-    with pytest.raises(DataError, match=r"a\.zip/data_batch_2\.bin: found a link or a device"):
+    path = zip_of(tmp_path / "a.zip", ("data_batch_1", RECORD), (link, b"/etc/passwd"))
+    with pytest.raises(DataError, match=r"a\.zip/data_batch_2: found a link or a device"):
         plan_of(path, format="cifar")
 
 
@@ -127,15 +131,15 @@ def test_links_and_devices_in_zip(tmp_path: Path, mode: int) -> None:
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_name_twice(tmp_path: Path, kind: str) -> None:
     """Two files of one name are refused: readers disagree on which counts."""
-    path = archive_of(tmp_path / kind, "data_batch_1.bin", "data_batch_1.bin")
-    with pytest.raises(DataError, match=r"data_batch_1\.bin: found a second file of that name"):
+    path = archive_of(tmp_path / kind, "data_batch_1", "data_batch_1")
+    with pytest.raises(DataError, match=r"data_batch_1: found a second file of that name"):
         plan_of(path, format="cifar")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_archive_files(tmp_path: Path, kind: str) -> None:
     """The limit's number of files is read; one more is an error."""
-    names = [f"data_batch_{number}.bin" for number in range(6)]
+    names = [f"data_batch_{number}" for number in range(6)]
     bounds = Limits(archive_files=5)
     assert (
         len(plan_of(archive_of(tmp_path / kind, *names[:5]), format="cifar", limits=bounds).files)
@@ -150,7 +154,7 @@ def test_archive_files(tmp_path: Path, kind: str) -> None:
 
 def test_a_list_that_lies_about_its_length(tmp_path: Path) -> None:
     """The list of a zip archive is bounded in bytes."""
-    path = archive_of(tmp_path / "a.zip", *(f"{number:0200}.bin" for number in range(1000)))
+    path = archive_of(tmp_path / "a.zip", *(f"{number:0200}" for number in range(1000)))
     data = bytearray(path.read_bytes())
     data[-12:-8] = struct.pack("<HH", 2, 2)
     path.write_bytes(bytes(data))
@@ -161,8 +165,8 @@ def test_a_list_that_lies_about_its_length(tmp_path: Path) -> None:
 def zeros(path: Path, size: int) -> Path:
     """Writes an archive of one batch of so many zeros."""
     if path.suffix == ".zip":
-        return zip_of(path, ("data_batch_1.bin", bytes(size)))
-    return tar_of(path, (tarfile.TarInfo("data_batch_1.bin"), bytes(size)))
+        return zip_of(path, ("data_batch_1", bytes(size)))
+    return tar_of(path, (tarfile.TarInfo("data_batch_1"), bytes(size)))
 
 
 @pytest.mark.parametrize("kind", ["a.tar.gz", "a.tgz", "a.zip"])
@@ -189,14 +193,12 @@ def test_bombs_are_stopped_before_they_are_in_memory(tmp_path, monkeypatch, kind
 def test_members_that_share_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries with shared data are refused by the sum of sizes."""
     monkeypatch.setattr(limits, "FREE_BYTES", 1 << 20)
-    path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", bytes(3073 * 100)))
+    path = zip_of(tmp_path / "a.zip", ("data_batch_1", bytes(3073 * 100)))
     data = path.read_bytes()
     start, length = data.rfind(b"PK\x01\x02"), data.rfind(b"PK\x05\x06") - data.rfind(b"PK\x01\x02")
     entry = data[start : start + length]
     entries = (
-        b"".join(
-            entry.replace(b"data_batch_1.bin", f"data_batch_{n:x}.bin".encode()) for n in range(16)
-        )
+        b"".join(entry.replace(b"data_batch_1", f"data_batch_{n:x}".encode()) for n in range(16))
         * 1
     )
     end = bytearray(data[start + length :])
@@ -213,13 +215,13 @@ def test_a_member_in_an_archive_is_bounded(tmp_path: Path, monkeypatch: pytest.M
     """
     monkeypatch.setattr(cifar, "MAX_BATCH_BYTES", 1_000_000)
     path = tmp_path / "a.tar"
-    info = tarfile.TarInfo("data_batch_1.bin")
+    info = tarfile.TarInfo("data_batch_1")
     info.size = 3073 * 1000
     with path.open("wb") as file:
         file.write(info.tobuf())
         file.truncate(512 + info.size + 512 - info.size % 512 + 1024)
     with pytest.raises(
-        DataError, match=r"data_batch_1\.bin: found 3,073,000 bytes, expected at most 1,000,000"
+        DataError, match=r"data_batch_1: found 3,073,000 bytes, expected at most 1,000,000"
     ):
         plan_of(path, format="cifar")
 
@@ -263,7 +265,7 @@ def test_zip_archives_that_cannot_be_read(tmp_path, damage, message):
 
     The error comes at planning or at reading.
     """
-    path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", os.urandom(3073)))
+    path = zip_of(tmp_path / "a.zip", ("data_batch_1", os.urandom(3073)))
     damage(path)
     with pytest.raises(DataError, match=message):
         read.read_table(plan_of(path, format="cifar"), reject=False)

@@ -19,7 +19,7 @@ import numpy as np
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 FINE = tuple(f"fine_{number}" for number in range(100))
 COARSE = tuple(f"coarse_{number}" for number in range(20))
-# Members of the four archives, in the order in which they are handed out.
+# Members of the archive, in the order in which it is handed out.
 CIFAR10_MEMBERS = [
     *(
         "data_batch_4",
@@ -32,10 +32,6 @@ CIFAR10_MEMBERS = [
         "data_batch_1",
     )
 ]
-CIFAR10_BINARY_MEMBERS = [
-    *("data_batch_1.bin", "batches.meta.txt", "data_batch_3.bin", "data_batch_4.bin", "test_batch.bin", "readme.html"),
-    *("data_batch_5.bin", "data_batch_2.bin"),
-]  # fmt: skip
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
@@ -164,15 +160,6 @@ def cifar100_meta() -> bytes:
     return pickled({"fine_label_names": list(FINE), "coarse_label_names": list(COARSE)})
 
 
-def records(pictures: np.ndarray, *labels: np.ndarray) -> bytes:
-    """Returns a batch of the binary version.
-
-    A picture has its labels, a byte each, and its planes.
-    """
-    columns = [np.asarray(label, np.uint8)[:, None] for label in labels]
-    return np.concatenate([*columns, planes(pictures)], axis=1).tobytes()
-
-
 def cifar10_files(rows: int, batches: int = 5) -> dict[str, bytes]:
     """Returns CIFAR-10's pickles by name, of as many rows each."""
     pictures, labels = colour_digits(rows * (batches + 1))
@@ -186,21 +173,6 @@ def cifar10_files(rows: int, batches: int = 5) -> dict[str, bytes]:
         name: cifar10_batch(pictures[part], labels[part], name) for name, part in parts.items()
     }
     return {**found, "batches.meta": cifar10_meta(), "readme.html": b"<html></html>"}
-
-
-def cifar10_binary_files(rows: int) -> dict[str, bytes]:
-    """Returns the same pictures in CIFAR-10's binary version."""
-    pictures, labels = colour_digits(rows * 6)
-    found = {}
-    for number in range(6):
-        part = slice(number * rows, (number + 1) * rows)
-        name = f"data_batch_{number + 1}.bin" if number < 5 else "test_batch.bin"
-        found[name] = records(pictures[part], labels[part])
-    return {
-        **found,
-        "batches.meta.txt": ("\n".join(CIFAR10) + "\n\n").encode(),
-        "readme.html": b"<html></html>",
-    }
 
 
 def write_archive(

@@ -1,6 +1,6 @@
-"""CIFAR-10 and CIFAR-100: pickled batches or binary records.
+"""CIFAR-10 and CIFAR-100: pickled batches.
 
-They may be in their archive or out of it. Source of the formats:
+They may be in their archive or out of it. Source of the format:
 https://www.cs.toronto.edu/~kriz/cifar.html. A picture is 3 planes (red, green, blue) of 32 rows of
 32 bytes.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -42,58 +42,29 @@ FILENAME = "image/filename"
 MAX_BATCH_BYTES = 256 * MIB
 # Images that are encoded at once: 12 MiB of pixels.
 _STEP = 4096
-# Files of labels -> column of each key of a pickle; of a text with one label a line there is one.
+# Files of labels -> column of each key of the pickle.
 _LABEL_FILES = {
     "batches.meta": {"label_names": LABEL},
     "meta": {"fine_label_names": LABEL, "coarse_label_names": COARSE_LABEL},
-    "batches.meta.txt": {"": LABEL},
-    "fine_label_names.txt": {"": LABEL},
-    "coarse_label_names.txt": {"": COARSE_LABEL},
 }
 _AGAIN = "Get the file again."
 # Pixels, uint8[n, 3072], and the columns of labels and names.
 _Batch = tuple[npt.NDArray[np.uint8], dict[str, pa.Array]]
 
 
-class _Layout(NamedTuple):
-    """One of the four kinds of files."""
-
-    is_hundred: bool
-    is_binary: bool
-
-    @property
-    def record_bytes(self) -> int:
-        """Bytes of an image and its labels in the binary version."""
-        return _PIXELS + 1 + self.is_hundred
-
-    def __str__(self) -> str:
-        kind = "records" if self.is_binary else "pickles"
-        return f"CIFAR-{100 if self.is_hundred else 10} {kind}"
-
-
 class Cifar(Format):
-    """Batches of CIFAR.
-
-    A binary file outside an archive is cut at its records; any other batch is one range.
-    """
+    """Batches of CIFAR, each one range."""
 
     checks_images = True  # it makes them of pixels
     reads_archives = True
     # The archives' whole names.
     suffixes = tuple(
-        f"cifar-{classes}-{version}.{archive}"
-        for classes in (10, 100)
-        for version in ("python", "binary")
-        for archive in ("tar", "zip")
+        f"cifar-{classes}-python.{archive}" for classes in (10, 100) for archive in ("tar", "zip")
     )
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
         return pixel_rows.check(source, "CIFAR")
-
-    def splittable(self, source: Source, path: str) -> bool:
-        """Whether a file can be cut into ranges."""
-        return path.endswith(".bin") and not any(is_archive(part) for part in path.split("/"))
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds batches, labels and columns; see ``Format``."""
@@ -106,67 +77,51 @@ class Cifar(Format):
             listed = ", ".join(posixpath.basename(file.path) for file in files[:5])
             raise DataError(
                 f"{files[0].path}: found no batch of CIFAR in {listed}, expected files such as "
-                "data_batch_1, test_batch, train, test or data_batch_1.bin. Check "
-                "'path' of the source."
+                "data_batch_1, test_batch, train or test. Check 'path' of the source; of the "
+                "binary version, get cifar-10-python.tar.gz or cifar-100-python.tar.gz instead."
             )
         for batch in batches:
             _check_start(batch)
         _read_label_files(batches, names)
-        layout = _common_layout(batches, names)
-        kinds = _classes(layout, names)
+        kinds = _classes(_are_hundred(batches, names), names)
         columns = pixel_rows.picture_columns(np.empty((0, 32, 32, 3), np.uint8))
         for kind in kinds:
             columns |= kind.columns(np.empty(0, np.int64))
-        if not layout.is_binary:
-            columns[FILENAME] = pa.array([], pa.string())
+        columns[FILENAME] = pa.array([], pa.string())
         return pixel_rows.contents_of(source, columns, tuple(batches), kinds)
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
-        file, layout = byte_range.file, _layout_of(plan)
-        first = _first_record(byte_range, layout)
-        data = _content(plan.source, byte_range, layout)
+        file, is_hundred = byte_range.file, COARSE_LABEL in plan.file_schema.names
+        data = _content(plan.source, file)
         crc32c = google_crc32c.value(data)
-        pixels, columns = (
-            _binary_batch(data, layout)
-            if layout.is_binary
-            else _pickled_batch(data, file.path, layout)
-        )
+        pixels, columns = _pickled_batch(data, file.path, is_hundred)
         del data
-        kinds = _classes(layout, plan.labels)
+        kinds = _classes(is_hundred, plan.labels)
         for start in range(0, len(pixels), _STEP):
             planes = pixels[start : start + _STEP].reshape(-1, *_SHAPE)
             part = {name: column.slice(start, _STEP) for name, column in columns.items()}
             ids = {kind: part[kind.label].to_numpy() for kind in kinds}
             part |= pixel_rows.picture_columns(planes.transpose(0, 2, 3, 1), plan.schema.names)
-            yield pixel_rows.rows(plan, file, first + start, part, ids, reject)
+            yield pixel_rows.rows(plan, file, start, part, ids, reject)
         yield Rows(empty_batch(plan.schema), crc32c=crc32c)
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
-        """Returns ``image``, and the number of a range's first one, from 0."""
-        return "image", _first_record(byte_range, _layout_of(plan))
-
-
-def _layout_of(plan: SourcePlan) -> _Layout:
-    names = plan.file_schema.names
-    return _Layout(COARSE_LABEL in names, FILENAME not in names)
-
-
-def _first_record(byte_range: ByteRange, layout: _Layout) -> int:
-    return -(-byte_range.start // layout.record_bytes) if layout.is_binary else 0
+        """Returns ``image``, and the number of a batch's first one, from 0."""
+        return "image", 0
 
 
 def _is_batch(path: str) -> bool:
     """Whether a file is a batch, not labels or text."""
     name = posixpath.basename(path)
-    return name not in _LABEL_FILES and not name.endswith((".html", ".txt", "~"))
+    return name not in _LABEL_FILES and not name.endswith((".html", ".txt", ".bin", "~"))
 
 
 def _check_start(batch: FileInfo) -> None:
     """Raises ``DataError`` for a compressed file in place of a pickle."""
-    if batch.archive or batch.path.endswith(".bin"):
+    if batch.archive:
         return
     with files.open_read(batch.path) as file, files.reading(batch.path):
         name = name_of_start(file.read(START_BYTES))
@@ -212,11 +167,7 @@ def _read_label_files(batches: list[FileInfo], names: dict[str, tuple[str, ...]]
 
 
 def _note_names(path: str, data: bytes, names: dict[str, tuple[str, ...]]) -> None:
-    found: dict[str, Any] = (
-        {"": [line for line in data.splitlines() if line.strip()]}
-        if path.endswith(".txt")
-        else _unpickled(data, path)
-    )
+    found = _unpickled(data, path)
     for key, column in _LABEL_FILES[posixpath.basename(path)].items():
         texts = tuple(_array(found.get(key), pa.string(), path, "labels").to_pylist())
         if names.setdefault(column, texts) != texts:
@@ -226,32 +177,27 @@ def _note_names(path: str, data: bytes, names: dict[str, tuple[str, ...]]) -> No
             )
 
 
-def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]) -> _Layout:
-    """Returns the common layout of all batches.
+def _are_hundred(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether batches are of CIFAR-100.
 
     Raises:
-      DataError: they do not have one.
+      DataError: some are, or one is too large.
     """
-    layouts = []
+    kinds = []
     for batch in batches:
-        name = posixpath.basename(batch.path)
-        is_hundred = COARSE_LABEL in names or name.removesuffix(".bin") in ("train", "test")
-        layout = _Layout(is_hundred, name.endswith(".bin"))
-        layouts.append(layout)
-        if layout != layouts[0]:
+        is_hundred = COARSE_LABEL in names or posixpath.basename(batch.path) in ("train", "test")
+        kinds.append(is_hundred)
+        if is_hundred != kinds[0]:
             raise DataError(
-                f"{batch.path}: found {layout}, expected {layouts[0]} as {batches[0].path}. Make "
-                "two sources of them."
+                f"{batch.path}: found {_kind(is_hundred)}, expected {_kind(kinds[0])} as "
+                f"{batches[0].path}. Make two sources of them."
             )
-        if not layout.is_binary or batch.archive:
-            _check_size(batch.path, batch.size_bytes)
-        is_whole = batch.size_bytes and not batch.size_bytes % layout.record_bytes
-        if layout.is_binary and not is_whole:
-            raise DataError(
-                f"{batch.path}: found {batch.size_bytes:,} bytes, expected {layout}: a multiple of "
-                f"{layout.record_bytes:,} bytes. {_AGAIN}"
-            )
-    return layouts[0]
+        _check_size(batch.path, batch.size_bytes)
+    return kinds[0]
+
+
+def _kind(is_hundred: bool) -> str:
+    return "CIFAR-100" if is_hundred else "CIFAR-10"
 
 
 def _check_size(path: str, size_bytes: int | None) -> None:
@@ -263,18 +209,17 @@ def _check_size(path: str, size_bytes: int | None) -> None:
         )
 
 
-def _classes(layout: _Layout, names: Mapping[str, tuple[str, ...]]) -> list[Classes]:
+def _classes(is_hundred: bool, names: Mapping[str, tuple[str, ...]]) -> list[Classes]:
     kinds = [Classes(LABEL, TEXT, names.get(LABEL, ()))]
     return (
         [*kinds, Classes(COARSE_LABEL, COARSE_TEXT, names.get(COARSE_LABEL, ()))]
-        if layout.is_hundred
+        if is_hundred
         else kinds
     )
 
 
-def _content(source: Source, byte_range: ByteRange, layout: _Layout) -> bytes:
-    """Returns the bytes of a range's records."""
-    file = byte_range.file
+def _content(source: Source, file: FileInfo) -> bytes:
+    """Returns a batch's bytes."""
     if file.archive:
         for member in read_members(source, file.archive):
             if member.path == file.path and member.size_bytes == file.size_bytes:
@@ -282,37 +227,25 @@ def _content(source: Source, byte_range: ByteRange, layout: _Layout) -> bytes:
         raise DataError(
             f"{file.path}: was in the archive when the run started, and is gone. Run again."
         )
-    size = layout.record_bytes if layout.is_binary else 1
-    start, end = (-(-place // size) * size for place in (byte_range.start, byte_range.end))
     with files.open_read(file.path) as opened:
-        return read_exactly(opened, file.path, start, end)
+        return read_exactly(opened, file.path, 0, file.size_bytes)
 
 
-def _binary_batch(data: bytes, layout: _Layout) -> _Batch:
-    """Cuts records: the coarse label of CIFAR-100, the label, the pixels."""
-    records = np.frombuffer(data, np.uint8).reshape(-1, layout.record_bytes)
-    labels = (COARSE_LABEL, LABEL) if layout.is_hundred else (LABEL,)
-    columns = {
-        label: pa.array(records[:, place].astype(np.int64)) for place, label in enumerate(labels)
-    }
-    return records[:, len(labels) :], columns
-
-
-def _pickled_batch(data: bytes, path: str, layout: _Layout) -> _Batch:
+def _pickled_batch(data: bytes, path: str, is_hundred: bool) -> _Batch:
     """Returns the pixels, labels and file names of a pickle.
 
     Raises:
       DataError: one is missing, or they are not of one length.
     """
     pickled = _unpickled(data, path)
-    keys = {LABEL: "fine_labels" if layout.is_hundred else "labels", FILENAME: "filenames"}
-    if layout.is_hundred:
+    keys = {LABEL: "fine_labels" if is_hundred else "labels", FILENAME: "filenames"}
+    if is_hundred:
         keys[COARSE_LABEL] = "coarse_labels"
     missing = [key for key in ("data", *keys.values()) if key not in pickled]
     if missing:
         raise DataError(
             f"{path}: found no '{missing[0]}' among {', '.join(pickled)[:200]}, expected "
-            f"{layout}. {_AGAIN}"
+            f"a batch of {_kind(is_hundred)}. {_AGAIN}"
         )
     pixels = pickled["data"]
     is_array = isinstance(pixels, np.ndarray)
