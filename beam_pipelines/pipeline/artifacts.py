@@ -20,7 +20,7 @@ from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
 from beam_pipelines.analysis.compare import BASELINE, as_json, measure_drift
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.analysis.schema import schema_to_text
-from beam_pipelines.analysis.statistics.datasets import statistics_to_files
+from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.core.layout.dataset_layout import (
     RAW_SCHEMA,
     REJECTED,
@@ -80,7 +80,7 @@ def write_files(
     if is_gathered(plan.base):
         write(inputs_path(plan.recipe.base), masked_to_bytes(plan.base.files))
     statistics = result.statistics
-    for path, content in statistics_to_files(statistics, plan.statistics):
+    for path, content in statistics.files():
         write(path, content)
     write(RAW_SCHEMA, schema_to_text(result.schema))
     expected = (

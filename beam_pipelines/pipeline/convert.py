@@ -79,17 +79,12 @@ class Conversion(beam.PTransform):
         stored = beam.pvalue.AsSingleton(
             result | "SaveResult" >> beam.Map(RunFile.keep, folders.scratch_of("result"))
         )
-        # Statistics of thousands of columns take seconds to load.
-        light = result | "WithoutStatistics" >> beam.Map(dataclasses.replace, statistics={})
-        brief = beam.pvalue.AsSingleton(
-            light | "SaveBrief" >> beam.Map(RunFile.keep, folders.scratch_of("brief"))
-        )
         once = begin | "Once" >> beam.Create([None], reshuffle=False)
         graph = once | "BuildGraph" >> beam.Map(
             lambda _, stored: serving_graph.build_graph(
                 plan, stored.load(), folders.temporary_of(TRANSFORM_GRAPH)
             ),
-            brief,
+            stored,
         )
         temporary = folders.temporary_of()
         finished: tuple[beam.PCollection[ShardInfo], ...] = ()
@@ -105,7 +100,7 @@ class Conversion(beam.PTransform):
             lambda _, stored, *finished: _save_shard_plan(
                 stored.load().shards, shard_plan, *finished
             ),
-            brief,
+            stored,
             *map(beam.pvalue.AsList, finished),
         )
 

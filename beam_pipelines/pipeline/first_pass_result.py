@@ -56,6 +56,7 @@ from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 from beam_pipelines.transforms.size_sample import estimate_row_bytes
 from beam_pipelines.transforms.split.sample import check_named
 from beam_pipelines.transforms.split.stratify import load_shares
+from beam_pipelines.transforms.statistics import SplitTables
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +78,7 @@ class FirstPassResult:
     """
 
     row_counts: RowCounts
-    statistics: Mapping[str, TableStatistics]
+    statistics: SplitTables
     anomalies: Mapping[str, SplitAnomalies]
     schema: schema_pb2.Schema
     encoded: schema_pb2.Schema | None
@@ -106,7 +107,7 @@ class FittedFolders(NamedTuple):
 
 def make_result(
     plan: Plan,
-    statistics: Mapping[str, TableStatistics],
+    statistics: SplitTables,
     counts: Mapping[str, MergedCounts],
     samples: Sequence[Chunk],
     encoded: Sequence[Chunk],

@@ -35,7 +35,7 @@ from beam_pipelines.transforms.preprocessing import steps
 from beam_pipelines.transforms.row_counts import BASE, MergeCounts
 from beam_pipelines.transforms.size_sample import sample_rows, sample_share
 from beam_pipelines.transforms.spill import LoadChunks, SpillChunks, SpilledChunk
-from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
+from beam_pipelines.transforms.statistics import AccumulateStatistics, SplitTables
 from beam_pipelines.transforms.write import Note, ShardInfo, Target
 from beam_pipelines.transforms.write_dealt import Spilled, WriteDealtShards
 
@@ -114,9 +114,8 @@ class FirstPass(beam.PTransform):
         plan, folders = self.plan, self.folders
         splits = begin | "ReadSplits" >> ReadSplits(plan, folders)
         share = sample_share(plan.base.size_bytes, plan.num_ranges)
-        statistics_folder = folders.scratch_of("statistics")
         statistics = splits["chunks"] | "Statistics" >> AccumulateStatistics(
-            plan.num_ranges, plan.statistics, statistics_folder
+            plan.num_ranges, plan.statistics, folders.scratch_of("statistics")
         )
         samples = (
             splits["chunks"]
@@ -165,12 +164,8 @@ class FirstPass(beam.PTransform):
             >> beam.Map(
                 lambda _, statistics, counts, raw, encoded, found, *paths: make_result(
                     plan,
-                    merge_splits(
-                        statistics,
-                        plan.recipe.split.names,
-                        plan.split.schema,
-                        plan.statistics,
-                        statistics_folder,
+                    SplitTables(
+                        statistics, plan.recipe.split.names, plan.split.schema, plan.statistics
                     ),
                     functools.reduce(operator.or_, (each.load() for each in counts)),
                     [spill.load_chunk(chunk) for chunk in raw],

@@ -6,8 +6,9 @@ The order of chunks and the number of workers do not matter.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
@@ -15,11 +16,13 @@ from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines.analysis.statistics import messages
 from beam_pipelines.analysis.statistics.blocks import Columns, columns_of
+from beam_pipelines.analysis.statistics.datasets import SplitFiles, split_to_files
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.arrow.memory import give_back_memory
 from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.files.beam import files
 from beam_pipelines.files.beam.file_ranges import Address
 from beam_pipelines.transforms import exchange
 from beam_pipelines.transforms.meet import FAN_IN, MergeTree, Node, merge_in_order
@@ -29,9 +32,25 @@ from beam_pipelines.transforms.meet import FAN_IN, MergeTree, Node, merge_in_ord
 _SHARES = 4
 
 
+class StoredShare(NamedTuple):
+    """Where the statistics of a share of a split's columns are.
+
+    Attributes:
+      split: its name.
+      share: number of the share.
+      tables: messages of the statistics.
+      files: their part of each of the ``SplitFiles``.
+    """
+
+    split: str
+    share: int
+    tables: tuple[bytes | Address, ...]
+    files: tuple[Address, ...]
+
+
 @dataclasses.dataclass
 class AccumulateStatistics(beam.PTransform):
-    """Computes statistics of shares of each split's columns, for ``merge_splits``.
+    """Computes statistics of shares of each split's columns, for ``SplitTables``.
 
     Statistics are computed per chunk, added up per range, and merged along a fixed tree over range
     numbers, 16 at a time. So the result does not depend on arrival order or the number of workers,
@@ -40,27 +59,28 @@ class AccumulateStatistics(beam.PTransform):
     Input: ``Chunk`` elements with ``split`` set, each (range number, part, split) once. If the
     chunks of a range are in different bundles, unweighted exact statistics stay the same to the
     last bit.
-    Output: see ``SendMessages``; a retry gives the same statistics.
+    Output: ``StoredShare`` elements; a retry gives the same statistics.
 
     Attributes:
       num_ranges: number of ranges of the plan; range numbers are below it.
       plan: weight and slices.
-      folder: for the statistics of ranges, some MB each, used by this step alone.
+      folder: for the statistics, used by this step alone.
     """
 
     num_ranges: int
     plan: StatisticsPlan
     folder: str
 
-    def expand(
-        self, chunks: beam.PCollection[Chunk]
-    ) -> beam.PCollection[tuple[Any, list[exchange.Sent]]]:
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[StoredShare]:
         """Wires the tree."""
         return (
             chunks
             | "Accumulate"
             >> beam.ParDo(_Accumulate(self.plan))  # Message, ((split, share), range number)
             | "MergeTree" >> MergeTree(self.num_ranges, _merge_stored, self.folder, most=1)
+            | "OfShare" >> beam.MapTuple(lambda key, sent: (key[0], sent))
+            | "Spread" >> beam.GroupByKey()
+            | "WriteShare" >> beam.Map(_write_share, self.plan, self.folder)
         )
 
 
@@ -160,26 +180,77 @@ def _merge(contents: Sequence[bytes | Address]) -> tuple[int, TableStatistics]:
     return number, dataclasses.replace(table, columns=columns)
 
 
-def merge_splits(
-    sent: Iterable[tuple[Any, Sequence[exchange.Sent]]],
-    splits: tuple[str, ...],
-    schema: pa.Schema,
+def _write_share(
+    group: tuple[tuple[str, int], Iterable[Sequence[exchange.Sent]]],
     plan: StatisticsPlan,
     folder: str,
-) -> dict[str, TableStatistics]:
-    """Returns the statistics of each split, in the order of ``splits``.
+) -> StoredShare:
+    """Writes the files of a share, which takes longer than to merge it."""
+    received = exchange.receive(*group, folder)
+    parts = split_to_files(_merge(received.contents)[1], plan)
+    folder = files.join(folder, "files")
+    message = exchange.Message(received.orders[0], dict(enumerate(parts)))
+    stored = exchange.store_message(message, folder)
+    give_back_memory()
+    return StoredShare(
+        *received.partition,
+        received.contents,
+        (*exchange.addresses((one for _, one in stored), folder),),
+    )
+
+
+class SplitTables(Mapping[str, TableStatistics]):
+    """Statistics of splits by name, loaded when they are asked for.
+
+    A pickle of it has where they are.
 
     Args:
-      sent: output of ``AccumulateStatistics``.
-      splits: names.
+      stored: output of ``AccumulateStatistics``.
+      splits: names, in order.
       schema, plan: of the statistics of a split without rows.
-      folder: see ``AccumulateStatistics``.
     """
-    shares: dict[str, list[TableStatistics]] = {split: [] for split in splits}
-    for ((split, _), _), contents, _ in exchange.receive_all(sent, folder):
-        shares[split].append(_merge(contents)[1])
-    give_back_memory()
-    return {
-        split: TableStatistics.joined(own) if own else TableStatistics.empty(schema, plan)
-        for split, own in shares.items()
-    }
+
+    def __init__(
+        self,
+        stored: Iterable[StoredShare],
+        splits: Sequence[str],
+        schema: pa.Schema,
+        plan: StatisticsPlan,
+    ) -> None:
+        self._args = sorted(stored), tuple(splits), schema, plan
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SplitTables, self._args
+
+    def __getitem__(self, split: str) -> TableStatistics:
+        return self._tables[split]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._args[1])
+
+    def __len__(self) -> int:
+        return len(self._args[1])
+
+    @functools.cached_property
+    def _tables(self) -> dict[str, TableStatistics]:
+        stored, splits, schema, plan = self._args
+        found: dict[str, TableStatistics] = {}
+        for split in splits:
+            parts = [_merge(one.tables)[1] for one in stored if one.split == split]
+            found[split] = (
+                TableStatistics.joined(parts) if parts else TableStatistics.empty(schema, plan)
+            )
+        give_back_memory()
+        return found
+
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """Yields the files of a dataset's statistics, as ``statistics_to_files`` does."""
+        stored, splits, _, plan = self._args
+        for split in splits:
+            parts = [
+                SplitFiles(*map(exchange.load_payload, one.files))
+                for one in stored
+                if one.split == split
+            ]
+            found = SplitFiles.joined(parts) if parts else split_to_files(self[split], plan)
+            yield from found.named(split)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
-from beam_pipelines.analysis.statistics.proto import proto_of, to_proto
-from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
+from beam_pipelines.analysis.statistics.proto import joined_protos, proto_of, to_proto
+from beam_pipelines.analysis.statistics.storage import from_bytes, joined_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import DataError, RecipeError
@@ -27,14 +27,36 @@ class StoredStatistics(NamedTuple):
     plan: StatisticsPlan
 
 
+class SplitFiles(NamedTuple):
+    """The files of a split's statistics: protos and accumulators."""
+
+    statistics: bytes
+    accumulators: bytes
+
+    @classmethod
+    def joined(cls, parts: Sequence[SplitFiles]) -> SplitFiles:
+        """Returns the files of a table from those of shares of its columns, in order."""
+        statistics = joined_protos([part.statistics for part in parts])
+        return cls(statistics, joined_bytes([part.accumulators for part in parts]))
+
+    def named(self, split: str) -> Iterator[tuple[str, bytes]]:
+        """Yields each file: path in the dataset, content."""
+        yield dataset_layout.statistics_path(split), self.statistics
+        yield dataset_layout.accumulators_path(split), self.accumulators
+
+
+def split_to_files(table: TableStatistics, plan: StatisticsPlan) -> SplitFiles:
+    """Returns the files of a split's statistics, or of some columns."""
+    proto = to_proto({"": table})[""]
+    return SplitFiles(proto.SerializeToString(deterministic=True), to_bytes(table, plan))
+
+
 def statistics_to_files(
     statistics: Mapping[str, TableStatistics], plan: StatisticsPlan
 ) -> Iterator[tuple[str, bytes]]:
     """Yields the files of a dataset's statistics: path in the dataset, content."""
-    for split, proto in to_proto(statistics).items():
-        yield dataset_layout.statistics_path(split), proto.SerializeToString(deterministic=True)
     for split, table in statistics.items():
-        yield dataset_layout.accumulators_path(split), to_bytes(table, plan)
+        yield from split_to_files(table, plan).named(split)
 
 
 def has_accumulators(folder: str) -> bool:

@@ -49,6 +49,21 @@ def to_proto(
     return {split: _dataset_list(table) for split, table in statistics.items()}
 
 
+def joined_protos(parts: Sequence[bytes]) -> bytes:
+    """Returns the protos of a split from those of shares of its columns, in order."""
+    whole, *others = map(statistics_pb2.DatasetFeatureStatisticsList.FromString, parts)
+    for other in others:
+        for dataset, more in zip(whole.datasets, other.datasets, strict=True):
+            has_parent = any(feature.type == _Feature.STRUCT for feature in dataset.features)
+            dataset.features.extend(
+                feature
+                for feature in more.features
+                if not (has_parent and feature.type == _Feature.STRUCT)
+            )
+    joined: bytes = whole.SerializeToString(deterministic=True)
+    return joined
+
+
 def proto_of(table: TableStatistics) -> statistics_pb2.DatasetFeatureStatistics:
     """Returns the proto of all rows of a split."""
     return _dataset(_DATASET, table)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import google_crc32c
+import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.analysis.statistics.column import (
@@ -77,9 +78,22 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
         _PLAN: json.dumps(stored),
         _TABLES: json.dumps(about),
     }
+    return _written(pa.RecordBatch.from_pylist(rows, _ROWS.with_metadata(metadata)))
+
+
+def joined_bytes(parts: Sequence[bytes]) -> bytes:
+    """Returns the file of a table from those of shares of its columns, in order."""
+    rows = pa.concat_tables([pa.ipc.open_file(part).read_all() for part in parts])
+    tables = rows["table"].to_numpy()
+    if tables.any():  # slices
+        rows = rows.take(np.argsort(tables, kind="stable"))
+    return _written(rows.combine_chunks().to_batches()[0])
+
+
+def _written(batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, _ROWS.with_metadata(metadata)) as writer:
-        writer.write_batch(pa.RecordBatch.from_pylist(rows, _ROWS))
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
     return bytes(sink.getvalue())
 
 

@@ -48,7 +48,7 @@ from beam_pipelines.transforms.shards import Offsets, save_shard_plan
 from beam_pipelines.transforms.shuffle import shuffle_chunk
 from beam_pipelines.transforms.size_sample import sample_chunk
 from beam_pipelines.transforms.split.split import SplitPlan
-from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
+from beam_pipelines.transforms.statistics import AccumulateStatistics, SplitTables
 from beam_pipelines.transforms.write import ShardInfo
 
 # Sampled chunks of a split, to estimate the size of a compressed row, and rows of each.
@@ -185,9 +185,7 @@ class _SummarizeChunks(beam.PTransform):
             | "MakeResult"
             >> beam.Map(
                 lambda _, sent, *own: _make_result(
-                    merge_splits(
-                        sent, plan.recipe.split.names, plan.split.schema, plan.statistics, folder
-                    ),
+                    SplitTables(sent, plan.recipe.split.names, plan.split.schema, plan.statistics),
                     plan,
                     *own,
                 ),
@@ -208,7 +206,7 @@ def _sample(chunk: Chunk) -> tuple[str, Chunk]:
 
 
 def _make_result(
-    computed: Mapping[str, statistics.TableStatistics],
+    computed: SplitTables,
     plan: Plan,
     counts: Sequence[tuple[Address, Rows]],
     samples: Sequence[spill.SpilledChunk],
