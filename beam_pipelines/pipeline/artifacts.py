@@ -20,7 +20,6 @@ from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
 from beam_pipelines.analysis.compare import BASELINE, as_json, measure_drift
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.analysis.schema import schema_to_text
-from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.core.layout.dataset_layout import (
     RAW_SCHEMA,
     REJECTED,

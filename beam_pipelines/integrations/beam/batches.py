@@ -25,7 +25,6 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.text.lines import Lines
