@@ -27,7 +27,6 @@ LONG_MODULES = {
     "beam_pipelines/encodings/plan.py": 462,
     "beam_pipelines/runners/beam_patches.py": 409,
     "beam_pipelines/sources/images/idx.py": 403,
-    "beam_pipelines/files/beam/files.py": 459,
     "beam_pipelines/transforms/fit.py": 419,
 }
 LONG_SIGNATURES = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import itertools
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -122,7 +123,7 @@ def find(path: str, split: str | None) -> Found:
             f"{path}: found --split '{split}', but no dataset (no {MANIFEST}). Leave out --split "
             "for a single file."
         )
-    if not files.is_file(path) and files.is_local(path):
+    if files.is_local(path) and not os.path.isfile(path):
         raise RecipeError(
             f"{path}: found neither a dataset (no {MANIFEST} in it) nor a file, expected one of "
             "them."

@@ -12,7 +12,7 @@ from beam_pipelines.core.layout.checked_files import changed_file
 from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, MANIFEST
 from beam_pipelines.core.layout.manifest import InnerPath, Manifest, parse_manifest, to_text
 from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
-from beam_pipelines.files.beam import file_checksums, files
+from beam_pipelines.files.beam import file_checksums, files, listing
 
 
 def read_manifest(folder: str, name: str = MANIFEST) -> Manifest:
@@ -38,7 +38,7 @@ def listed_shards(folder: str) -> dict[str, str]:
     Returns:
       Path in the folder -> path.
     """
-    listed = (files.list_files(files.join(folder, part, "**")) for part in SHARD_FOLDERS)
+    listed = (listing.files_below(files.join(folder, part)) for part in SHARD_FOLDERS)
     return {
         files.relative(file.path, folder): file.path
         for file in itertools.chain.from_iterable(listed)
@@ -76,7 +76,7 @@ def check_files(folder: str, manifest: Manifest, *parts: str) -> None:
         raise error
     top = os.path.join(os.path.realpath(folder), "")
     for part in parts if files.is_local(folder) else ():
-        for file in files.list_files(files.within(folder, f"{part}/**")):
+        for file in listing.files_below(files.within(folder, part)):
             path, real = file.path, os.path.realpath(file.path)
             inner = files.relative(path, folder)
             if not real.startswith(top) and inner not in manifest.files:

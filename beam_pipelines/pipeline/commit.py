@@ -14,7 +14,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout import dataset_layout
 from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
 from beam_pipelines.dataset.manifest import listed_shards, read_manifest
-from beam_pipelines.files.beam import file_changes, file_checksums, files
+from beam_pipelines.files.beam import file_changes, file_checksums, files, listing
 from beam_pipelines.pipeline.artifacts import write_files, write_indexes
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, check_joins_of
 from beam_pipelines.pipeline.planning.plan import Plan
@@ -102,7 +102,7 @@ def _write_staged(
     temporary = files.join(folder, dataset_layout.TEMPORARY)
     place = partial(_stage, temporary)
     indexes = write_indexes(shards, temporary, place)
-    graph = files.list_files(files.join(temporary, dataset_layout.TRANSFORM_GRAPH, "**"))
+    graph = listing.files_below(files.join(temporary, dataset_layout.TRANSFORM_GRAPH))
     others = [*(files.relative(file.path, temporary) for file in graph), *indexes]
     written = write_files(plan, result, shards, place, dataset_layout.MANIFEST, started, others)
     moved = [*(shard.path for shard in shards), *others, *written]
@@ -143,10 +143,7 @@ def _replace(
                 _set_aside(files.join(folder, part), files.join(temporary, _REPLACED, part))
         moved: Sequence[str] = tuple(parts)
     else:
-        listed = {
-            files.relative(file.path, temporary)
-            for file in files.list_files(files.join(temporary, "**"))
-        }
+        listed = {files.relative(file.path, temporary) for file in listing.files_below(temporary)}
         waiting = {files.relative(_stage(temporary, path), temporary) for path in paths}
         if waiting <= listed:  # an earlier attempt moved none
             for part in PARTS:

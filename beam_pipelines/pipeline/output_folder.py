@@ -14,7 +14,7 @@ from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, MANIFEST, REJ
 from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
 from beam_pipelines.core.process import signals
 from beam_pipelines.dataset.manifest import read_manifest
-from beam_pipelines.files.beam import file_changes, files
+from beam_pipelines.files.beam import file_changes, files, listing
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.commit import PARTS, PARTS_OF_DESCRIPTION
 from beam_pipelines.pipeline.resume import clear_temporary
@@ -45,10 +45,10 @@ def check_output(output: str, overwrite: bool) -> None:
     Raises:
       RecipeError: there is a dataset, or other files.
     """
-    if files.is_local(output) and files.is_file(output):
+    if os.path.isfile(output):
         raise _strange(output, "a file")
     temporary = files.join(output, TEMPORARY)
-    for name in files.names_in(temporary):
+    for name in listing.names_in(temporary):
         if not _TEMPORARY_NAMES.fullmatch(name):
             raise _strange(output, files.join(temporary, name))
     is_dataset = files.exists(files.join(output, MANIFEST))
@@ -79,7 +79,7 @@ def _check_ours(output: str) -> None:
         ours |= {*PARTS}
     if DESCRIPTION in names:
         ours |= {*PARTS_OF_DESCRIPTION, DESCRIPTION}
-    if files.names_in(files.join(output, REJECTED)) == [OFFENDERS_OF_STOPPED_RUN]:
+    if listing.names_in(files.join(output, REJECTED)) == [OFFENDERS_OF_STOPPED_RUN]:
         ours.add(REJECTED)
     for name in names:
         if name not in ours:
@@ -95,7 +95,7 @@ def _first_file(path: str) -> str:
         return next(
             (os.path.join(folder, names[0]) for folder, _, names in os.walk(path) if names), path
         )
-    listed = files.list_files(files.join(path, "**"))
+    listed = listing.files_below(path)
     return listed[0].path if listed else path
 
 
@@ -104,9 +104,11 @@ def _filled(folder: str) -> list[str]:
 
     TFX makes empty folders for the results of a component.
     """
-    return [
-        name for name in files.names_in(folder) if not files.is_hollow(files.join(folder, name))
-    ]
+    return [name for name in listing.names_in(folder) if not _is_hollow(files.join(folder, name))]
+
+
+def _is_hollow(path: str) -> bool:
+    return os.path.isdir(path) and not any(names for _, _, names in os.walk(path))
 
 
 def check_inputs(output: str, paths: Iterable[str]) -> None:
@@ -122,7 +124,7 @@ def check_inputs(output: str, paths: Iterable[str]) -> None:
       RecipeError: it reads such a file.
     """
     folder = _real(files.absolute(output))
-    there = {*PARTS, TEMPORARY, DESCRIPTION, MANIFEST}.intersection(files.names_in(output))
+    there = {*PARTS, TEMPORARY, DESCRIPTION, MANIFEST}.intersection(listing.names_in(output))
     shards: set[str] | None = None
     for given in paths if there else ():
         if scheme_of(given):
@@ -172,7 +174,7 @@ def remove_orphans(output: str) -> None:
         return
     for part in names.intersection(PARTS) - {REJECTED}:
         file_changes.delete(files.join(output, part))
-    for name in files.names_in(files.join(output, REJECTED)):
+    for name in listing.names_in(files.join(output, REJECTED)):
         if name != OFFENDERS_OF_STOPPED_RUN:
             file_changes.delete(files.join(output, REJECTED, name))
 

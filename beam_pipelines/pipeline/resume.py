@@ -15,7 +15,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.dataset_layout import INDEX
 from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS, part_compression_of
 from beam_pipelines.core.version import __version__
-from beam_pipelines.files.beam import file_changes, file_checksums, files
+from beam_pipelines.files.beam import file_changes, file_checksums, files, listing
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
@@ -70,7 +70,7 @@ def note_finished(shard: ShardInfo, key: str, temporary: str) -> ShardInfo:
 def find_finished(key: str, temporary: str) -> Iterator[ShardInfo]:
     """Yields the shards that were noted under a key, ordered by path."""
     shards = []
-    for listed in files.list_files(files.join(temporary, FINISHED, "*.json")):
+    for listed in listing.list_files(files.join(temporary, FINISHED, "*.json")):
         try:
             note = json.loads(files.read_bytes(listed.path))
             found = note.pop("key")
@@ -104,11 +104,11 @@ def clear_temporary(temporary: str, keeps: bool) -> int:
     Returns:
       How many notes stay.
     """
-    notes = files.list_files(files.join(temporary, FINISHED, "*.json")) if keeps else []
+    notes = listing.list_files(files.join(temporary, FINISHED, "*.json")) if keeps else []
     if not notes:
         file_changes.delete(temporary)
         return 0
-    for name in files.names_in(temporary):
+    for name in listing.names_in(temporary):
         if name not in KEPT:
             file_changes.delete(files.join(temporary, name))
     return len(notes)

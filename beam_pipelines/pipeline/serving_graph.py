@@ -15,7 +15,7 @@ from beam_pipelines.core.layout.tensor_representations import drop_inferred
 from beam_pipelines.core.process.full_package import tensorflow_lacks
 from beam_pipelines.dataset.manifest import add_files, check_files, read_manifest
 from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
-from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam import files, listing
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
@@ -80,7 +80,7 @@ def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
         for path, content in schema_files(*job[1:3], job.plan.columns.names).items():
             files.write_bytes(files.within(folder, path), content)
         return
-    for file in files.list_files(files.join(plan.transform_graph, "**")):
+    for file in listing.files_below(plan.transform_graph):
         path = files.relative(file.path, plan.transform_graph)
         content = files.read_bytes(file.path)
         if path == ENCODED_SCHEMA:

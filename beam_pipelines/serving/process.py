@@ -15,7 +15,7 @@ import tempfile
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.dataset_layout import SAVED_MODEL
 from beam_pipelines.core.process import python_process
-from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam import files, listing
 from beam_pipelines.serving.write import MARK, GraphJob
 
 _CODE = "from beam_pipelines.serving.__main__ import main; sys.exit(main())"
@@ -100,7 +100,7 @@ def _local_copy(folder: str | None, stack: contextlib.ExitStack) -> str | None:
     if folder is None or files.is_local(folder):
         return folder and os.path.abspath(folder)
     local = stack.enter_context(tempfile.TemporaryDirectory())
-    for listed in files.list_files(files.join(folder, "**")):
+    for listed in listing.files_below(folder):
         path = os.path.join(local, *listed.path.removeprefix(folder).strip("/").split("/"))
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:

@@ -12,7 +12,7 @@ import pytest
 
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.files.beam import file_changes, files
+from beam_pipelines.files.beam import file_changes, files, listing
 
 
 @pytest.mark.parametrize("pattern", ["*.csv", "x*", "**"])
@@ -27,13 +27,13 @@ def test_a_name_that_is_no_text(tmp_path, pattern, capsys):
     with pytest.raises(
         DataError, match=r"x\\xff\.csv: found bytes in the file's name that are not UTF-8"
     ):
-        files.list_files(f"{tmp_path}/{pattern}")
+        listing.list_files(f"{tmp_path}/{pattern}", with_hidden=True)
     assert main_module.run(["convert", f"{tmp_path}/*.csv", "--output", str(tmp_path / "out")]) == 1
     assert (
         f"error: {tmp_path}/x\\xff.csv: found bytes in the file's name" in capsys.readouterr().err
     )
     os.unlink(path)
-    assert files.list_files(f"{tmp_path}/{pattern}") == []
+    assert listing.list_files(f"{tmp_path}/{pattern}", with_hidden=True) == []
 
 
 @pytest.mark.parametrize(

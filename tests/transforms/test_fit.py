@@ -22,7 +22,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
-from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam import files, listing
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.transforms import fit
 from beam_pipelines.transforms.encode import load_encodings, load_fitted
@@ -229,7 +229,7 @@ def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any) -> None:
         found.append(
             {
                 files.name_of(item.path): files.read_bytes(item.path)
-                for item in files.list_files(last + "/*")
+                for item in listing.list_files(last + "/*")
             }
         )
     assert found[0] == found[1] == found[2]

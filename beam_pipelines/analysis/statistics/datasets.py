@@ -15,7 +15,7 @@ from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.layout import dataset_layout
 from beam_pipelines.core.layout.manifest import Manifest, parse_manifest
-from beam_pipelines.files.beam import files, http_files, input_files
+from beam_pipelines.files.beam import files, http_files, listing
 from beam_pipelines.recipe.places import planner_of
 
 
@@ -68,7 +68,7 @@ def _lists(folder: str, pattern: str) -> bool:
     """Whether a folder has files of a pattern; web servers have none."""
     if folder.partition("://")[0] in http_files.SCHEMES:
         return False
-    return bool(input_files.list_files(files.join(folder, pattern)))
+    return bool(listing.list_files(files.join(folder, pattern)))
 
 
 def read_accumulators(folder: str) -> StoredStatistics:
@@ -112,7 +112,7 @@ def find_manifest(folder: str) -> Manifest | None:
 def _read_generation(dataset: str, generation: int) -> StoredStatistics:
     pattern = dataset_layout.accumulators_path("*", generation)
     splits, plans = {}, {}
-    for file in input_files.list_files(files.join(dataset, pattern)):
+    for file in listing.list_files(files.join(dataset, pattern)):
         split = files.name_of(file.path)[
             len(dataset_layout.SPLIT_PREFIX) : -len(dataset_layout.ACCUMULATORS_SUFFIX)
         ]
@@ -130,9 +130,7 @@ def merge_datasets(folders: Sequence[str], output: str) -> dict[str, TableStatis
       DataError: a dataset has no accumulators, or they differ in columns or plan.
     """
     for part in (dataset_layout.STATISTICS, dataset_layout.ACCUMULATORS):
-        if files.list_files(files.join(output, part, "*")) or files.list_files(
-            files.join(output, part, "*", "*")
-        ):
+        if listing.files_below(files.join(output, part)):
             raise RecipeError(f"{output}: there are statistics already. Choose another --output.")
     merged = merged_statistics([read_accumulators(folder) for folder in folders])
     for path, content in statistics_to_files(merged.splits, merged.plan):

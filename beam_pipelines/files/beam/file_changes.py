@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from typing import TypeVar
 from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam import files, listing
 
 T = TypeVar("T")
 
@@ -81,14 +80,6 @@ def _remove_folder(path: str) -> None:
     return shutil.rmtree(path)
 
 
-def _escaped(path: str) -> str:
-    """Returns the Beam pattern that matches exactly one path.
-
-    The path may have brackets, stars or question marks in it.
-    """
-    return re.sub(r"([*?[])", r"[\1]", path)
-
-
 def _delete_objects(path: str) -> None:
     """Deletes an object and all objects in the folder of that name.
 
@@ -100,7 +91,7 @@ def _delete_objects(path: str) -> None:
         FileSystems.delete([files.join(path, "")])
     except Exception as error:  # Beam wraps the storage's errors in several classes
         raise DataError(f"{path}: cannot be deleted: {files.reason(error)}") from error
-    left = files.list_files(files.join(_escaped(path), "**"))
+    left = listing.files_below(path)
     if left:  # which Beam only logs
         raise DataError(
             f"{left[0].path}: cannot be deleted. Check your permissions, or choose another "
@@ -113,7 +104,7 @@ def _as_deleted(path: str) -> str:
 
     This is a pattern, but a plain name on S3.
     """
-    return path if path.startswith("s3:") else _escaped(path)
+    return path if path.startswith("s3:") else listing.escaped(path)
 
 
 def _by_connections(work: Callable[[Sequence[T]], object], items: Sequence[T]) -> None:
@@ -158,7 +149,8 @@ def _rename_objects(pairs: Sequence[tuple[str, str]]) -> None:
     if not pairs:
         return
     folder = os.path.commonprefix([source for source, _ in pairs])  # noqa: RUF071 - names begin with it, whole or not
-    there = {listed.path for listed in files.list_files(f"{_escaped(folder)}**")}
+    found = listing.list_files(f"{listing.escaped(folder)}**", with_hidden=True)
+    there = {listed.path for listed in found}
     todo = [(source, target) for source, target in pairs if source in there]
     try:
         _by_connections(

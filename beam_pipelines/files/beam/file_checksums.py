@@ -12,7 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.manifest import CheckedFile, InnerPath
-from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam import files, listing
 
 _CONNECTIONS = 16
 _READ_BYTES = 4 << 20
@@ -74,7 +74,7 @@ def folder_fingerprint(folder: str) -> str:
     Files in subfolders count too.
     """
     digest = hashlib.sha256()
-    for file in files.list_files(files.join(folder, "**")):
+    for file in listing.files_below(folder):
         size, crc = size_and_crc32c(file.path)
         digest.update(f"{files.relative(file.path, folder)}:{size}:{crc:08x}\n".encode())
     return f"sha256:{digest.hexdigest()}"

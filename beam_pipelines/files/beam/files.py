@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import glob
 import os
 import posixpath
 import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
@@ -26,7 +25,6 @@ from beam_pipelines.files.beam import (
     cloud_access,
     http_files,  # noqa: F401 - a filesystem of Beam, which finds it as a subclass
     input_roots,
-    path_patterns,
     zip_members,
 )
 from beam_pipelines.files.beam.path_patterns import nearest_file
@@ -71,107 +69,6 @@ def join(folder: str, *names: str) -> str:
 def within(folder: str, path: str) -> str:
     """Joins a folder and a relative path with ``/`` between its names."""
     return join(folder, *path.split("/"))
-
-
-class Listed(NamedTuple):
-    """The path, size and modification time of a listed file.
-
-    The size is in bytes, the time in seconds since 1970.
-    """
-
-    path: str
-    size_bytes: int
-    modified_secs: float
-
-
-def list_files(pattern: str) -> list[Listed]:
-    """Returns the files that match a pattern, ordered by path.
-
-    Brackets and stars in the name of an existing local file, or of an existing folder before the
-    last component, are not wildcards.
-
-    Raises:
-      DataError: the files cannot be listed, or one of them is outside of ``--input_root``.
-    """
-    check_folder(pattern)
-    found = _list_files(pattern)
-    check_names(found)
-    return found
-
-
-def check_folder(pattern: str) -> None:
-    """Checks that this process may list the folder of a pattern.
-
-    Raises:
-      OutsideRootError: it may not.
-    """
-    fixed = path_patterns.before_wildcard(pattern)
-    input_roots.check(pattern if fixed == pattern else fixed.rpartition("/")[0] or os.curdir)
-
-
-def check_names(found: Sequence[Listed]) -> None:
-    """Checks that listed files may be read and have names of text.
-
-    Raises:
-      DataError: one may not, or has no such name.
-    """
-    for listed in found:
-        input_roots.check(listed.path)
-        if not _is_text(listed.path):
-            shown = listed.path.encode(errors="surrogateescape").decode(errors="backslashreplace")
-            raise DataError(
-                f"{shown}: found bytes in the file's name that are not UTF-8, expected text. "
-                "Rename the file."
-            )
-
-
-def _is_text(path: str) -> bool:
-    """Whether a path is UTF-8; Python keeps other bytes as lone surrogates."""
-    try:
-        return path.isascii() or bool(path.encode())
-    except UnicodeEncodeError:
-        return False
-
-
-def _list_files(pattern: str) -> list[Listed]:
-    if is_local(pattern) and os.path.isfile(pattern):
-        return [Listed(pattern, os.path.getsize(pattern), os.path.getmtime(pattern))]
-    here, matched = _matched(pattern)
-    try:
-        found = FileSystems.match([matched])[0].metadata_list
-    except Exception as error:  # Beam wraps the storage's errors in several classes
-        raise DataError(f"{pattern}: cannot list files: {reason(error)}") from error
-    return sorted(
-        Listed(metadata.path[len(here) :], metadata.size_in_bytes, metadata.last_updated_in_seconds)
-        for metadata in found
-    )
-
-
-def names_in(folder: str) -> list[str]:
-    """Returns the sorted names of a folder's files and folders.
-
-    An object store has no folders without files.
-    """
-    if is_local(folder):
-        return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    return sorted(
-        {relative(listed.path, folder).split("/")[0] for listed in list_files(join(folder, "**"))}
-    )
-
-
-def _matched(pattern: str) -> tuple[str, str]:
-    """Returns a prefix, and a pattern for Beam that begins with it.
-
-    Beam lists the folder before a local pattern's first wildcard; that folder must have a name.
-    """
-    if not is_local(pattern):
-        return "", pattern
-    folder, name = os.path.split(pattern)
-    if os.path.isdir(folder):
-        pattern = os.path.join(glob.escape(folder), name)
-    literal = path_patterns.before_wildcard(pattern)
-    here = "" if os.path.dirname(literal) else os.path.join(os.curdir, "")
-    return here, here + pattern
 
 
 def open_read(path: str) -> BinaryIO:
@@ -278,18 +175,10 @@ def _free_space(path: str, error: OSError) -> str:
     """
     if error.errno != errno.ENOSPC or not is_local(path):
         return ""
-    return f", with {free_bytes(path):,} bytes free"
-
-
-def free_bytes(path: str) -> int:
-    """Returns the free bytes of a local path's disk.
-
-    The path need not exist.
-    """
     folder = os.path.abspath(path)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
-    return shutil.disk_usage(folder).free
+    return f", with {shutil.disk_usage(folder).free:,} bytes free"
 
 
 @contextlib.contextmanager
@@ -437,23 +326,4 @@ def shown(path: str) -> str:
 
 def name_of(path: str) -> str:
     """Returns the last component of a path."""
-    return (
-        os.path.basename(path.rstrip("/"))
-        if is_local(path)
-        else posixpath.basename(path.rstrip("/"))
-    )
-
-
-def is_hollow(path: str) -> bool:
-    """Whether a path is a local folder without files.
-
-    Subfolders have no files either.
-    """
-    return (
-        is_local(path) and os.path.isdir(path) and not any(names for _, _, names in os.walk(path))
-    )
-
-
-def is_file(path: str) -> bool:
-    """Whether a local path is a file."""
-    return os.path.isfile(path)
+    return posixpath.basename(path.rstrip("/"))

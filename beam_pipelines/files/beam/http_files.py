@@ -8,6 +8,7 @@ import io
 from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 
 from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem, MatchResult
+from apache_beam.io.filesystemio import Downloader, DownloaderStream
 
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.files import stores
@@ -59,46 +60,28 @@ def read_whole(url: str) -> bytes:
     return stores.retried(lambda: _SERVERS.get(url, _MOST_BYTES), stores.is_final, tries=4)
 
 
-class _Ranges(io.RawIOBase):
+class _Ranges(Downloader):
     """A file that is read by range requests."""
 
     def __init__(self, url: str, size: int) -> None:
-        self._url, self._size, self._place = url, size, 0
+        self._url, self._size = url, size
 
-    def readable(self) -> bool:
-        """Always."""
-        return True
+    @property
+    def size(self) -> int:
+        """The file's size in bytes."""
+        return self._size
 
-    def seekable(self) -> bool:
-        """Always."""
-        return True
-
-    def tell(self) -> int:
-        """Returns the position."""
-        return self._place
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Goes to a position, without a request."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
-        self._place = max(0, start + offset)
-        return self._place
-
-    def readinto(self, buffer: Any) -> int:
+    def get_range(self, start: int, end: int) -> bytes:
         """Reads bytes by one request.
 
         Raises:
           DataError: the server answers otherwise.
           OSError: the file has another size now.
         """
-        length = min(len(buffer), self._size - self._place)
-        if length <= 0:
-            return 0
-        found = stores.read(self._url, self._place, length)
+        found = stores.read(self._url, start, end - start)
         if found.size != self._size:
             raise OSError("the file changed while it was read. Run again")
-        buffer[:length] = found.content
-        self._place += length
-        return length
+        return found.content
 
 
 class HttpsFileSystem(FileSystem):
@@ -127,42 +110,37 @@ class HttpsFileSystem(FileSystem):
         found = []
         for path in patterns:
             try:
-                file = probe(path)
+                found.append(MatchResult(path, self._list(path)))
             except OSError as error:
                 raise BeamIOError("cannot be looked for", {path: error}) from error
-            listed = [] if file is None else [_metadata(path, file)]
-            found.append(MatchResult(path, listed))
         return found
 
     def open(self, path: str, *_: Any, **__: Any) -> BinaryIO:
         """Opens a file, seekable."""
-        size = self._file(path).size_bytes
-        return cast("BinaryIO", io.BufferedReader(_Ranges(path, size), _REQUEST_BYTES))
+        stream = DownloaderStream(_Ranges(path, self.size(path)))
+        return cast("BinaryIO", io.BufferedReader(stream, _REQUEST_BYTES))
 
     def exists(self, path: str) -> bool:
         """Whether there is a file."""
-        return probe(path) is not None
+        return bool(self._list(path))
 
     def size(self, path: str) -> int:
         """Returns a file's size in bytes."""
-        return self._file(path).size_bytes
+        return int(self.metadata(path).size_in_bytes)
 
     def last_updated(self, path: str) -> float:
         """Returns when a file was last written, in seconds since 1970."""
-        return self._file(path).modified_secs
+        return float(self.metadata(path).last_updated_in_seconds)
 
     def metadata(self, path: str) -> FileMetadata:
         """Returns path, size and date."""
-        return _metadata(path, self._file(path))
+        for found in self._list(path):
+            return found
+        raise BeamIOError("not found", {path: FileNotFoundError("there is no such file")})
 
-    def _file(self, path: str) -> RemoteFile:
+    def _list(self, path: str) -> list[FileMetadata]:
         file = probe(path)
-        if file is None:
-            raise BeamIOError("not found", {path: FileNotFoundError("there is no such file")})
-        return file
-
-    def _list(self, _dir_or_prefix: str) -> list[FileMetadata]:
-        return []
+        return [FileMetadata(path, file.size_bytes, file.modified_secs)] if file else []
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise BeamIOError("files on web servers can be read, and not be written")
@@ -177,7 +155,3 @@ class HttpFileSystem(HttpsFileSystem):
     def scheme(cls) -> str:
         """Returns the scheme of its paths."""
         return SCHEMES[1]
-
-
-def _metadata(path: str, file: RemoteFile) -> FileMetadata:
-    return FileMetadata(path, file.size_bytes, file.modified_secs)

@@ -9,7 +9,7 @@ from typing import Any
 
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.process import plugins
-from beam_pipelines.files.beam import files, input_files, path_patterns
+from beam_pipelines.files.beam import files, listing, path_patterns
 from beam_pipelines.recipe.reader import bare_name
 from beam_pipelines.recipe.text.yaml import Tree, tree_of
 from beam_pipelines.sources import format_of_path
@@ -42,7 +42,7 @@ def image_folder(path: str, table: str = "") -> Tree | None:
     """
     if not files.is_local(path) or not os.path.isdir(path):
         return None
-    listed = [file.path for file in input_files.list_files(files.join(path, "**"))]
+    listed = [file.path for file in listing.list_files(files.join(path, "**"))]
     datasets = datasets_in(path.rstrip("/"), {*listed})
     listed = [file for file in listed if not file.startswith(datasets)]
     images = [file for file in listed if file.lower().endswith(SUFFIXES)]

@@ -20,7 +20,7 @@ from beam_pipelines.core.layout.manifest import Manifest, ManifestSource
 from beam_pipelines.core.process.plugins import KNOWN, PLANNERS
 from beam_pipelines.dataset.manifest import check_files, read_manifest
 from beam_pipelines.encodings import ENCODING_FOR_KIND
-from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam import files, listing
 from beam_pipelines.pipeline.planning.lacking import (
     Lacking,
     check_all,
@@ -152,7 +152,7 @@ def plan_transform(
 def _graph_of(dataset: str, is_needed: bool) -> str:
     """Returns the folder of a dataset's graph, or an empty text."""
     graph = files.join(dataset, TRANSFORM_GRAPH)
-    if files.list_files(files.join(graph, "**")):
+    if listing.files_below(graph):
         return graph
     if is_needed:
         raise DataError(

@@ -89,8 +89,8 @@ def _find_files(pattern: str) -> Sequence[str]:
             f"{mask(pattern)}: found a pattern, expected a folder, as a web server does not list "
             "its files. Give a list of all folders."
         )
-    files = full_package.import_module("files.beam.files", "bp.open of a pattern in a store")
-    return [listed.path for listed in files.list_files(pattern)]
+    listing = full_package.import_module("files.beam.listing", "bp.open of a pattern in a store")
+    return [listed.path for listed in listing.list_files(pattern, with_hidden=True)]
 
 
 def _identity(folder: str) -> str:

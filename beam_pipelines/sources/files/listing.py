@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from beam_pipelines.core.errors import DataError, Problem, nearest
 from beam_pipelines.core.layout.dataset_layout import MANIFEST, RAW_SCHEMA
-from beam_pipelines.files.beam import files, input_files, path_patterns, zip_members
+from beam_pipelines.files.beam import files, listing, path_patterns, zip_members
 from beam_pipelines.files.beam.path_patterns import PathPattern, nearest_file
 from beam_pipelines.files.beam.zip_members import MemberPath
 from beam_pipelines.recipe.model import Source
@@ -156,10 +156,10 @@ class _Lister:
         suffixes = self._format.suffixes if self._format and self._takes_folders else ()
         is_folder = files.is_local(pattern) and os.path.isdir(pattern)
         looked_for = files.join(pattern, "**") if is_folder else pattern
-        listed = input_files.list_files(looked_for, suffixes=suffixes if is_folder else ())
+        listed = listing.list_files(looked_for, suffixes=suffixes if is_folder else ())
         if not listed and not files.is_local(pattern) and not path_patterns.has_wildcard(pattern):
             in_folder = files.join(pattern, "**")
-            listed = input_files.list_files(in_folder, suffixes=suffixes)
+            listed = listing.list_files(in_folder, suffixes=suffixes)
             if listed or self._takes_folders:
                 looked_for, is_folder = in_folder, True
         if is_folder and not self._takes_folders:
@@ -184,8 +184,8 @@ class _Lister:
         return is_zip and not self._reads_archives
 
     def _without_datasets(
-        self, folder: str, listed: Sequence[files.Listed]
-    ) -> Sequence[files.Listed]:
+        self, folder: str, listed: Sequence[listing.Listed]
+    ) -> Sequence[listing.Listed]:
         """Leaves out datasets of this package, such as earlier outputs."""
         own = datasets_in(folder.rstrip("/"), {file.path for file in listed})
         rest = [file for file in listed if not file.path.startswith(own)]
@@ -195,7 +195,7 @@ class _Lister:
         self.documents += sorted(files.name_of(root.rstrip("/")) for root in own)
         return rest
 
-    def _of_one_format(self, folder: str, listed: Sequence[files.Listed]) -> list[files.Listed]:
+    def _of_one_format(self, folder: str, listed: Sequence[listing.Listed]) -> list[listing.Listed]:
         """Returns the files in a folder or an archive that are data.
 
         Raises:
@@ -207,7 +207,7 @@ class _Lister:
             if len(documents) < len(listed):
                 listed = [file for file in listed if file not in documents]
                 self.documents += (files.name_of(file.path) for file in documents)
-        of_format: dict[str, list[files.Listed]] = collections.defaultdict(list)
+        of_format: dict[str, list[listing.Listed]] = collections.defaultdict(list)
         for file in listed:
             of_format[self._format_of_path(file.path) or ""].append(file)
         if self._source.format is not None:
@@ -241,7 +241,7 @@ class _Lister:
             )
         return next(iter(of_format.values()))
 
-    def _members(self, archive: files.Listed) -> Iterator[FileInfo]:
+    def _members(self, archive: listing.Listed) -> Iterator[FileInfo]:
         """Yields the files of one format in an archive."""
         shown = [
             file for file, name in self._files_in(archive) if path_patterns.is_shown(name, "**")
@@ -254,21 +254,21 @@ class _Lister:
         pattern = PathPattern(member.name, with_hidden=False)
         found = [
             FileInfo(*file, archive=archive.path)
-            for archive in input_files.list_files(member.archive)
+            for archive in listing.list_files(member.archive)
             for file, name in self._files_in(archive)
             if pattern.matches(name) and path_patterns.is_shown(name, member.name)
         ]
         if not found:
             names = [
                 name
-                for archive in input_files.list_files(member.archive)
+                for archive in listing.list_files(member.archive)
                 for _, name in self._files_in(archive)
             ]
             hint = nearest(member.name, names)
             raise ValueError(f"no file in {member.archive} matches '{member.name}'.{hint}")
         yield from found
 
-    def _files_in(self, archive: files.Listed) -> Iterator[tuple[files.Listed, str]]:
+    def _files_in(self, archive: listing.Listed) -> Iterator[tuple[listing.Listed, str]]:
         """Yields files of an archive by path, and their names."""
         infos = list_zip(archive.path, self._source.limits)
         for info in sorted(infos, key=lambda info: info.filename):
@@ -278,7 +278,7 @@ class _Lister:
                     f"{path}: found an archive in an archive, expected plain files. Unpack the "
                     "outer one."
                 )
-            yield files.Listed(path, info.file_size, archive.modified_secs), info.filename
+            yield listing.Listed(path, info.file_size, archive.modified_secs), info.filename
 
 
 def datasets_in(folder: str, paths: Collection[str]) -> tuple[str, ...]:
@@ -292,7 +292,7 @@ def has_table_log(folder: str) -> bool:
     logs = (*_TABLES, "metadata/version-hint.text")
     return any(
         os.path.isdir(os.path.dirname(pattern))
-        and bool(input_files.list_files(pattern, with_hidden=True))
+        and bool(listing.list_files(pattern, with_hidden=True))
         for pattern in (files.join(folder, log) for log in logs)
     )
 
@@ -303,14 +303,14 @@ def _check_table(folder: str) -> None:
         pattern = files.join(folder, log)
         if files.is_local(folder) and not os.path.isdir(os.path.dirname(pattern)):
             continue
-        if input_files.list_files(pattern, with_hidden=True):
+        if listing.list_files(pattern, with_hidden=True):
             raise ValueError(
                 f"found a table of {kind} in {folder}, whose files also have rows that were "
                 f"removed. {cure}"
             )
 
 
-def _check_zarr(folder: str, listed: Sequence[files.Listed]) -> None:
+def _check_zarr(folder: str, listed: Sequence[listing.Listed]) -> None:
     """Raises ``ValueError`` for a Zarr store, whose JSON has no rows.
 
     The names of version 2 are hidden.
@@ -331,14 +331,14 @@ def _check_zarr(folder: str, listed: Sequence[files.Listed]) -> None:
 
 def _other_suffix(pattern: str, suffixes: tuple[str, ...]) -> str:
     """Returns a hint if a folder has only files of other suffixes."""
-    others = input_files.list_files(pattern) if suffixes else []
+    others = listing.list_files(pattern) if suffixes else []
     return f" It has {others[0].path}, which is not read as such: convert it." if others else ""
 
 
 def _only_hidden(pattern: str, suffixes: tuple[str, ...] = ()) -> str:
     """Returns a hint if only hidden files match a pattern."""
     try:
-        hidden = input_files.list_files(pattern, with_hidden=True, suffixes=suffixes)
+        hidden = listing.list_files(pattern, with_hidden=True, suffixes=suffixes)
     except DataError:  # something else that is hidden: a lock of an editor is a link to nothing
         return ""
     if not hidden:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.files.beam import files, input_files, path_patterns
+from beam_pipelines.files.beam import files, listing, path_patterns
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.files.archives import is_archive, read_member, read_members
 from beam_pipelines.sources.files.compression import (
@@ -160,7 +160,7 @@ def _read_label_files(batches: list[FileInfo], names: dict[str, tuple[str, ...]]
         batch.path[: -len(posixpath.basename(batch.path))] for batch in batches if not batch.archive
     )
     for path in (folder + name for folder in folders for name in _LABEL_FILES):
-        if input_files.exists(path):
+        if listing.exists(path):
             data = files.read_at_most(path, MAX_BATCH_BYTES)
             _check_size(path, None if data is None else len(data))
             _note_names(path, data or b"", names)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.limits import Limits, exceeded
-from beam_pipelines.files.beam import files, input_files, path_patterns
+from beam_pipelines.files.beam import files, listing, path_patterns
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list
 from beam_pipelines.sources import inference
@@ -226,7 +226,7 @@ def _left_out(folders: Sequence[str]) -> tuple[str, ...]:
         file.path
         for folder in folders
         if files.is_local(folder)
-        for file in input_files.list_files(files.join(folder, "**"), suffixes=_UNREAD)
+        for file in listing.list_files(files.join(folder, "**"), suffixes=_UNREAD)
     ]
     if not others:
         return ()

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.limits import MIB, exceeded
-from beam_pipelines.files.beam import files, input_files
+from beam_pipelines.files.beam import files, listing
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_choice, read_texts
@@ -275,7 +275,7 @@ def _label_path(path: str) -> str:
         return ""
     plain = re.sub(r"\.(gz|bz2|zst)$", "", named)
     others = [named, plain, *(plain + suffix for suffix in compression.COMPRESSION_FOR_SUFFIX)]
-    return next(filter(input_files.exists, others), named)
+    return next(filter(listing.exists, others), named)
 
 
 def _check_labels(
@@ -301,7 +301,7 @@ def _check_labels(
             "by such names.",
         )
     for file, header, path in zip(arrays, headers, paths, strict=True):
-        if not input_files.exists(path):
+        if not listing.exists(path):
             raise DataError(
                 f"{path}: found no such file, expected the labels of {file.path}. Put it there, "
                 "link to it by this name, or name other columns than classes in 'columns'."

@@ -19,7 +19,7 @@ from beam_pipelines.core.layout.schema_features import (
     has_one_value,
     parse_schema,
 )
-from beam_pipelines.files.beam import files, input_files
+from beam_pipelines.files.beam import files, listing
 from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
@@ -55,7 +55,7 @@ def schema_path(source: Source, found: Sequence[FileInfo]) -> str | None:
     folders = {file.path.rpartition(_SPLITS)[0] for file in found}
     folder = folders.pop()
     manifest_path = files.join(folder, MANIFEST)
-    if folders or not folder or not input_files.exists(manifest_path):
+    if folders or not folder or not listing.exists(manifest_path):
         return None
     manifest = parse_manifest(files.read_bytes(manifest_path), manifest_path)
     if manifest.record == "raw":
@@ -78,7 +78,7 @@ def read_schema(source: Source, path: str) -> schema_pb2.Schema:
     Raises:
       RecipeProblems: it does not exist, is none, or has no features.
     """
-    if not input_files.exists(path):
+    if not listing.exists(path):
         raise RecipeProblems([problem(source, "schema", f"no file '{path}'.")])
     try:
         schema = parse_schema(files.read_document(path), path)

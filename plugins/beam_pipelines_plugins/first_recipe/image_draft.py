@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.files.beam import files, input_files
+from beam_pipelines.files.beam import files, listing
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.images.folder import CLASS, LABEL
@@ -116,7 +116,7 @@ def others_in(folder: str, plans: Sequence[SourcePlan]) -> Iterator[LeftOut]:
     """Yields files that nothing reads, those of a suffix together."""
     known = {os.path.normpath(file.path) for plan in plans for file in plan.files}
     others: dict[str, list[str]] = {}
-    for file in input_files.list_files(files.join(folder, "**")):
+    for file in listing.list_files(files.join(folder, "**")):
         if os.path.normpath(file.path) not in known:
             others.setdefault(os.path.splitext(file.path)[1], []).append(file.path)
     for suffix, paths in others.items():

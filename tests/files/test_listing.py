@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 from apache_beam.io.filesystem import FileSystem
+from apache_beam.io.filesystems import FileSystems
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.files.beam import files, input_files
-from beam_pipelines.files.beam.files import Listed
+from beam_pipelines.files.beam import files, listing
 from beam_pipelines.files.beam.input_roots import OutsideRootError, only_below
+from beam_pipelines.files.beam.listing import Listed
 
 NAMES = st.sampled_from(["a", "b", "ab.csv", "b.csv", "a[1]", "x*"])
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map(tuple)
@@ -34,7 +35,7 @@ def listed(folder: Path, pattern: str) -> list[str]:
     Paths are relative to the folder.
     """
     return [
-        os.path.relpath(file.path, folder) for file in input_files.list_files(f"{folder}/{pattern}")
+        os.path.relpath(file.path, folder) for file in listing.list_files(f"{folder}/{pattern}")
     ]
 
 
@@ -66,10 +67,12 @@ def test_without_links_as_beam(tmp_path_factory, tree, pattern):
             parent.mkdir(parents=True, exist_ok=True)
             if not parent.joinpath(path[-1]).exists():
                 parent.joinpath(path[-1]).write_bytes(b"x" * len(path))
-    expected = files.list_files(f"{folder}/{pattern}")
-    if (folder / pattern).is_dir():  # Beam lists the folder itself
-        expected = []
-    assert input_files.list_files(f"{folder}/{pattern}") == expected
+    expected = [
+        Listed(one.path, one.size_in_bytes, one.last_updated_in_seconds)
+        for one in FileSystems.match([f"{folder}/{pattern}"])[0].metadata_list
+        if not os.path.isdir(one.path)
+    ]
+    assert listing.list_files(f"{folder}/{pattern}") == sorted(expected)
 
 
 @settings(max_examples=80)
@@ -101,7 +104,7 @@ def test_with_links_as_the_shell(tmp_path_factory, tree, links, pattern):
             place.symlink_to(there)
             linked.add(there)
     expected = [path for path in glob.glob(f"{folder}/{pattern}") if os.path.isfile(path)]
-    assert [file.path for file in input_files.list_files(f"{folder}/{pattern}")] == sorted(expected)
+    assert [file.path for file in listing.list_files(f"{folder}/{pattern}")] == sorted(expected)
 
 
 def names_below(folder: str, depth: int) -> list[str]:
@@ -213,9 +216,9 @@ def test_links_in_a_folder_of_images(tmp_path: Path, case: str) -> None:
     suffixes = (".jpg", ".png")
     if isinstance(expected, str):
         with pytest.raises(DataError, match=expected):
-            input_files.list_files(f"{tmp_path}/p/**", suffixes=suffixes)
+            listing.list_files(f"{tmp_path}/p/**", suffixes=suffixes)
         return
-    found = input_files.list_files(f"{tmp_path}/p/**", suffixes=suffixes)
+    found = listing.list_files(f"{tmp_path}/p/**", suffixes=suffixes)
     assert [os.path.relpath(one.path, tmp_path) for one in found] == expected
 
 
@@ -295,15 +298,15 @@ def test_hidden_files(tmp_path, monkeypatch, pattern, is_remote):
     if is_remote:
         monkeypatch.setattr(files, "is_local", lambda path: not path.startswith("s3://"))
         monkeypatch.setattr(
-            files,
-            "list_files",
+            listing,
+            "_list_remote",
             lambda url: [
                 Listed(f"s3://bucket/{name}", 1, 0)
                 for name in sorted(SPARK)
                 if re.match(FileSystem.translate_pattern(url), f"s3://bucket/{name}")
             ],
         )
-        found = [file.path[12:] for file in input_files.list_files(f"s3://bucket/{pattern}")]
+        found = [file.path[12:] for file in listing.list_files(f"s3://bucket/{pattern}")]
     else:
         found = listed(tmp_path, pattern)
     assert found == HIDDEN[pattern]
@@ -378,7 +381,7 @@ def test_relative_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patt
     make(tmp_path, "d1/x.csv")
     monkeypatch.chdir(tmp_path)
     expected = ("./" if pattern.startswith(".") else "") + "d1/x.csv"
-    assert [file.path for file in input_files.list_files(pattern)] == [expected]
+    assert [file.path for file in listing.list_files(pattern)] == [expected]
 
 
 def test_existence(tmp_path: Path) -> None:
@@ -387,8 +390,8 @@ def test_existence(tmp_path: Path) -> None:
     A link to nothing in its place is an error.
     """
     make(tmp_path, "x", "y -> x", "z -> gone")
-    assert input_files.exists(str(tmp_path / "x"))
-    assert input_files.exists(str(tmp_path / "y"))
-    assert not input_files.exists(str(tmp_path / "gone"))
+    assert listing.exists(str(tmp_path / "x"))
+    assert listing.exists(str(tmp_path / "y"))
+    assert not listing.exists(str(tmp_path / "gone"))
     with pytest.raises(DataError, match=r"z: found a link to gone, which leads to nothing"):
-        input_files.exists(str(tmp_path / "z"))
+        listing.exists(str(tmp_path / "z"))

@@ -1,4 +1,4 @@
-"""Lists input files: links are followed, nothing that matches is passed over.
+"""Lists files: links are followed, nothing that matches is passed over.
 
 Patterns are Beam's, for every storage. Local folders are walked here, because Beam passes over
 linked folders, links to nothing, and folders that it may not read.
@@ -12,17 +12,29 @@ import os
 import re
 import stat
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.process import regular_files
 from beam_pipelines.files.beam import files, input_roots, path_patterns
-from beam_pipelines.files.beam.files import Listed
 from beam_pipelines.files.beam.path_patterns import PathPattern, Stage
 
 # The name of a file. A link of such a name to nothing led to a file, not to a folder of files.
 _FILE_NAME = re.compile(r"\.[A-Za-z][A-Za-z0-9]*$")
+
+
+class Listed(NamedTuple):
+    """The path, size and modification time of a listed file.
+
+    The size is in bytes, the time in seconds since 1970.
+    """
+
+    path: str
+    size_bytes: int
+    modified_secs: float
 
 
 class _Entry(NamedTuple):
@@ -43,10 +55,11 @@ class _Visit(NamedTuple):
 def list_files(
     pattern: str, with_hidden: bool = False, suffixes: tuple[str, ...] = ()
 ) -> list[Listed]:
-    """Returns the files that match an input's pattern, ordered by path.
+    """Returns the files that match a pattern, ordered by path.
 
-    As ``files.list_files``, and links to folders are followed. A wildcard matches no hidden name: a
-    pattern names it as it is, or begins like it in the same place.
+    Links to folders are followed. A wildcard matches no hidden name: a pattern names it as it is,
+    or begins like it in the same place. Brackets and stars in the name of an existing local file,
+    or of an existing folder before the last component, are not wildcards.
 
     Args:
       pattern: a path or a pattern.
@@ -54,28 +67,95 @@ def list_files(
       suffixes: of the files that match, in any case; none: every file matches.
 
     Raises:
-      DataError: as ``files.list_files``; a link leads to nothing that the pattern matches, or that
+      DataError: the files cannot be listed, or one of them is outside of ``--input_root`` or has no
+        name of text; a link leads to nothing that the pattern matches, or that
         may have led to a folder of files that match; a file is found by two names of its folder;
         something that matches is no regular file.
     """
-    files.check_folder(pattern)
+    _check_folder(pattern)
+    found = []
     if not files.is_local(pattern):
-        return [
+        found = [
             listed
-            for listed in files.list_files(pattern)
+            for listed in _list_remote(pattern)
             if with_hidden or listed.path == pattern or path_patterns.is_shown(listed.path, pattern)
             if not suffixes or listed.path.lower().endswith(suffixes)
         ]
-    found = []
-    if os.path.lexists(pattern) and not os.path.isdir(pattern):
+    elif os.path.lexists(pattern) and not os.path.isdir(pattern):
         input_roots.check(pattern)
         status = _status_of(pattern)
         found = [_regular(pattern, status)] if status else []
     elif path_patterns.has_wildcard(pattern):
         top, rest = _top_and_rest(pattern)
         found = sorted(_FolderWalk(top, PathPattern(rest, with_hidden), suffixes).files())
-    files.check_names(found)
+    _check_names(found)
     return found
+
+
+def files_below(folder: str) -> list[Listed]:
+    """Returns all files below a folder, hidden ones too; raises as ``list_files``."""
+    name = folder if files.is_local(folder) else escaped(folder)
+    return list_files(files.join(name, "**"), with_hidden=True)
+
+
+def escaped(path: str) -> str:
+    """Returns the Beam pattern that matches exactly one path.
+
+    The path may have brackets, stars or question marks in it.
+    """
+    return re.sub(r"([*?[])", r"[\1]", path)
+
+
+def _list_remote(pattern: str) -> list[Listed]:
+    try:
+        found = FileSystems.match([pattern])[0].metadata_list
+    except Exception as error:  # Beam wraps the storage's errors in several classes
+        raise DataError(f"{pattern}: cannot list files: {files.reason(error)}") from error
+    return sorted(Listed(one.path, one.size_in_bytes, one.last_updated_in_seconds) for one in found)
+
+
+def _check_folder(pattern: str) -> None:
+    """Checks that this process may list the folder of a pattern.
+
+    Raises:
+      OutsideRootError: it may not.
+    """
+    fixed = path_patterns.before_wildcard(pattern)
+    input_roots.check(pattern if fixed == pattern else fixed.rpartition("/")[0] or os.curdir)
+
+
+def _check_names(found: Sequence[Listed]) -> None:
+    """Checks that listed files may be read and have names of text.
+
+    Raises:
+      DataError: one may not, or has no such name.
+    """
+    for listed in found:
+        input_roots.check(listed.path)
+        if not _is_text(listed.path):
+            shown = listed.path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            raise DataError(
+                f"{shown}: found bytes in the file's name that are not UTF-8, expected text. "
+                "Rename the file."
+            )
+
+
+def _is_text(path: str) -> bool:
+    """Whether a path is UTF-8; Python keeps other bytes as lone surrogates."""
+    try:
+        return path.isascii() or bool(path.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def names_in(folder: str) -> list[str]:
+    """Returns the sorted names of a folder's files and folders.
+
+    An object store has no folders without files.
+    """
+    if files.is_local(folder):
+        return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return sorted({files.relative(one.path, folder).split("/")[0] for one in files_below(folder)})
 
 
 def exists(path: str) -> bool:
