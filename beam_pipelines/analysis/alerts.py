@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.analysis.description import show_of
-from beam_pipelines.analysis.epochs import cure, mixed, show_ends, since, unit_of
+from beam_pipelines.analysis.epochs import cure, show_ends, since, unit_of
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
@@ -49,9 +49,8 @@ _EPOCH = "epoch "
 OF_JOIN = "join"
 # Kinds whose lines tell what was found.
 MERGED, WHOLE, UNKNOWN = "merged by float32", "whole floats", "not in the vocabulary"
-NULL_TEXT, NULL_KEY, _TOTAL_ROW = "null as a number", "null split key", "total row"
-_MIXED = "mixed epochs"
-_TOLD = (MERGED, WHOLE, UNKNOWN, NULL_TEXT, NULL_KEY, _TOTAL_ROW, _MIXED)
+NULL_KEY, _TOTAL_ROW = "null split key", "total row"
+_TOLD = (MERGED, WHOLE, UNKNOWN, NULL_KEY, _TOTAL_ROW)
 # Columns that a line names.
 _NAMED = 5
 
@@ -206,8 +205,6 @@ def _epoch(name: str, column: ColumnStatistics) -> tuple[str, str] | None:
     numbers = values.values if values.exact else None
     low, high = values.minimum, values.maximum
     unit = unit_of(name, low, high, numbers)
-    if unit is None and (found := mixed(name, low, high)):
-        return _MIXED, found
     if unit is None or low is None or high is None:
         return None
     found = f"{since(unit)}, {show_ends(low, high, unit)}; {cure([name], unit)} make times"

@@ -106,22 +106,6 @@ def seconds_of(numbers: Any, unit: str) -> Any:
     return pc.divide(numbers, float(UNITS[unit.removesuffix(OR_ZERO)]))
 
 
-def mixed(name: str, low: float | None, high: float | None) -> str:
-    """Returns what to say of times in two units, or nothing."""
-    if low is None or high is None or not set(words_of(name)) & _OF_TIMES:
-        return ""
-    units = [unit_of(name, number, number) for number in (low, high)]
-    one, other = (UNITS.get(unit or "", 0) for unit in units)
-    if not 0 < one < other:
-        return ""
-    number = identifier(name)
-    parts = [number if scale == 1 else f"{number} / {scale}" for scale in (one, other)]
-    sql = f"to_timestamp(CASE WHEN {number} < {_LAST * one} THEN {parts[0]} ELSE {parts[1]} END)"
-    line = f"{yaml_text(time_name(name))}: {yaml_text(sql)}"
-    cure = f"'derive: {{{line}}}' and 'drop: {yaml_text(name)}' make times"
-    return f"{units[0]} and {units[1]} since 1970; {cure}"
-
-
 def cure(names: Sequence[str], unit: str) -> str:
     """Returns the lines of a recipe that make times of columns."""
     derived = ", ".join(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.alerts import MERGED, NULL_TEXT, WHOLE, Alert
+from beam_pipelines.analysis.alerts import MERGED, WHOLE, Alert
 from beam_pipelines.recipe.text.yaml_text import yaml_text
-from beam_pipelines.sql.database import identifier
 
 # Up to this share of the values, neighbours of a wide column fall together by chance.
 _MOST_SHARE = 0.01
@@ -64,23 +62,6 @@ def find_whole(name: str, column: str, numbers: pa.Array) -> Iterator[Alert]:
     if is_wide and 0 < numbers.null_count < len(numbers) and _are_whole(numbers.drop_null()):
         cure = f"'types: {{{yaml_text(column)}: int64}}' of the source makes integers of them"
         yield Alert(name, WHOLE, f"whole numbers and nulls; {cure}")
-
-
-def find_null_texts(name: str, numbers: pa.Array, texts: Sequence[str]) -> Iterator[Alert]:
-    """Yields alerts of numbers that equal null texts, written otherwise."""
-    if not pa.types.is_integer(numbers.type) and not pa.types.is_floating(numbers.type):
-        return
-    values = numbers.drop_null().to_numpy()
-    for text in texts:
-        with contextlib.suppress(ValueError):
-            if count := np.count_nonzero(values == float(text)):
-                yield Alert(
-                    name,
-                    NULL_TEXT,
-                    f"{count:,} of the sampled numbers are {text}, which 'nulls' compares with "
-                    f"texts as they are written; 'NULLIF({identifier(name)}, {text})' in 'derive' "
-                    "makes nulls of them",
-                )
 
 
 def _are_whole(numbers: pa.Array | np.ndarray) -> bool:

@@ -23,7 +23,7 @@ from beam_pipelines.analysis.report.sampled import (
     SampledRows,
     describe_encoding,
 )
-from beam_pipelines.analysis.rounding import find_merged, find_null_texts, find_whole
+from beam_pipelines.analysis.rounding import find_merged, find_whole
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines.core import _native
@@ -165,7 +165,6 @@ def _odd_numbers(
             column, source = origins[name]
             if column not in source.types:
                 yield from find_whole(name, column, batch.column(name))
-            yield from find_null_texts(name, batch.column(name), source.nulls)
 
 
 def _by_split(

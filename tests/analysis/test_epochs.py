@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-import yaml
 
 from beam_pipelines.analysis.epochs import (
     UNITS,
     cure,
-    mixed,
     show_ends,
     time_name,
     time_sql,
@@ -85,30 +83,6 @@ def test_days_of_a_spreadsheet() -> None:
         1_678_860_000_000_000,
         None,
     ]
-
-
-MIXED = [
-    ("ts", MARCH, MARCH * 1000, "seconds and milliseconds since 1970"),
-    ("created at", MARCH * 1000, MARCH * 10**6, "milliseconds and microseconds since 1970"),
-    ("time", MARCH, MARCH * 10**9, "seconds and nanoseconds since 1970"),
-    ("ts", MARCH, MARCH + 5, ""),
-    ("ts", 5, MARCH, ""),
-    ("order_date", 45_000, MARCH, ""),
-    ("revenue", MARCH, MARCH * 1000, ""),
-    ("ts", None, None, ""),
-]
-
-
-@pytest.mark.parametrize(("name", "low", "high", "words"), MIXED)
-def test_times_in_two_units(name: str, low: int | None, high: int | None, words: str) -> None:
-    """The lines that are named make times of both."""
-    found = mixed(name, low, high)
-    assert found.partition(";")[0] == words
-    if words and low and high:
-        recipe = yaml.safe_load(found.partition("'derive: ")[2].partition("' and")[0])
-        batch = pa.record_batch({name: pa.array([low, high])})
-        made = evaluate(batch, parse_expression("t", recipe[f"{name}_utc"], [name]))
-        assert made.cast(pa.int64()).to_pylist() == [MARCH * 10**6] * 2
 
 
 @pytest.mark.parametrize("unit", UNITS)

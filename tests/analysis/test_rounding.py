@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.alerts import MERGED, NULL_TEXT, WHOLE
-from beam_pipelines.analysis.rounding import find_merged, find_null_texts, find_whole
+from beam_pipelines.analysis.alerts import MERGED, WHOLE
+from beam_pipelines.analysis.rounding import find_merged, find_whole
 
 IDS = pa.array([17031000001, None, 17031000002, 17031000003])
 
@@ -98,15 +98,3 @@ def test_whole_floats(column: pa.Array, is_whole: bool) -> None:
     for alert in found:
         assert alert.what == WHOLE
         assert "types: {old: int64}" in alert.found
-
-
-@pytest.mark.parametrize("column", [[-999.0, None, 1.5], [-999, 2, None], [2**63 - 1, -999]])
-def test_null_texts_that_are_numbers(column: list[Any]) -> None:
-    """A number that 'nulls' names in another form is told."""
-    nulls = ("", "NA", "-999", "-999.0", "5")
-    (first, second) = find_null_texts("v", pa.array(column), nulls)
-    assert first.what == NULL_TEXT
-    assert first.found.startswith("1 of the sampled numbers are -999,")
-    assert "NULLIF(v, -999)" in first.found
-    assert "NULLIF(v, -999.0)" in second.found
-    assert list(find_null_texts("v", pa.array(["-999"]), nulls)) == []
