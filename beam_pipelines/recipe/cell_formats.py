@@ -12,7 +12,7 @@ import re
 from typing import Literal
 
 from beam_pipelines.recipe.text.yaml import Scalar
-from beam_pipelines.recipe.values import TEXT, Value, read_mapping, reader
+from beam_pipelines.recipe.values import Value, read_mapping, reader
 
 # A blank, a no-break space and a narrow one; all three separate thousands.
 BLANKS = " \u00a0\u202f"
@@ -179,43 +179,6 @@ def _words(text: str) -> WordsFormat | None:
     true, _, false = (word.strip().casefold() for word in text.partition("/"))
     is_pair = true and false and "/" not in false and true != false and "%" not in text
     return WordsFormat(true, false) if is_pair else None
-
-
-DROP, FILL = "drop", "fill"
-_EXPECTED = "'drop', or a mapping with a value, as {fill: 0}"
-_CHOICE = {
-    "anyOf": [
-        {"enum": [DROP]},
-        {
-            "type": "object",
-            "properties": {FILL: TEXT},
-            "required": [FILL],
-            "additionalProperties": False,
-        },
-    ]
-}
-
-
-@reader(type="object", additionalProperties=_CHOICE, minProperties=1)
-def read_list_nulls(value: Value) -> dict[str, tuple[str, ...]] | None:
-    """Column -> ``("drop",)`` or ``("fill", VALUE)``."""
-    if not value.keys:
-        value.expected("a mapping, as {tags: drop, scores: {fill: 0}}")
-        return None
-    read = {column: _choice(item) for column, item in value.items()}
-    return {column: choice for column, choice in read.items() if choice is not None}
-
-
-def _choice(value: Value) -> tuple[str, ...] | None:
-    tree = value.tree
-    if isinstance(tree, dict) and value.keys == {FILL}:
-        filled = tree[FILL]
-        if isinstance(filled, Scalar):
-            return (FILL, filled.text)
-    elif isinstance(tree, Scalar) and tree.text == DROP:
-        return (DROP,)
-    value.expected(_EXPECTED)
-    return None
 
 
 @reader(type="string", maxLength=1, minLength=1)

@@ -31,7 +31,7 @@ from beam_pipelines.sources.format import (
     problem,
 )
 from beam_pipelines.sources.nesting import shapes
-from beam_pipelines.sources.options import TableOptions
+from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 
 # Rows sampled of each file for the shapes of nested lists.
@@ -61,7 +61,7 @@ class BatchFiles(Format):
     """
 
     title: str
-    Options = TableOptions
+    Options = TextsOptions
     has_arrays = True
 
     @abc.abstractmethod

@@ -5,8 +5,6 @@ Arrow's own casts lose: to bool, to date, to floats too small for a value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,7 +13,6 @@ from beam_pipelines.core.arrow.columns import column_type, is_list, normalise, t
 from beam_pipelines.core.arrow.equal_floats import nearest_floats
 from beam_pipelines.core.arrow.python_values import texts_of
 from beam_pipelines.sources.nesting import nested, shapes
-from beam_pipelines.sources.nesting.list_nulls import settle
 from beam_pipelines.sources.plan import SourcePlan
 
 NULL_INSIDE = "a null inside a list"
@@ -81,13 +78,12 @@ def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     return texts_of(array) if pa.types.is_string(type_) else pc.cast(array, type_)
 
 
-def convert_array(array: pa.Array, type_: pa.DataType, nulls: Sequence[str] = ()) -> pa.Array:
+def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """Casts an array exactly, to a declared type and its column type.
 
     Args:
       array: of a column.
       type_: the declared type, or the column's.
-      nulls: what becomes of nulls inside lists, by the recipe's ``list_nulls``.
 
     Raises:
       pa.ArrowInvalid: a value that has no exact equal, a null inside a list or a step, or a text
@@ -105,7 +101,7 @@ def convert_array(array: pa.Array, type_: pa.DataType, nulls: Sequence[str] = ()
         array = normalise(array)
     elif array.type != type_:
         array = exact_cast(array, type_)
-    array = settle(normalise(array), nulls)
+    array = normalise(array)
     values = _values_of(array)
     if values is not array and values.null_count:
         raise pa.ArrowInvalid(NULL_INSIDE)

@@ -9,7 +9,6 @@ from beam_pipelines.recipe.cell_formats import (
     read_character,
     read_encoding,
     read_formats,
-    read_list_nulls,
     read_quote,
 )
 from beam_pipelines.recipe.keys import FOUND, recipe_key
@@ -22,15 +21,6 @@ class NoOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class ListOptions:
-    """Formats with lists."""
-
-    list_nulls: Mapping[str, tuple[str, ...]] = recipe_key(
-        read_list_nulls, {}, "an error", "What becomes of nulls inside the lists of a column."
-    )
-
-
-@dataclasses.dataclass(frozen=True)
 class TextsOptions:
     """Formats with texts that people wrote (``formatted.py``)."""
 
@@ -40,11 +30,6 @@ class TextsOptions:
     trim: bool | None = recipe_key(
         read_flag, None, "no", "Whether white space around texts is taken off."
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class TableOptions(TextsOptions, ListOptions):
-    """Formats of typed tables, with texts and lists."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,8 +25,7 @@ from beam_pipelines.sources.files.compression import (
 from beam_pipelines.sources.files.listing import list_files
 from beam_pipelines.sources.format import Contents, Format, Planner, check_columns, problem
 from beam_pipelines.sources.images.columns import image_columns
-from beam_pipelines.sources.nesting import list_nulls
-from beam_pipelines.sources.options import ListOptions, TextsOptions
+from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sources.plan import (
     ByteRange,
     CutRanges,
@@ -252,7 +251,6 @@ def _check_names(source: Source, contents: Contents) -> None:
         ("columns", source.columns),
         ("types", tuple(source.types)),
         ("formats", tuple(source.options_of(TextsOptions).formats)),
-        ("list_nulls", tuple(source.options_of(ListOptions).list_nulls)),
         ("key", tuple(name for name in source.key if name not in source.derive)),
     ):
         for name in names:
@@ -271,7 +269,7 @@ def _check_names(source: Source, contents: Contents) -> None:
                 "the others in 'columns'."
             )
             problems.append(problem(source, "columns", message))
-    if problems := problems or list(list_nulls.problems(source, contents)):
+    if problems:
         raise RecipeProblems(problems)
 
 

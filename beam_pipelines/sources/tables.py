@@ -34,7 +34,6 @@ from beam_pipelines.sources.format import (
     problem,
 )
 from beam_pipelines.sources.nesting import nested, shapes, tensors
-from beam_pipelines.sources.options import ListOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 
 
@@ -318,13 +317,10 @@ def errors_of(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]
     The error of a row is that of its first bad column. Most columns are good.
     """
     errors: dict[int, ColumnError] = {}
-    choices = plan.source.options_of(ListOptions).list_nulls
     flat = nested.flat_arrays(batch)
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
-        declared, nulls = plan.source.types.get(field.name), choices.get(field.name, ())
-        attempt = functools.partial(
-            _convert_some, flat[field.name], declared, column, field.type, nulls
-        )
+        declared = plan.source.types.get(field.name)
+        attempt = functools.partial(_convert_some, flat[field.name], declared, column, field.type)
         for found in bad_rows.sift(attempt, 0, batch.num_rows):
             if isinstance(found, BadRow):
                 errors.setdefault(found.number, ColumnError(field.name, str(found.error)))
@@ -336,11 +332,10 @@ def _convert_some(
     declared: str | None,
     column: pa.Field,
     type_: pa.DataType,
-    nulls: Sequence[str],
     start: int,
     end: int,
 ) -> pa.Array:
-    return _convert(array.slice(start, end - start), declared, column, type_, nulls)
+    return _convert(array.slice(start, end - start), declared, column, type_)
 
 
 def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
@@ -350,11 +345,11 @@ def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
       ColumnError: a value that does not fit.
     """
     flat = nested.flat_arrays(batch)
-    arrays, choices = [], plan.source.options_of(ListOptions).list_nulls
+    arrays = []
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
         try:
-            declared, nulls = plan.source.types.get(field.name), choices.get(field.name, ())
-            array = _convert(flat[field.name], declared, column, field.type, nulls)
+            declared = plan.source.types.get(field.name)
+            array = _convert(flat[field.name], declared, column, field.type)
         except bad_rows.ERRORS as error:
             raise ColumnError(field.name, str(error)) from error
         arrays.append(array)
@@ -366,7 +361,6 @@ def _convert(
     declared: str | None,
     column: pa.Field,
     type_: pa.DataType,
-    nulls: Sequence[str] = (),
 ) -> pa.Array:
     """Converts the values of one column.
 
@@ -375,7 +369,6 @@ def _convert(
       declared: the recipe's type, or ``None``.
       column: of the plan's schema.
       type_: the type that the reader checks: the declared type, or the column's.
-      nulls: what becomes of nulls inside lists, as the recipe says.
 
     Raises:
       As ``convert_array``.
@@ -387,4 +380,4 @@ def _convert(
     has_steps = columns.has_lists_as_steps(type_)
     if shape is not None or (shapes.depth(array.type) > 1 and not has_steps):
         array = shapes.flatten(array, shape)
-    return convert_array(array, type_, nulls)
+    return convert_array(array, type_)

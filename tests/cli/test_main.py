@@ -358,7 +358,6 @@ def test_options_of_beam_are_collected_once(monkeypatch: pytest.MonkeyPatch) -> 
         ("a.csv: text. Set 'encoding: cp1252' of the source.", "d/a.csv", "encoding=cp1252"),
         ("Set 'formats: {x: 1.5}' or 'y'.", "a.csv", "formats={x: 1.5}"),
         ("""Set 'nulls: ["", NA]' if so.""", "a.csv", 'nulls=["", NA]'),
-        ("""or "list_nulls: {t: {fill: ''}}".""", "a.csv", "list_nulls={t: {fill: ''}}"),
         ("Quote cells, or set 'delimiter' and 'quote'.", "a.csv", "delimiter=…"),
         ("Set 'format': csv, tsv.", "a.log", "format=…"),
         ("Set 'header: false', if so, or 'encoding: x' and 'nulls: [a]'.", "a.csv", "header=false"),

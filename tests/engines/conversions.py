@@ -100,13 +100,13 @@ output: {record: line, num_shards: 2, compression: gzip, level: 6}
 """
 
 
-# Hive's folders, a zip archive, lines above a table, fields of two kinds and nulls in lists.
+# Hive's folders, a zip archive, lines above a table, fields of two kinds.
 AS_THEY_ARE = """
 name: found
 sources:
   found: {path: found, types: {month: text}}
   members: {path: members.zip, key: user}
-  kinds: {path: kinds.jsonl, key: id, types: {id: text}, list_nulls: {tags: {fill: none}}}
+  kinds: {path: kinds.jsonl, key: id, types: {id: text}}
 from: found
 join:
   - {source: members, on: user, prefix: member_, strategy: broadcast}
@@ -233,7 +233,8 @@ def _write_found(folder: Path, rows: int) -> None:
             text = "\n".join(["Members;", f"Part {part};", "user;score", *lines, ""])
             archive.writestr(zipfile.ZipInfo(f"{part}.csv", (2024, 1, 1, 0, 0, 0)), text)
     kinds = (
-        {"id": int(user) if user.isdigit() else user, "tags": [user, None]} for user in users[:280]
+        {"id": int(user) if user.isdigit() else user, "tags": [user, "none"]}
+        for user in users[:280]
     )
     (folder / "kinds.jsonl").write_text("\n".join(map(json.dumps, kinds)) + "\n")
 

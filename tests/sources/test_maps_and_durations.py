@@ -60,16 +60,6 @@ def test_slices_of_maps(maps: list[dict[str, int] | None], start: int) -> None:
     assert found["m.value"].to_pylist() == [None if m is None else [*m.values()] for m in wanted]
 
 
-def test_a_null_in_a_map_proposes_a_value(tmp_path: Path) -> None:
-    """Keys and values stay as many: nulls are filled, and not dropped."""
-    maps = pa.array([[("a", 1)], [("b", None)]], MAP)
-    path = write_table(tmp_path / "a.parquet", pa.table({"m": maps}))
-    with pytest.raises(DataError, match=r"row 2, column 'm\.value': .*fill: 0") as caught:
-        read_rows(path)
-    assert "drop" not in str(caught.value)
-    assert read_rows(path, list_nulls={"m.value": ("fill", "0")})[1]["m.value"] == [0]
-
-
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("suffix", ["parquet", "feather"])
 def test_a_duration_is_microseconds(tmp_path: Path, unit: str, suffix: str) -> None:

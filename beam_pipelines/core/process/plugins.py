@@ -43,8 +43,8 @@ class Known(NamedTuple):
     part: str = ""
 
 
-# Options of formats with texts and lists (``sources/options.py``).
-_TEXTS = ("list_nulls", "formats", "trim")
+# Options of formats with texts (``sources/options.py``).
+_TEXTS = ("formats", "trim")
 # Group -> name -> what is known of it.
 KNOWN: Mapping[str, Mapping[str, Known]] = {
     FORMATS: {
@@ -64,13 +64,13 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
     PLANNERS: {
         "database": Known(
             suffixes=(".sqlite", ".sqlite3", ".db", ".duckdb"),
-            options=("list_nulls", "url", "table", "query", "partition"),
+            options=("url", "table", "query", "partition"),
             schemes=("postgresql", "postgres", "mariadb", "mysql", "bigquery"),
             place="url",
             part="table",
         ),
-        "delta": Known(options=("list_nulls", "as_of", "version")),
-        "iceberg": Known(options=("list_nulls", "as_of", "snapshot_id")),
+        "delta": Known(options=("as_of", "version")),
+        "iceberg": Known(options=("as_of", "snapshot_id")),
     },
     CHECKS: {"pii": Known()},
     COMMANDS: {"compare": Known(), "init": Known(), "schema": Known()},

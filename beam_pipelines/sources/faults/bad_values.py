@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.arrow.binary_arrays import offsets_of
@@ -19,7 +18,7 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources.exact_cast import NULL_INSIDE, convert_array
 from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.nesting import list_nulls, nested, shapes
+from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.plan import SourcePlan
 
 # Types that may take a value which another one refuses.
@@ -45,7 +44,7 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
     found = nested.flat_arrays(row)[error.column]
     field = plan.read_schema.field(error.column)
     type_, shape = field.type, columns.shape_of(field)
-    if known := _known_problem(found, error, plan):
+    if known := _known_problem(found, error):
         return error.column, known
     if shape is not None:
         return error.column, (
@@ -101,18 +100,18 @@ def other_types(convert: Callable[[pa.DataType], object], found: pa.DataType) ->
     return names
 
 
-def _known_problem(found: pa.Array, error: ColumnError, plan: SourcePlan) -> str:
+def _known_problem(found: pa.Array, error: ColumnError) -> str:
     """Returns the message of an error of any type, or ``""``.
 
     Args:
       found: the row's value.
       error: of the value.
-      plan: of the source.
     """
     if is_list(found.type) and error.message == NULL_INSIDE:
-        is_value = pc.list_flatten(found, recursive=True).null_count > 0
-        cure = null_cure(plan, error.column) if is_value else "Leave the column out with 'columns'."
-        return f"found {NULL_INSIDE}, expected values only. {cure}"
+        return (
+            f"found {NULL_INSIDE}, expected values only. Leave the column out with 'columns', or "
+            "such rows with 'on_error: {reject: 10}'."
+        )
     if shapes.is_permuted(found.type):
         return (
             "found a tensor with permuted dimensions, expected one whose values are in row-major "
@@ -139,15 +138,6 @@ def declare_arrays(field: pa.Field, are_arrays: bool) -> str:
         return f"declare 'types: {{{yaml_text(field.name)}: tensor}}' to keep each row's own shape"
     flat = columns.type_name(pa.list_(columns.value_type(field.type)))
     return f"declare 'types: {{{yaml_text(field.name)}: {flat}}}' for the values alone"
-
-
-def null_cure(plan: SourcePlan, name: str) -> str:
-    """Returns the remedy for a null inside a column's lists."""
-    if columns.array_type(plan.source.types.get(name)):
-        return "Leave the column out with 'columns'."
-    column = plan.schema.field(name)
-    can_drop = list_nulls.can_drop(name, column, plan.file_schema)
-    return list_nulls.cure(name, columns.value_type(column.type), can_drop)
 
 
 def _exact_integers(type_: pa.DataType) -> str:

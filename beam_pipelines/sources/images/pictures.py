@@ -68,7 +68,7 @@ def check_jpeg(data: bytes) -> None:
 
 
 def check_png(data: bytes, image: Image.Image) -> int:
-    """Decodes a PNG; what Pillow passes over and libpng refuses is an error.
+    """Decodes a PNG; what only libpng refuses is an error, too.
 
     Args:
       data: the file.

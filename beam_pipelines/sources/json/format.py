@@ -23,7 +23,7 @@ from beam_pipelines.sources.json.orients import check_is_no_table
 from beam_pipelines.sources.json.parser import check_depth, parse_lines, rounded_integer
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.nesting import nested
-from beam_pipelines.sources.options import EncodedOptions, TableOptions
+from beam_pipelines.sources.options import EncodedOptions, TextsOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.documents import DOCUMENTS, is_document
@@ -35,7 +35,7 @@ _HEAD_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
-class JsonOptions(TableOptions, EncodedOptions):
+class JsonOptions(TextsOptions, EncodedOptions):
     """The keys of JSON sources."""
 
 

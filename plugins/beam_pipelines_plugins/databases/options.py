@@ -15,7 +15,6 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import planner_of, scheme_of
 from beam_pipelines.recipe.values import TEXT, Value, read_text, reader
 from beam_pipelines.sources.format import problem
-from beam_pipelines.sources.options import ListOptions
 
 _OF_MYSQL = "MYSQL_PWD, or the group [client] of ~/.my.cnf or of a file '?defaults-file=…'"
 # Scheme of a URL -> where its driver finds a password.
@@ -75,7 +74,7 @@ def read_url(value: Value) -> str | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class DatabaseOptions(ListOptions):
+class DatabaseOptions:
     """The rows of a source in a database."""
 
     url: str | None = recipe_key(read_url, None, "none", "URL or file of a database.")

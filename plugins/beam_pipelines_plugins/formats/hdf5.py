@@ -22,7 +22,7 @@ from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_text
 from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, check_columns, problem
-from beam_pipelines.sources.options import TableOptions
+from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines_plugins.formats.numpy_files import to_arrow
 from beam_pipelines_plugins.formats.part_files import OpenedPart, Part, PartFiles
@@ -38,7 +38,7 @@ _VARYING_BYTES = 256
 
 
 @dataclasses.dataclass(frozen=True)
-class Hdf5Options(TableOptions):
+class Hdf5Options(TextsOptions):
     """The keys of HDF5 sources."""
 
     group: str | None = recipe_key(

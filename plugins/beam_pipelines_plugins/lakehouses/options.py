@@ -12,7 +12,6 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml import Scalar
 from beam_pipelines.recipe.values import TEXT, Value, read_integer, reader
 from beam_pipelines.sources.format import problem
-from beam_pipelines.sources.options import ListOptions
 
 DELTA, ICEBERG = "delta", "iceberg"
 
@@ -40,7 +39,7 @@ def read_as_of(value: Value) -> str | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class LakeOptions(ListOptions):
+class LakeOptions:
     """Keys of both kinds of tables."""
 
     as_of: str | None = recipe_key(
