@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import pathlib
 import resource
 import shutil
@@ -25,7 +24,6 @@ from collections.abc import Sequence
 
 import criteo_like
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.transforms.shards import shard_path
 
 ENCODE = "\n".join(
     [f"  I{number}: z_score" for number in range(1, 14)]
@@ -136,18 +134,8 @@ def measured(case: Case, folder: pathlib.Path, rows: int) -> tuple[float, float]
 
 
 def print_sizes() -> None:
-    """Prints the bytes of each thing that grows with the data.
-
-    These are a shard of the manifest and an idle process.
-    """
-    entry = {
-        "path": shard_path("clicks", "train", 123_456, 600_000, "gzip"),
-        "rows": 633_000,
-        "bytes": 134_217_728,
-        "crc32c": "0badc0de",
-    }
-    print(f"MANIFEST_BYTES_PER_SHARD  {len(json.dumps([entry] * 1000, indent=1)) / 1000 + 20:.0f}")
-    print(f"PROCESS_BYTES             {idle_bytes() / MIB:.0f} MiB")
+    """Prints the bytes of an idle process."""
+    print(f"PROCESS_BYTES {idle_bytes() / MIB:.0f} MiB")
 
 
 def idle_bytes() -> int:

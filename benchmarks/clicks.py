@@ -98,7 +98,7 @@ class Clicks:
         rows = np.array([chunk.batch.num_rows for chunk in self.chunks])
         addresses = np.array([chunk[:2] for chunk in self.chunks]).T.copy()
         offsets = Offsets(*addresses, np.cumsum(rows) - rows)
-        return ShardPlan({"train": SplitShards("train", self.rows, SHARDS, 1, 0, offsets)})
+        return ShardPlan({"train": SplitShards("train", self.rows, SHARDS, 1, 0, 1 << 18, offsets)})
 
     @functools.cached_property
     def dealt(self) -> list[list[pa.RecordBatch]]:

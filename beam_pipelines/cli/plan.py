@@ -133,7 +133,14 @@ def _lines(
     splits = ", ".join(
         f"{name} {_count(split.rows)} in {split.shards:,}" for name, split in scale.splits.items()
     )
-    yield _line("shards", f"{show_bytes(scale.shard_bytes)}; rows and files of splits: {splits}")
+    split = max(scale.splits.values(), key=lambda split: split.rows)
+    size = scale.shard_bytes * split.rows / sum(each.rows for each in scale.splits.values())
+    each = f"of {show_bytes(size / split.shards)}"
+    if split.part_size != plan.recipe.output.part_size:
+        each += f" in parts of {show_bytes(split.part_size)}"
+    yield _line(
+        "shards", f"{show_bytes(scale.shard_bytes)}, {each}; rows and files of splits: {splits}"
+    )
     yield _line(
         "temporary",
         f"{show_bytes(scale.kept_bytes)} between reading and writing; about {_count(requests)} "
@@ -151,9 +158,9 @@ def _lines(
     if assumed is None:
         return
     yield f"limits, by the size of {plan.recipe.base} at which they are met"
-    for limit in scale.limits:
-        met = "  met: " if limit.value > limit.most else "       "
-        yield f"{met}{show_bytes(limit.size_bytes):>10}  {limit.name}: {limit.remedy}"
+    for name, size in scale.limits.items():
+        met = "  met: " if size < scale.size_bytes else "       "
+        yield f"{met}{show_bytes(size):>10}  {name}"
 
 
 def _price_lines(price: Price, prices: Prices) -> Iterator[str]:

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import datetime
 import json
+import math
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,6 +43,9 @@ from beam_pipelines.tfrecord import part_index
 # A shard is permuted and compressed in partitions of about this many bytes of framed examples, so
 # that a writer's memory depends on neither the shard's size nor how well it compresses.
 PARTITION_BYTES = 16 << 20
+# A split of more shards or parts gets larger ones. One worker joins the index of 44 bytes a part,
+# and readers keep it in memory.
+_MOST_SHARDS, _MOST_PARTS = 50_000, 1 << 24
 
 _NUMBER = re.compile(r"-(\d+)-of-\d+\.(tfrecord|parquet)")
 _ABOUT = b"shards"
@@ -86,6 +90,7 @@ class SplitShards:
       num_shards: its shard files.
       partitions_per_shard: partitions of each shard in the exchange.
       first_shard: number of its first shard among all shards of the dataset.
+      part_size: most bytes of records that are compressed alone.
       offsets: of all chunks; the splits of a plan share the addresses.
     """
 
@@ -94,6 +99,7 @@ class SplitShards:
     num_shards: int
     partitions_per_shard: int
     first_shard: int
+    part_size: int
     offsets: Offsets
 
 
@@ -161,7 +167,8 @@ def plan_shards(
         offsets, rows = Offsets(counts.ranges, counts.parts, ends - own), int(own.sum())
         shards = count_shards(output, shard_bytes[name])
         partitions = max(1, round(framed_bytes[name] / shards / PARTITION_BYTES))
-        splits[name] = SplitShards(name, rows, shards, partitions, first_shard, offsets)
+        part_size = fit_part_size(output, framed_bytes[name])
+        splits[name] = SplitShards(name, rows, shards, partitions, first_shard, part_size, offsets)
         first_shard += shards
     return ShardPlan(splits)
 
@@ -224,7 +231,8 @@ def count_shards(output: Output, split_bytes: float) -> int:
     """Returns the number of shards of a split.
 
     With two shards or more, sizes are within 20 % of ``shard_size``. That leaves 5 % for errors of
-    the estimate: one shard up to 1.6 times the size, three above 2.4 times.
+    the estimate: one shard up to 1.6 times the size, three above 2.4 times. A split of very many
+    shards has larger ones.
 
     Args:
       output: the recipe's output.
@@ -235,8 +243,20 @@ def count_shards(output: Output, split_bytes: float) -> int:
     else:
         ratio = split_bytes / output.shard_size
         count = 1 if ratio < 1.6 else max(3 if ratio > 2.4 else 2, round(ratio))
+        count = min(count, _MOST_SHARDS)
     multiple = output.shards_multiple_of
     return -(-count // multiple) * multiple
+
+
+def fit_part_size(output: Output, framed_bytes: float) -> int:
+    """Returns the most bytes of a part: the recipe's, or more.
+
+    Args:
+      output: the recipe's output.
+      framed_bytes: of the split's framed examples before compression.
+    """
+    times = framed_bytes / output.part_size / _MOST_PARTS
+    return output.part_size << math.ceil(math.log2(max(times, 1)))
 
 
 def shard_name(name: str, date: datetime.date | None) -> str:

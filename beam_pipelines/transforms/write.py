@@ -66,9 +66,11 @@ class Target:
     lists: tuple[str, ...] = ()
     note: Note | None = None
 
-    def settings(self, plan: ShardPlan) -> Settings:
-        """Returns the settings of the sinks."""
-        return Settings(self.output, self.lists, plan.columns)
+    def settings(self, plan: ShardPlan, shard: int) -> Settings:
+        """Returns the settings of a shard's sinks."""
+        part_size = plan.locate(shard)[0].part_size
+        output = dataclasses.replace(self.output, part_size=part_size)
+        return Settings(output, self.lists, plan.columns)
 
 
 def write_partitions(
@@ -96,7 +98,7 @@ def write_partitions(
     where = files.within(target.folder, path)
     with files.replace(where) as opened:
         file = _Counted(opened)
-        sink = sink_of(output.format).open(cast("BinaryIO", file), target.settings(plan))
+        sink = sink_of(output.format).open(cast("BinaryIO", file), target.settings(plan, shard))
         for prepared in partitions:
             rows = sink.add(prepared)
             if target.note is not None:

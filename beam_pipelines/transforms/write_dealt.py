@@ -111,7 +111,7 @@ def write_dealt(
     Raises:
       DataError: as ``write_partitions``, ``load_rows`` and ``encode_rows`` raise it.
     """
-    settings = target.settings(plan)
+    settings = target.settings(plan, dealt.shard)
     encoder = None if encode is None else BatchEncoder(encode)
     loads = spilled.loads(dealt, plan, target.output)
 

@@ -133,25 +133,17 @@ def test_everything_grows_with_the_size(plan):
         1000 * small.cpu_secs["read and statistics"]
     )
     for name, split in large.splits.items():
-        assert split.shards == pytest.approx(1000 * small.splits[name].shards, rel=0.01)
+        assert split.shards == min(50_000, 1000 * small.splits[name].shards)
 
 
 def test_limits_are_met_where_they_say(plan):
-    """At a limit's own size its value is the maximum.
-
-    Limits are in order.
-    """
+    """A limit is at the same size whatever the size of the data."""
     preview = make_preview(plan)
-    scale = make_scale(plan, preview, 10**14)
-    found = scale.limits
-    sizes = [limit.size_bytes for limit in found]
-    assert sizes == sorted(sizes)
-    assert len(found) == 2
-    for limit, size in zip(found, sizes, strict=True):
-        again = {other.name: other for other in make_scale(plan, preview, round(size)).limits}[
-            limit.name
-        ]
-        assert again.value == pytest.approx(limit.most, rel=0.05), limit.name
+    found = make_scale(plan, preview, 10**14).limits
+    assert [*found.values()] == sorted(found.values())
+    for name, size in found.items():
+        again = make_scale(plan, preview, round(size)).limits
+        assert again[name] == pytest.approx(size, rel=0.05), name
 
 
 def test_windows_count_what_their_features_keep(tmp_path):
@@ -193,7 +185,7 @@ def test_the_command_prints_the_plan(folder, capsys, size, shown):
         "limits, by the size of clicks",
     ):
         assert word in text
-    assert "met:" in text or size == "2000000"
+    assert ("met:" in text) == (size in ("100TB", "1.5 TiB"))
     figures = text[text.index(f"with {shown}") :].splitlines()
     assert len(figures) <= 15
     assert "iB" not in "".join(figures)

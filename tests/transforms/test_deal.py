@@ -41,7 +41,7 @@ def plan_of(sizes: list[int], num_shards: int, partitions: int) -> ShardPlan:
     ends, numbers = np.cumsum(sizes, dtype=np.int64), np.arange(len(sizes))
     offsets = Offsets(numbers, 0 * numbers, ends - np.array(sizes))
     return ShardPlan(
-        {"train": SplitShards("train", sum(sizes), num_shards, partitions, 0, offsets)}
+        {"train": SplitShards("train", sum(sizes), num_shards, partitions, 0, 4096, offsets)}
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -17,7 +17,6 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.core.layout import stripes
-from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan
@@ -28,7 +27,7 @@ from beam_pipelines.sources.plan import GATHERED_FILES, RANGE_BYTES
 from beam_pipelines.transforms.fit import fit_batch
 from beam_pipelines.transforms.join.plan import PARTITION_BYTES as JOIN_PARTITION_BYTES
 from beam_pipelines.transforms.join.plan import JoinStep, plain_bytes
-from beam_pipelines.transforms.shards import PARTITION_BYTES, count_shards
+from beam_pipelines.transforms.shards import PARTITION_BYTES, count_shards, fit_part_size
 from beam_pipelines.transforms.size_sample import (
     MOST_SAMPLED_BYTES,
     SAMPLE_BYTES,
@@ -49,7 +48,10 @@ JOIN_BROADCAST = 0.6e-6
 JOIN_HASH = 5.6e-6
 
 # Bytes by benchmarks/bench_costs.py --sizes.
-MANIFEST_BYTES_PER_SHARD = 160
+INDEX_BYTES_PER_PART = 44
+# Of one worker, which merges row counts and plans shards: benchmarks/hollow.py.
+PLAN_BYTES_PER_CHUNK = 116
+MOST_BYTES = 2048 * MIB
 # An idle worker process after its imports.
 PROCESS_BYTES = 466 << 20
 
@@ -86,29 +88,11 @@ class Preview:
 
 @dataclasses.dataclass(frozen=True)
 class SplitScale:
-    """A split: its rows and its shards."""
+    """A split: its rows, its shards, the bytes of their parts."""
 
     rows: float
     shards: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Limit:
-    """A quantity that grows with the data, and its maximum.
-
-    Attributes:
-      name: describes the state beyond the maximum.
-      value: at this size.
-      most: the maximum.
-      remedy: what the user can do.
-      size_bytes: the base source's size at the maximum, by linear growth.
-    """
-
-    name: str
-    value: float
-    most: float
-    remedy: str
-    size_bytes: float
+    part_size: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +112,7 @@ class Scale:
       broadcast_bytes: of the indexes of broadcast joins, in every worker process.
       worker_bytes: peak memory of a worker process.
       cpu_secs: step -> CPU seconds.
-      limits: the first to be met first; without quantities that are 0.
+      limits: what is met -> size of the base source at which it is, the least first.
     """
 
     size_bytes: float
@@ -142,7 +126,7 @@ class Scale:
     broadcast_bytes: float
     worker_bytes: float
     cpu_secs: Mapping[str, float]
-    limits: tuple[Limit, ...]
+    limits: Mapping[str, float]
 
 
 def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
@@ -246,7 +230,9 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
     written = rows * preview.written
     splits = {
         name: SplitScale(
-            written * share, count_shards(plan.recipe.output, written * share * preview.shard_bytes)
+            written * share,
+            count_shards(plan.recipe.output, written * share * preview.shard_bytes),
+            fit_part_size(plan.recipe.output, written * share * preview.framed_bytes),
         )
         for name, share in preview.splits.items()
     }
@@ -270,8 +256,14 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         + (2 * JOIN_PARTITION_BYTES if hashed else 0)
         + sum(map(_window_bytes, plan.joins.steps))
     )
-    shards = sum(split.shards for split in splits.values())
-    quantities = (shards * MANIFEST_BYTES_PER_SHARD, shards)
+    largest_parts = written * max(preview.splits.values()) * preview.framed_bytes / PARTITION_BYTES
+    most = show_bytes(MOST_BYTES)
+    limits = {
+        f"the index of a split passes {most}: make several datasets": largest_parts
+        * INDEX_BYTES_PER_PART,
+        f"one worker needs {most} to plan shards: take workers with more": chunks
+        * PLAN_BYTES_PER_CHUNK,
+    }
     return Scale(
         size_bytes=size,
         ranges=ranges,
@@ -285,7 +277,10 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         broadcast_bytes=broadcast,
         worker_bytes=worker,
         cpu_secs=_cpu(plan, preview, rows, written),
-        limits=tuple(sorted(_limits(size, quantities), key=lambda limit: limit.size_bytes)),
+        limits={
+            name: size * MOST_BYTES / found
+            for name, found in sorted(limits.items(), key=lambda limit: -limit[1])
+        },
     )
 
 
@@ -337,18 +332,3 @@ def _cpu(plan: Plan, preview: Preview, rows: float, written: float) -> dict[str,
         secs["encode"] = written * sum(len(chain.steps) for chain in plan.encode.chains) * ENCODE
     secs["shuffle and write"] = written * preview.features * SHUFFLE_AND_WRITE
     return secs
-
-
-_LARGER = "raise 'shard_size' in 'output'"
-# The state beyond the maximum of each quantity, the maximum, and the remedy.
-_LIMITS = (
-    (f"{MANIFEST} passes {show_bytes(256 * MIB)}", 256 * MIB, _LARGER),
-    ("one worker renames a million shards at the commit", 1e6, _LARGER),
-)
-
-
-def _limits(size: float, quantities: Sequence[float]) -> Iterator[Limit]:
-    """Yields the limits of quantities, in the order of ``_LIMITS``."""
-    for value, (name, most, remedy) in zip(quantities, _LIMITS, strict=True):
-        if value > 0:
-            yield Limit(name, value, most, remedy, size * most / value)
