@@ -36,8 +36,7 @@ from beam_pipelines.core.limits import MIB
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.files.beam import files
 from beam_pipelines.files.beam.run_file import RunFile
-from beam_pipelines.pipeline import artifacts, first_pass_result, resume
-from beam_pipelines.pipeline.commit import commit
+from beam_pipelines.pipeline import artifacts, commit, first_pass_result, resume
 from beam_pipelines.pipeline.convert import Conversion
 from beam_pipelines.pipeline.planning.plan import Plan, store_lists
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
@@ -59,14 +58,13 @@ from beam_pipelines.transforms.write import ShardInfo
 
 RANGES_OF_A_FILE = 64
 MOST_SECS, MOST_BYTES = 600, 2 << 30
-ROW_BYTES, PART_BYTES = 262, 4 * MIB
-RECIPE = f"""
+ROW_BYTES = 262
+RECIPE = """
 name: hollow
-sources: {{lines: {{path: 'lines/*.jsonl', types: {{text: text, number: int64}}}}}}
+sources: {lines: {path: 'lines/*.jsonl', types: {text: text, number: int64}}}
 from: lines
 filter: number >= 0
-split: {{train: 0.9, eval: 0.1}}
-output: {{shard_size: 1 GiB, part_size: {PART_BYTES}}}
+split: {train: 0.9, eval: 0.1}
 """
 _DEALT = 1000
 
@@ -243,7 +241,7 @@ def write_indexes(run: Run) -> str:
         for number in range(split.num_shards):
             path = shard_path("hollow", split.name, number, split.num_shards, output.compression)
             rows = split.rows // split.num_shards + (number < split.rows % split.num_shards)
-            count = max(1, round(rows * ROW_BYTES / PART_BYTES))
+            count = max(1, round(rows * ROW_BYTES / split.part_size))
             own = np.diff(np.arange(count + 1) * rows // count).astype(np.int32)
             framed = own.astype(np.int64) * ROW_BYTES
             columns = PartColumns(
@@ -252,7 +250,7 @@ def write_indexes(run: Run) -> str:
             )  # fmt: skip
             info = ShardInfo(split.name, path, rows, int(framed.sum()), int(framed.sum()), number)
             with files.open_write(files.within(folder, path)) as file:
-                file.write(b"")
+                file.truncate(info.bytes)
             write_own_index(info.indexed(), part_compression_of(path), columns, folder)
             infos.append(info)
             parts += count
@@ -273,7 +271,9 @@ def join_indexes(run: Run) -> str:
 def commit_all(run: Run) -> str:
     """Commits, with the indexes again."""
     result = run.kept("result").load()
-    commit(run.kept("plan"), result, run.kept("shards"), str(run.folder / "out"), time.time())
+    folder, now = str(run.folder / "out"), time.time()
+    stage = functools.partial(commit.stage, run.kept("plan"), result, folder=folder, started=now)
+    commit.CommitSteps(stage, folder, "", now).run(run.kept("shards"))
     return ""
 
 

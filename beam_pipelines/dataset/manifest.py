@@ -29,20 +29,24 @@ def read_manifest(folder: str, name: str = MANIFEST) -> Manifest:
     return parse_manifest(files.read_bytes(path), path, name == DESCRIPTION)
 
 
-def listed_shards(folder: str) -> dict[str, str]:
+def listed_files(folder: str, parts: Iterable[str]) -> dict[str, listing.Listed]:
+    """Returns path -> file, of all files in parts of a folder."""
+    listed = (listing.files_below(files.join(folder, part)) for part in parts)
+    return {
+        files.relative(file.path, folder): file for file in itertools.chain.from_iterable(listed)
+    }
+
+
+def listed_shards(folder: str) -> dict[str, listing.Listed]:
     """Returns the files in the folders of shards, also of others.
 
     Args:
       folder: of a dataset, or of shards that are not committed yet.
 
     Returns:
-      Path in the folder -> path.
+      Path in the folder -> file.
     """
-    listed = (listing.files_below(files.join(folder, part)) for part in SHARD_FOLDERS)
-    return {
-        files.relative(file.path, folder): file.path
-        for file in itertools.chain.from_iterable(listed)
-    }
+    return listed_files(folder, SHARD_FOLDERS)
 
 
 def changed_files(folder: str, manifest: Manifest, *parts: str) -> Iterator[tuple[str, DataError]]:

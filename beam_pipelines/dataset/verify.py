@@ -99,10 +99,10 @@ def _error(folder: str, problems: Sequence[str]) -> DataError:
 
 def _unexpected_files(folder: str, manifest: Manifest) -> Iterator[str]:
     expected = {files.within(folder, shard.path) for shard in manifest.shards}
-    for path in listed_shards(folder).values():
-        if path not in expected:
+    for file in listed_shards(folder).values():
+        if file.path not in expected:
             yield (
-                f"{path}: is not in the manifest, but readers of the examples will read it. "
+                f"{file.path}: is not in the manifest, but readers of the examples will read it. "
                 "Remove it."
             )
 

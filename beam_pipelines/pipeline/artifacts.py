@@ -58,7 +58,7 @@ def write_files(
     """Writes all files except the shards, the manifest last.
 
     Args:
-      plan, result, shards, started: as in ``commit``.
+      plan, result, shards, started: as in ``commit.stage``.
       place: returns the target of a path within the dataset.
       manifest_name: path of the manifest within the dataset.
       others: paths of files that are written already, for their checksums in the manifest.
@@ -112,7 +112,7 @@ def write_indexes(
     """Writes the index of each split's shards.
 
     Args:
-      shards: as in ``commit``.
+      shards: as in ``commit.stage``.
       folder: where the shards' own indexes are.
       place: as in ``write_files``.
 

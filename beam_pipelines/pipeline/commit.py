@@ -6,15 +6,21 @@ It is the last step of a conversion.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any, TypeAlias
+
+import apache_beam as beam
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.events import log_event
 from beam_pipelines.core.layout import dataset_layout
 from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
-from beam_pipelines.dataset.manifest import listed_shards, read_manifest
+from beam_pipelines.dataset.manifest import listed_files, listed_shards, read_manifest
 from beam_pipelines.files.beam import file_changes, file_checksums, files, listing
+from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.artifacts import write_files, write_indexes
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, check_joins_of
 from beam_pipelines.pipeline.planning.plan import Plan
@@ -27,6 +33,7 @@ from beam_pipelines.pipeline.validate import (
     write_offenders,
 )
 from beam_pipelines.sources import format_of
+from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.row_counts import RowCounts
 from beam_pipelines.transforms.write import ShardInfo
 
@@ -56,16 +63,101 @@ STAGED = "staged"
 _PATHS = "paths.json"
 _REPLACED = "replaced"
 _STAGES_WRITE = (*SHARD_FOLDERS, dataset_layout.TRANSFORM_GRAPH)
+# Files that a worker moves in an object store before it takes others.
+_MOVED_FILES = 1000
+# Within the dataset.
+Paths: TypeAlias = Sequence[str]
 
 
-def commit(
+@dataclasses.dataclass(frozen=True)
+class CommitSteps:
+    """The steps of a commit, which an engine may run twice.
+
+    Attributes:
+      stage: gets the shards and what else it needs; returns what ``stage`` does.
+      folder: the dataset.
+      mark: the run's, as in ``RunFolders``.
+      started: start of the run, in seconds since 1970.
+    """
+
+    stage: Callable[..., Sequence[Paths]]
+    folder: str
+    mark: str
+    started: float
+
+    def begin(self, shards: Sequence[ShardInfo], *needed: Any) -> Sequence[Paths]:
+        """Returns what is to be moved."""
+        if self._is_done(shards):
+            return ()
+        metrics.end_stage("write", self.started, sum(shard.rows for shard in shards))
+        return self.stage(shards, *needed)
+
+    def end(self, shards: Sequence[ShardInfo]) -> str:
+        """Writes the manifest, and returns the folder."""
+        if not self._is_done(shards):
+            seal(self.folder, shards)
+            metrics.end_stage("commit", self.started, sum(shard.rows for shard in shards))
+        return self.folder
+
+    def run(self, shards: Sequence[ShardInfo], *needed: Any) -> str:
+        """Does all in one worker."""
+        for paths in self.begin(shards, *needed):
+            move(paths, self.folder, self.mark)
+        return self.end(shards)
+
+    def _is_done(self, shards: Sequence[ShardInfo]) -> bool:
+        """Whether an earlier attempt has committed, and removed the mark.
+
+        Raises:
+          DataError: another run has begun.
+        """
+        temporary = files.join(self.folder, dataset_layout.TEMPORARY)
+        if not self.mark or run_lock.mark_of(temporary) == self.mark:
+            return False
+        if not is_committed(self.folder, shards):
+            raise run_lock.other_run(self.folder, temporary)
+        log_event("retry", what="commit")
+        return True
+
+
+@dataclasses.dataclass
+class CommitShards(beam.PTransform):
+    """Makes a dataset of written shards.
+
+    On a disk one worker renames folders. An object store copies each file: there all workers move
+    files, and one writes the manifest when all are in place.
+
+    Input: one element. Output: the folder, after the commit.
+
+    Attributes:
+      steps: of the commit.
+      shards: all of the run.
+      needed: side inputs of the first step.
+    """
+
+    steps: CommitSteps
+    shards: beam.PCollection[ShardInfo]
+    needed: Sequence[beam.pvalue.AsSideInput]
+
+    def expand(self, once: beam.PCollection[Any]) -> beam.PCollection[str]:
+        steps, shards = self.steps, beam.pvalue.AsList(self.shards)
+        if files.is_local(steps.folder):
+            return once | "All" >> beam.Map(lambda _, *own: steps.run(*own), shards, *self.needed)
+        begun = once | "Stage" >> beam.FlatMap(
+            lambda _, *own: steps.begin(*own), shards, *self.needed
+        )
+        spread = begun | "Spread" >> beam.Reshuffle()
+        moved = beam.pvalue.AsList(spread | "Move" >> beam.Map(move, steps.folder, steps.mark))
+        return once | "Seal" >> beam.Map(lambda _, own, _moved: steps.end(own), shards, moved)
+
+
+def stage(
     plan: Plan, result: FirstPassResult, shards: Sequence[ShardInfo], folder: str, started: float
-) -> None:
-    """Checks counts, writes the other files, and moves all into place.
+) -> list[Paths]:
+    """Checks counts, writes the other files, removes the old dataset.
 
-    An existing dataset stays as it is until everything is written. A replacement takes a rename or
-    two for each of ``PARTS`` on a local disk. The step can run twice: it skips files that are
-    written or moved.
+    The old one stays as it is until everything is written. This step, ``move`` and ``seal`` can run
+    twice, also at once in an object store: files that are written or moved are skipped.
 
     Args:
       plan: of the conversion.
@@ -73,6 +165,9 @@ def commit(
       shards: all shards of the run, written under ``folder/_temporary``.
       folder: the dataset.
       started: start of the run, in seconds since 1970.
+
+    Returns:
+      Lists of what ``move`` has to move.
 
     Raises:
       DataError: rows were lost, or an input changed during the run.
@@ -82,10 +177,50 @@ def commit(
     check_written(result.row_counts, result.shards.num_shards, shards)
     paths = _staged(temporary)
     if not paths:
-        if not files.exists(_stage(temporary, shards[0].path)) and is_committed(folder, shards):
-            return  # an earlier attempt of this step committed and cleaned up
+        waits = files.exists(staged_path(temporary, shards[0].path))
+        if not waits and is_committed(folder, shards):
+            return []  # an earlier attempt committed and cleaned up
         paths = _write_staged(plan, result, shards, folder, started)
-    _replace(folder, temporary, paths, shards)
+    return _make_room(folder, temporary, paths)
+
+
+def move(paths: Paths, folder: str, mark: str = "") -> None:
+    """Moves files, or folders, of the temporary folder into the dataset.
+
+    Args:
+      paths: within the dataset; those that are moved already are skipped.
+      folder: the dataset.
+      mark: as in ``RunFolders``.
+
+    Raises:
+      DataError: one cannot be moved, or another run has begun.
+    """
+    temporary = files.join(folder, dataset_layout.TEMPORARY)
+    if mark and run_lock.mark_of(temporary) not in ("", mark):
+        raise run_lock.other_run(folder, temporary)
+    file_changes.rename(
+        [(staged_path(temporary, path), files.within(folder, path)) for path in paths]
+    )
+
+
+def seal(folder: str, shards: Sequence[ShardInfo]) -> None:
+    """Moves the manifest once all shards are in their places.
+
+    Raises:
+      DataError: a shard is not in its place. On a disk an engine may run the commit twice at once,
+        and the one may take what the other has moved for the old dataset.
+    """
+    temporary = files.join(folder, dataset_layout.TEMPORARY)
+    found, left = listed_shards(folder), listed_shards(temporary)
+    for file in shards:
+        listed = found.get(file.path)
+        if file.path in left or listed is None or listed.size_bytes != file.bytes:
+            raise DataError(
+                f"{files.within(folder, file.path)}: found no file of {file.bytes:,} bytes, "
+                "expected the shard that was moved there. The dataset was not committed. Run "
+                "again, without speculative execution."
+            )
+    move(_staged(temporary)[-1:], folder)
     # The dataset is complete. The launcher tries again, and reports a folder that stays.
     with contextlib.suppress(DataError):
         file_changes.delete(temporary)
@@ -100,7 +235,7 @@ def _write_staged(
       The paths of all files to move, in order.
     """
     temporary = files.join(folder, dataset_layout.TEMPORARY)
-    place = partial(_stage, temporary)
+    place = partial(staged_path, temporary)
     indexes = write_indexes(shards, temporary, place)
     graph = listing.files_below(files.join(temporary, dataset_layout.TRANSFORM_GRAPH))
     others = [*(files.relative(file.path, temporary) for file in graph), *indexes]
@@ -109,11 +244,11 @@ def _write_staged(
     paths = list(dict.fromkeys(moved))
     # Files of a killed worker must not be moved with their folder.
     own = {shard.path for shard in shards}
-    for name, path in listed_shards(temporary).items():
+    for name, file in listed_shards(temporary).items():
         if name not in own:
-            file_changes.delete(path)
-    with files.replace(files.join(temporary, STAGED, _PATHS)) as file:
-        file.write(json.dumps(paths).encode())
+            file_changes.delete(file.path)
+    with files.replace(files.join(temporary, STAGED, _PATHS)) as written_last:
+        written_last.write(json.dumps(paths).encode())
     return paths
 
 
@@ -123,46 +258,38 @@ def _staged(temporary: str) -> list[str]:
     return list(json.loads(files.read_bytes(path))) if files.exists(path) else []
 
 
-def _replace(
-    folder: str, temporary: str, paths: Sequence[str], shards: Sequence[ShardInfo]
-) -> None:
-    """Removes the old dataset, manifest first; moves the new one, manifest last.
+def _make_room(folder: str, temporary: str, paths: Paths) -> list[Paths]:
+    """Removes the old dataset, manifest first.
 
-    Raises:
-      DataError: a shard is not in its place. Engines may run this step twice at once, and the one
-        may take what the other has moved for the old dataset.
+    Returns:
+      What to move before the new manifest.
     """
-    if not files.exists(_stage(temporary, paths[-1])):
-        return  # an earlier attempt has moved all
+    if not files.exists(staged_path(temporary, paths[-1])):
+        return []  # an earlier attempt has moved all
     file_changes.delete(files.join(folder, dataset_layout.MANIFEST))
     file_changes.delete(files.join(folder, dataset_layout.DESCRIPTION))
     parts = dict.fromkeys(path.split("/")[0] for path in paths[:-1])
     if files.is_local(folder):
         for part in PARTS:
-            if part not in parts or files.exists(_stage(temporary, part)):
+            if part not in parts or files.exists(staged_path(temporary, part)):
                 _set_aside(files.join(folder, part), files.join(temporary, _REPLACED, part))
-        moved: Sequence[str] = tuple(parts)
-    else:
-        listed = {files.relative(file.path, temporary) for file in listing.files_below(temporary)}
-        waiting = {files.relative(_stage(temporary, path), temporary) for path in paths}
-        if waiting <= listed:  # an earlier attempt moved none
-            for part in PARTS:
-                file_changes.delete(files.join(folder, part))
-        moved = paths[:-1]
-    _move(folder, temporary, moved)
-    found = listed_shards(folder)
-    lost = [shard.path for shard in shards if shard.path not in found]
-    if lost and files.exists(_stage(temporary, paths[-1])):
-        raise DataError(
-            f"{files.join(folder, lost[0])}: found no file, expected the shard that was moved "
-            "there. The dataset was not committed. Run again, without speculative execution."
-        )
-    _move(folder, temporary, paths[-1:])
-
-
-def _move(folder: str, temporary: str, paths: Sequence[str]) -> None:
-    """Moves files, or folders, of the temporary folder into the dataset."""
-    file_changes.rename([(_stage(temporary, path), files.within(folder, path)) for path in paths])
+        return [[*parts]]
+    # Files of the new names are replaced when they are moved. Another attempt may have moved them.
+    for part in PARTS:
+        if part not in parts:
+            file_changes.delete(files.join(folder, part))
+    old = listed_files(folder, parts)
+    file_changes.delete_files([old[name].path for name in old.keys() - set(paths)])
+    # The files of a list are in one folder, which is listed.
+    by_folder: dict[str, list[str]] = {}
+    for path in paths[:-1]:
+        part = path.split("/")[0]
+        by_folder.setdefault(part if part in _STAGES_WRITE else STAGED, []).append(path)
+    return [
+        own[start : start + _MOVED_FILES]
+        for own in by_folder.values()
+        for start in range(0, len(own), _MOVED_FILES)
+    ]
 
 
 def _set_aside(path: str, target: str) -> None:
@@ -186,7 +313,7 @@ def write_description(
     These files are schema, statistics, anomalies, report and ``description.json``.
 
     Args:
-      plan, result, folder, started: as in ``commit``.
+      plan, result, folder, started: as in ``stage``.
       stops: fails if an anomaly is not accepted.
       stays: whether the folder stays, so that an error may name files in it.
 
@@ -261,7 +388,7 @@ def check_written(row_counts: RowCounts, num_shards: int, shards: Sequence[Shard
         )
 
 
-def _stage(temporary: str, path: str) -> str:
+def staged_path(temporary: str, path: str) -> str:
     """Returns the path of a file or part before it is moved.
 
     Stages of the job write to their final names; the other files are in ``STAGED``.

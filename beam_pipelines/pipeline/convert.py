@@ -21,20 +21,19 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines.core.errors import PipelineError, RecipeError, RowError
-from beam_pipelines.core.events import log_event
 from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, TRANSFORM_GRAPH
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.files.beam import files
 from beam_pipelines.files.beam.run_file import RunFile
 from beam_pipelines.pipeline import (
+    commit,
     first_pass_result,
     output_folder,
     resume,
     run_lock,
     serving_graph,
 )
-from beam_pipelines.pipeline.commit import check_unchanged, commit, is_committed, write_description
 from beam_pipelines.pipeline.kept_tables import has_tables, keep_plan
 from beam_pipelines.pipeline.observed import observed
 from beam_pipelines.pipeline.offending_rows import find_bad_row
@@ -58,7 +57,7 @@ from beam_pipelines.transforms.write import ShardInfo
 class Conversion(beam.PTransform):
     """Converts: runs the first pass, writes shards, commits.
 
-    Input: the pipeline's begin. Output: one ``None`` after the commit.
+    Input: the pipeline's begin. Output: one element, the dataset's folder, after the commit.
 
     Attributes:
       plan, folders: of the run.
@@ -69,7 +68,7 @@ class Conversion(beam.PTransform):
     folders: RunFolders
     started: float
 
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[None]:
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
         plan, folders, started = self.plan, self.folders, self.started
         result, spilled, encoder = begin | "FirstPass" >> FirstPass(plan, folders)
         result = result | "CheckAnomalies" >> beam.Map(
@@ -113,12 +112,10 @@ class Conversion(beam.PTransform):
             | "NoteShard" >> beam.Map(_note_shard, ProgressLog(folders.progress))
         )
         shards = (written, *finished) | "AllShards" >> beam.Flatten() if finished else written
-        return once | "Commit" >> beam.Map(
-            lambda _, stored, shards, _graph: _commit(plan, stored, shards, folders, started),
-            stored,
-            beam.pvalue.AsList(shards),
-            beam.pvalue.AsSingleton(graph),
-        )
+        stage = functools.partial(_stage, plan, folders, started)
+        steps = commit.CommitSteps(stage, folders.output, folders.mark, started)
+        needed = [stored, beam.pvalue.AsSingleton(graph)]
+        return once | "Commit" >> commit.CommitShards(steps, shards, needed)
 
 
 @dataclasses.dataclass
@@ -143,7 +140,7 @@ class Describe(beam.PTransform):
         result = (begin | "FirstPass" >> FirstPass(plan, self.folders, spills=False)).result
         stops, stays = self.stops, self.stays
         return result | "Describe" >> beam.Map(
-            lambda result: write_description(plan, result, output, started, stops, stays)
+            lambda result: commit.write_description(plan, result, output, started, stops, stays)
         )
 
 
@@ -153,25 +150,18 @@ def _save_shard_plan(shards: ShardPlan, path: str, finished: Sequence[ShardInfo]
     )
 
 
-def _commit(
+def _stage(
     plan: Plan,
-    stored: RunFile,
-    shards: Sequence[ShardInfo],
     folders: RunFolders,
     started: float,
-) -> None:
-    if folders.mark and run_lock.mark_of(folders.temporary_of()) != folders.mark:
-        if is_committed(folders.output, shards):
-            log_event("retry", what="commit")
-            return  # an earlier attempt of this step committed, and removed the mark
-        raise run_lock.other_run(folders.output, folders.temporary_of())
+    shards: Sequence[ShardInfo],
+    stored: RunFile,
+    _graph: object,
+) -> Sequence[commit.Paths]:
     # This shard plan knows the finished shards of an interrupted run.
     shard_plan = load_shard_plan(folders.scratch_of("shard_plan"))
     result = dataclasses.replace(stored.load(), shards=shard_plan)
-    rows = sum(shard.rows for shard in shards)
-    metrics.end_stage("write", started, rows)
-    commit(plan, result, shards, folders.output, started)
-    metrics.end_stage("commit", started, rows)
+    return commit.stage(plan, result, shards, folders.output, started)
 
 
 def _note_packed(log: ProgressLog, rows: int) -> None:
@@ -350,7 +340,7 @@ def _cause_named(plan: Plan) -> Iterator[None]:
     try:
         yield
     except PipelineError as error:
-        check_unchanged(plan)
+        commit.check_unchanged(plan)
         bad = find_bad_row(plan, str(error)) if isinstance(error, RowError) else ""
         failure = RowError(bad) if bad else error
         failure.hint = "\n".join(

@@ -102,13 +102,13 @@ def test_events_are_lines_of_json(folder, tmp_path, caplog):
 @pytest.mark.parametrize("fails", ["to_text", "metrics.totals_of"])
 def test_counters_that_cannot_be_had(folder, tmp_path, monkeypatch, capsys, fails):
     """A dataset is complete before its counters are in the manifest."""
-    made = commit.commit
+    made = commit.seal
 
     def sealed(*arguments: Any) -> None:
         made(*arguments)
         monkeypatch.setattr(f"beam_pipelines.pipeline.observed.{fails}", _refuse)
 
-    monkeypatch.setattr("beam_pipelines.pipeline.convert.commit", sealed)
+    monkeypatch.setattr("beam_pipelines.pipeline.commit.seal", sealed)
     manifest = converted(folder, tmp_path, strategy="broadcast")
     assert "counted" not in manifest.timings
     assert "warning: dataset.json: refused (its 'timings' lack" in capsys.readouterr().err

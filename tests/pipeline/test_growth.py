@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +11,6 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.files.beam import file_changes
-from beam_pipelines.pipeline import commit
-from tests.support.contents import contents
 
 pytestmark = pytest.mark.end_to_end
 
@@ -135,55 +130,3 @@ def test_a_dataset_without_encodings_grows(tmp_path, monkeypatch):
     bp.transform("one", "b.csv", "two", split=None, policy=bp.PolicyOptions(allow_anomalies=ANY))
     (batch,) = bp.open(["one", "two"]).batches("train", 10)
     assert sorted(batch["n"].tolist()) == [1, 2, 3, 4, 5]
-
-
-class StoppedError(Exception):
-    """Simulates the end of the process."""
-
-
-def moved(count: int) -> Callable[[list[tuple[str, str]]], None]:
-    """Returns a ``file_changes.rename`` that stops after a number of renames."""
-    original, left = file_changes.rename, [count]
-
-    def rename(pairs: list[tuple[str, str]]) -> None:
-        for pair in pairs:
-            if not left[0]:
-                raise StoppedError
-            left[0] -= 1
-            original([pair])
-
-    return rename
-
-
-@pytest.mark.parametrize("before", ["out/day-1", None], ids=["over a dataset", "into a new folder"])
-def test_a_commit_that_is_killed_can_be_repeated(folder, tmp_path, monkeypatch, before):
-    """A killed commit leaves a dataset or none.
-
-    This holds after any of the moves, and a retry makes the new dataset.
-    """
-    expected = contents(folder / "both")
-    paths = [*(path for path in expected if path != "dataset.json"), "dataset.json"]
-    for count in range(40):
-        output = tmp_path / str(count)
-        temporary = str(output / "_temporary")
-        for path in paths:
-            target = Path(commit._stage(temporary, path))
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(folder / "both" / path, target)
-        if before:
-            shutil.copytree(folder / before, output, dirs_exist_ok=True)
-        is_done = True
-        with monkeypatch.context() as patched:
-            patched.setattr(file_changes, "rename", moved(count))
-            try:
-                commit._replace(str(output), temporary, paths, ())
-            except StoppedError:
-                is_done = False
-        assert (output / "dataset.json").exists() == is_done
-        commit._replace(str(output), temporary, paths, ())
-        shutil.rmtree(temporary)
-        assert contents(output) == expected
-        if is_done:
-            break
-    assert is_done
-    assert count > 5

@@ -75,7 +75,9 @@ def test_a_shard_that_another_attempt_has_taken(
             shard.unlink(missing_ok=True)
 
     monkeypatch.setattr(file_changes, "rename", rename_and_lose)
-    with pytest.raises(DataError, match=r"-of-\S+: found no file, expected the shard"):
+    with pytest.raises(
+        DataError, match=r"-of-\S+: found no file of [0-9,]+ bytes, expected the shard"
+    ):
         bp.convert(str(data), str(output))
     assert not (output / "dataset.json").exists()
 

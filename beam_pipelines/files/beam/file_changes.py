@@ -107,6 +107,18 @@ def _as_deleted(path: str) -> str:
     return path if path.startswith("s3:") else listing.escaped(path)
 
 
+def delete_files(paths: Sequence[str]) -> None:
+    """Deletes existing files of one filesystem, over several connections at once.
+
+    Raises:
+      DataError: one cannot be deleted.
+    """
+    if paths:
+        escaped = _as_deleted if files.is_object(paths[0]) else str
+        with files.explained(paths[0], "deleted"):
+            _by_connections(lambda some: FileSystems.delete([*map(escaped, some)]), paths)
+
+
 def _by_connections(work: Callable[[Sequence[T]], object], items: Sequence[T]) -> None:
     """Works on all items, in parts, over several connections at once."""
     size = max(1, min(_RENAMED_FILES, len(items) // _CONNECTIONS))
@@ -148,10 +160,7 @@ def _rename_objects(pairs: Sequence[tuple[str, str]]) -> None:
     """Renames existing objects: the store copies them, over existing ones, and deletes."""
     if not pairs:
         return
-    folder = os.path.commonprefix([source for source, _ in pairs])  # noqa: RUF071 - names begin with it, whole or not
-    found = listing.list_files(f"{listing.escaped(folder)}**", with_hidden=True)
-    there = {listed.path for listed in found}
-    todo = [(source, target) for source, target in pairs if source in there]
+    todo = _existing(pairs)
     try:
         _by_connections(
             lambda some: FileSystems.rename(
@@ -160,6 +169,18 @@ def _rename_objects(pairs: Sequence[tuple[str, str]]) -> None:
             todo,
         )
     except Exception as error:  # Beam wraps the storage's errors in several classes
+        if not _existing(todo):  # another attempt has moved them meanwhile
+            return
         raise DataError(
             f"{todo[0][1]} and {len(todo) - 1} more: cannot be written: {files.reason(error)}"
         ) from error
+
+
+def _existing(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Returns the pairs whose source exists."""
+    prefix = os.path.commonprefix([source for source, _ in pairs])  # noqa: RUF071 - names begin with it, whole or not
+    there = {
+        listed.path
+        for listed in listing.list_files(f"{listing.escaped(prefix)}**", with_hidden=True)
+    }
+    return [pair for pair in pairs if pair[0] in there]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,7 +26,7 @@ from beam_pipelines.integrations.beam.batches import (
     read_sections,
     schema_of_splits,
 )
-from beam_pipelines.pipeline.commit import commit, is_committed
+from beam_pipelines.pipeline import commit
 from beam_pipelines.pipeline.first_pass_result import (
     FirstPassResult,
     FittedFolders,
@@ -120,14 +121,10 @@ class WriteShards(beam.PTransform):
         encoder = FittedEncoder("", None, "", ())
         shards = kept | "Write" >> WriteSpilled(plan, folders, encoder, planned)
         stored = result | "SaveResult" >> beam.Map(RunFile.keep, folders.scratch_of("result"))
-        return planned | "Commit" >> beam.Map(
-            lambda _, *own: _commit(*own),
-            beam.pvalue.AsSingleton(stored),
-            beam.pvalue.AsList(shards),
-            plan,
-            self._folder,
-            started,
-        )
+        stage = functools.partial(_stage, plan, self._folder, started)
+        steps = commit.CommitSteps(stage, self._folder, "", started)
+        needed = [beam.pvalue.AsSingleton(stored)]
+        return planned | "Commit" >> commit.CommitShards(steps, shards, needed)
 
     def _plan(self, columns: pa.Schema, names: tuple[str, ...]) -> Plan:
         """Returns the plan of a conversion, for its last stages."""
@@ -239,19 +236,14 @@ def _make_result(
     return dataclasses.replace(result, shards=dataclasses.replace(result.shards, splits=splits))
 
 
-def _commit(
-    stored: RunFile,
-    shards: Sequence[ShardInfo],
-    plan: Plan,
-    folder: str,
-    started: float,
-) -> str:
-    if not files.exists(stored.path) and is_committed(folder, shards):
-        return folder  # an earlier attempt of this step committed and cleaned up
+def _stage(
+    plan: Plan, folder: str, started: float, shards: Sequence[ShardInfo], stored: RunFile
+) -> Sequence[commit.Paths]:
+    if not files.exists(stored.path) and commit.is_committed(folder, shards):
+        return ()  # an earlier attempt of this step committed and cleaned up
     result: FirstPassResult = stored.load()
     # The manifest's recipe needs the splits' shares; another stage decided them.
     total = max(1, sum(result.row_counts.rows.values()))
     shares = {name: rows / total for name, rows in result.row_counts.rows.items()}
     recipe: Recipe = dataclasses.replace(plan.recipe, split=Split(shares))
-    commit(dataclasses.replace(plan, recipe=recipe), result, shards, folder, started)
-    return folder
+    return commit.stage(dataclasses.replace(plan, recipe=recipe), result, shards, folder, started)
