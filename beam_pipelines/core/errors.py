@@ -83,6 +83,8 @@ def masked_repr(of: type[_T]) -> type[_T]:
 _OUT_OF_MEMORY = re.compile(
     r"\b(Arrow)?MemoryError\b|can't start new thread|Cannot allocate memory"
 )
+# Of Flink and Spark, of Spark's cluster, of Prism.
+_LOST_WORKER = re.compile("CANCELLED: client cancelled|ExecutorLostFailure|SDK worker disconnected")
 
 
 class PipelineError(Exception):
@@ -125,14 +127,20 @@ class RecipeError(PipelineError):
 
 
 def out_of_memory(text: str) -> DataError | None:
-    """Returns the error for a message about lack of memory.
+    """Returns the error for a message about lack of memory, or a lost worker.
 
-    The message comes from a system or a library that could not allocate a value, thread or process.
-    Returns ``None`` for another message.
+    The message comes from an engine, or from a system or a library that could not allocate a value,
+    thread or process. Returns ``None`` for another message.
     """
+    said = text.strip().splitlines()[-1].strip()
+    if _LOST_WORKER.search(text):
+        return DataError(
+            f"the engine has lost a worker: {said}. Most often the system has ended it for lack of "
+            "memory, which its log says. Run again with more memory for a worker, or fewer on a "
+            "machine: 'beam-pipelines plan' says what one takes."
+        )
     if not _OUT_OF_MEMORY.search(text):
         return None
-    said = text.strip().splitlines()[-1].strip()
     return DataError(
         f"memory ran out, or the limit that this process was started with (ulimit -v, ulimit -d): "
         f"{said}. Run again with fewer workers (--direct_num_workers), or with more memory."

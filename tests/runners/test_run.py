@@ -245,3 +245,16 @@ def test_memory_that_runs_out(said: str) -> None:
         f"memory ran out, or the limit that this process was started with (ulimit -v, ulimit -d): {said}."
     )
     assert run_module.find_error("ValueError: a memory of MemoryErrors") is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "failed in state FAILED: …StatusRuntimeException: CANCELLED: client cancelled",
+        "bundle inst003 stage-004 failed:SDK worker disconnected: worker[job-002], 2 active",
+    ],
+)
+def test_a_lost_worker(said: str) -> None:
+    """What Flink, Spark and Prism say of a killed worker names its likely cause."""
+    error = run_module.find_error(f"RuntimeError: Pipeline job-002 {said}")
+    assert f"{said}. Most often the system has ended it for lack of memory" in str(error)
