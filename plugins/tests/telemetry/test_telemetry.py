@@ -15,6 +15,9 @@ from typing import Any
 
 import jsonschema
 import pytest
+from google.protobuf import json_format
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
 from referencing import Registry, Resource
 
 import beam_pipelines as bp
@@ -174,27 +177,26 @@ def test_prometheus(recipe, tmp_path):
 
 
 def test_otlp(recipe, tmp_path):
-    """A collector gets each number once, with times in nanoseconds."""
+    """OpenTelemetry's own messages take each number once, with times."""
     with collector() as (url, posted):
         bp.convert(recipe, tmp_path / "out", beam_options=[f"--metrics={url}"])
-    (resource,) = posted[0]["resourceMetrics"]
-    assert len(posted) == 1
-    facts = {
-        each["key"]: each["value"]["stringValue"] for each in resource["resource"]["attributes"]
-    }
+    (document,) = posted
+    request = json_format.ParseDict(document, ExportMetricsServiceRequest())
+    (resource,) = request.resource_metrics
+    facts = {each.key: each.value.string_value for each in resource.resource.attributes}
     assert facts["service.name"] == "beam-pipelines"
     assert facts["dataset"] == "rows"
-    (scope,) = resource["scopeMetrics"]
+    (scope,) = resource.scope_metrics
     found = {}
-    for metric in scope["metrics"]:
-        (kind,) = {"sum", "gauge", "summary"} & {*metric}
-        (point,) = metric[kind]["dataPoints"]
-        assert int(point["startTimeUnixNano"]) < int(point["timeUnixNano"])
+    for metric in scope.metrics:
+        kind = metric.WhichOneof("data")
+        (point,) = getattr(metric, kind).data_points
+        assert point.start_time_unix_nano < point.time_unix_nano
         if kind == "sum":
-            assert metric[kind]["aggregationTemporality"] == 2
-            assert metric[kind]["isMonotonic"] is True
-        value = point.get("asInt", point.get("asDouble", point.get("sum")))
-        found[metric["name"].removeprefix("beam_pipelines.")] = float(value)
+            assert metric.sum.aggregation_temporality == AGGREGATION_TEMPORALITY_CUMULATIVE
+            assert metric.sum.is_monotonic
+        value = point.sum if kind == "summary" else getattr(point, point.WhichOneof("value"))
+        found[metric.name.removeprefix("beam_pipelines.")] = float(value)
     known = timings(tmp_path / "out")
     counted = {n: v["sum"] if isinstance(v, dict) else v for n, v in known.pop("counted").items()}
     assert found == pytest.approx(counted | known)
