@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 import urllib.parse
 
@@ -20,7 +19,6 @@ from beam_pipelines_plugins.lakehouses.snapshots import (
     NOTHING,
     DataFile,
     TableSnapshot,
-    id_of,
     own_name,
     plain,
     utc,
@@ -38,8 +36,8 @@ _KNOWN_FEATURES = {
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
-# Modes of column mapping -> the key of a field's metadata that says what files call it.
-_KEYS = {"none": "", "name": "delta.columnMapping.physicalName", "id": "delta.columnMapping.id"}
+# What files call a field, in the mode of column mapping that is read.
+_MODES, _FILE_NAME = ("none", "name"), b"delta.columnMapping.physicalName"
 
 
 def snapshot_of(source: Source) -> TableSnapshot:
@@ -58,14 +56,13 @@ def snapshot_of(source: Source) -> TableSnapshot:
             f"{path}: the Delta table cannot be read: {words}. Check 'path' and 'version', and "
             "that its log is whole; a version whose log was cleaned up is gone."
         )
-        if wrong := source.options.keys() & {"version", "as_of"}:
-            raise RecipeProblems([problem(source, wrong.pop(), message)]) from error
+        if "version" in source.options:
+            raise RecipeProblems([problem(source, "version", message)]) from error
         raise DataError(message) from error
 
 
 def _opened(source: Source, path: str) -> DeltaTable:
-    """Opens a table at its source's version or time."""
-    options = source.options_of(DeltaOptions)
+    """Opens a table at its source's version."""
     if input_roots.is_restricted():
         # The package opens deletion vectors and parts of checkpoints wherever the log says.
         raise DataError(
@@ -73,24 +70,14 @@ def _opened(source: Source, path: str) -> DeltaTable:
             "name files outside, which its reader opens. Have the rows written to Parquet, or "
             "leave --input_root out if you trust the table."
         )
-    if options.as_of is None:
-        return DeltaTable(path, version=options.version)
-    # The package goes by the dates of the log's files, which a copy loses.
-    moment = datetime.datetime.fromisoformat(options.as_of).timestamp() * 1000
-    history = DeltaTable(path, without_files=True).history()
-    made = sorted((each["timestamp"], each["version"]) for each in history if "timestamp" in each)
-    before = [version for millis, version in made if millis <= moment]
-    if not before:
-        first = f"the first is of {utc(made[0][0])} UTC" if made else "no version says its time"
-        raise ValueError(f"found no version of {options.as_of} or before, as {first}")
-    return DeltaTable(path, version=max(before))
+    return DeltaTable(path, version=source.options_of(DeltaOptions).version)
 
 
 def _snapshot(table: DeltaTable, path: str) -> TableSnapshot:
     metadata, version, history = table.metadata(), table.version(), table.history(1)
     features = set(table.protocol().reader_features or ())
     mode = metadata.configuration.get("delta.columnMapping.mode") or "none"
-    unknown = sorted(features - _KNOWN_FEATURES) + [f"mapping '{mode}'"] * (mode not in _KEYS)
+    unknown = sorted(features - _KNOWN_FEATURES) + [f"mapping '{mode}'"] * (mode not in _MODES)
     if unknown:
         raise DataError(
             f"{path}: found a Delta table that needs {', '.join(unknown)}, expected nothing but "
@@ -114,13 +101,12 @@ def _snapshot(table: DeltaTable, path: str) -> TableSnapshot:
         )
     millis = history[0].get("timestamp") if history else None
     schema = pa.schema(table.schema().to_arrow())
-    key = _KEYS[mode].encode()
 
     def key_of(field: pa.Field, path: str) -> str:
         if path in metadata.partition_columns:  # the log has the values, even if files do, too
             return ""
-        known = bytes((field.metadata or {}).get(key, b"")).decode()
-        return (id_of(field) or known) if mode == "id" else known or own_name(field)
+        known = (field.metadata or {}).get(_FILE_NAME, b"") if mode == "name" else b""
+        return bytes(known).decode() or own_name(field)
 
     return TableSnapshot(
         f"Delta table {mask(path)}",
@@ -128,7 +114,7 @@ def _snapshot(table: DeltaTable, path: str) -> TableSnapshot:
         "" if millis is None else utc(millis),
         plain(schema, own_name),
         plain(schema, key_of),
-        {} if mode == "id" else None,
+        None,
         [
             DataFile(
                 _absolute(path, name),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import datetime
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -75,14 +74,10 @@ def _chosen(source: Source, table: Table) -> Snapshot:
     options = source.options_of(IcebergOptions)
     if options.snapshot_id is not None:
         found = table.snapshot_by_id(options.snapshot_id)
-    elif options.as_of is not None:
-        moment = datetime.datetime.fromisoformat(options.as_of)
-        found = table.snapshot_as_of_timestamp(int(moment.timestamp() * 1000))
     else:
         found = table.current_snapshot()
     if found is None:
-        keys = ("snapshot_id", "as_of", "path")
-        key = next(key for key in keys if key in source.options or key == "path")
+        key = "path" if options.snapshot_id is None else "snapshot_id"
         latest = ", ".join(
             f"{known.snapshot_id} ({utc(known.timestamp_ms)})" for known in table.snapshots()[-5:]
         )
@@ -93,7 +88,7 @@ def _chosen(source: Source, table: Table) -> Snapshot:
 
 def _snapshot(source: Source, title: str, table: Table, place: str) -> TableSnapshot:
     chosen, schema = _chosen(source, table), table.schema()
-    if source.options.keys() & {"snapshot_id", "as_of"}:
+    if "snapshot_id" in source.options:
         schema = table.schemas().get(chosen.schema_id or 0, schema)
     entries = [
         entry

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-from collections.abc import Mapping
 from typing import Any
 
 from pyiceberg.catalog.noop import NoopCatalog
@@ -25,8 +24,6 @@ from beam_pipelines_plugins.lakehouses.options import local_path
 
 # What a table's metadata may say.
 _OF_TABLES = ("schema.name-mapping.default",)
-# Properties of data that could only be meant to load code.
-_CODE = ("py-io-impl", "py-catalog-impl", "auth")
 _MOST_METADATA_BYTES, _MOST_ENTRIES = 256 << 20, 1_000_000
 _AVRO = b"Obj\x01"
 
@@ -115,17 +112,6 @@ def table_at(path: str) -> Table:
         name = files.read_document(hinted).decode().strip().removesuffix(".metadata.json")
         path = files.join(folder, f"{'v' if name.isnumeric() else ''}{name}.metadata.json")
     metadata = FromInputFile.table_metadata(_TableFile(path))
-    _refuse_code(metadata.properties)
     kept = {key: value for key, value in metadata.properties.items() if key in _OF_TABLES}
     metadata = metadata.model_copy(update={"properties": kept})
     return Table(("table", path), metadata, path, TableFiles(), NoopCatalog("data"))
-
-
-def _refuse_code(properties: Mapping[str, Any]) -> None:
-    """Raises ``ValueError`` if a table's properties name code to load."""
-    for key in _CODE:
-        if key in properties:
-            raise ValueError(
-                f"found '{key}' in the table's properties, expected none: data name no code to "
-                "run. Remove the property if you trust the rest of the table"
-            )

@@ -181,20 +181,17 @@ def test_bad_rows_have_their_places(tmp_path: Path) -> None:
     assert rejected[0].file == task.file.file_path.removeprefix("file://")
 
 
-def test_snapshots_and_times(tmp_path: Path) -> None:
-    """``snapshot_id`` and ``as_of`` read the rows of then; others list the latest."""
+def test_snapshots(tmp_path: Path) -> None:
+    """``snapshot_id`` reads the rows of then; others list the latest."""
     table = iceberg.create(tmp_path, pa.table({"n": [1]}))
     first = table.current_snapshot()
     table.append(pa.table({"n": [2]}))
     assert first is not None
-    moment = datetime.datetime.fromtimestamp(first.timestamp_ms / 1000, datetime.timezone.utc)
     assert len(read_rows(tmp_path, snapshot_id=first.snapshot_id)) == 1
-    assert len(read_rows(tmp_path, as_of=moment.isoformat())) == 1
     assert len(read_rows(tmp_path)) == 2
-    for key, value in (("snapshot_id", 5), ("as_of", "2001-01-01T00:00:00+00:00")):
-        with pytest.raises(RecipeProblems, match=f"latest are {first.snapshot_id}") as error:
-            plan_of(tmp_path, **{key: value})
-        assert error.value.problems[0].path == ("sources", "s", key)
+    with pytest.raises(RecipeProblems, match=f"latest are {first.snapshot_id}") as error:
+        plan_of(tmp_path, snapshot_id=5)
+    assert error.value.problems[0].path == ("sources", "s", "snapshot_id")
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
@@ -209,7 +206,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ("format: delta, path: a, as_of: yesterday", "expected a day or a time such as"),
+        ("format: delta, path: a, as_of: 2026-01-01", "unknown key 'as_of'"),
         ("format: iceberg, catalog: prod, table: db.t", "found no 'path', expected one"),
         ("format: iceberg, path: a, catalog: prod", "unknown key 'catalog'"),
     ],
@@ -227,7 +224,6 @@ def test_values_of_keys(keys: str, words: str) -> None:
         ("format: delta, path: [a, b]", "path", "expected one 'path', the folder"),
         ("format: delta, path: a, table: b", "table", "expected it with database only"),
         ("format: delta, path: a, snapshot_id: 1", "snapshot_id", "expected it with iceberg only"),
-        ("format: delta, path: a, version: 1, as_of: 2026-01-01", "as_of", "one of them"),
         ("format: delta, path: a, nulls: [x]", "nulls", "found it with 'format: delta'"),
         ("format: delta, path: a, delimiter: x", "delimiter", "with csv, tsv only"),
         ("path: a.csv, version: 1", "version", "expected it with delta only"),
