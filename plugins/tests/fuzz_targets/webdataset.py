@@ -10,7 +10,7 @@ from typing import Any
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read
-from beam_pipelines_plugins.formats.webdataset_rows import name_parts
+from beam_pipelines_plugins.formats.webdataset_format import name_parts
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
