@@ -228,7 +228,7 @@ class Recipe:
         read_protect,
         {},
         "none",
-        "Hashes, masks or truncates values before the keys below see them.",
+        "Hashes or drops values before the keys below see them.",
         omitted=True,
     )
     drop: tuple[str, ...] = keys.recipe_key(

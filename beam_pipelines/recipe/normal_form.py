@@ -33,6 +33,7 @@ _HAD: Mapping[str, dict[str, Any]] = {
     "split": {"buckets": {}},
     "fit": {"weight": None},
 }
+_OF_PROTECTION: dict[str, Any] = {"size": 0}
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:
@@ -44,6 +45,8 @@ def normalised(recipe: Recipe) -> dict[str, Any]:
     plain: dict[str, Any] = _plain(recipe)
     for section, keys in _HAD.items():
         (plain[section] if section else plain).update(keys)
+    for protection in plain.get("protect", {}).values():
+        protection.update(_OF_PROTECTION)
     return plain
 
 
@@ -108,6 +111,8 @@ def from_normalised(data: Mapping[str, Any], directory: str) -> Recipe:
     had = {
         section: _known(data[section], keys) for section, keys in _HAD.items() if section in data
     }
+    protect = data.get("protect", {})
+    had["protect"] = {name: _known(own, _OF_PROTECTION) for name, own in protect.items()}
     own = {**had, "sources": sources, "directory": directory}
     recipe: Recipe = built(Recipe, {**_known(data, _HAD[""]), **own})
     return recipe

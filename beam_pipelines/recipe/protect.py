@@ -10,13 +10,10 @@ from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import check_known
 from beam_pipelines.recipe.text.yaml import Scalar
 
-KEYED_HASH, MASK, TRUNCATE, DROP = "keyed_hash", "mask", "truncate", "drop"
+KEYED_HASH, DROP = "keyed_hash", "drop"
 # A key that is in an environment variable.
 ENVIRONMENT = "env:"
-_KINDS = (KEYED_HASH, MASK, TRUNCATE, DROP)
-_EXAMPLE = "mask, drop, {keyed_hash: env:NAME}, {truncate: 3} or {mask: 4}"
-_read_kind = values.read_choice(_KINDS)
-_read_size = values.read_integer(0, 1000)
+_EXAMPLE = "drop or {keyed_hash: env:NAME}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,18 +21,15 @@ class Protection:
     """What becomes of the values of a column.
 
     Attributes:
-      kind: ``keyed_hash``, ``mask``, ``truncate`` or ``drop``.
+      kind: ``keyed_hash`` or ``drop``.
       key: of ``keyed_hash``: ``env:`` and a variable's name, or a path. Not the key itself.
       bits: of ``keyed_hash``: 64 or 128.
-      size: characters that ``mask`` leaves at the end and ``truncate`` at the beginning; of a
-        float, the decimals that ``truncate`` leaves.
       fingerprint: of the key, which planning puts here.
     """
 
     kind: str
     key: str = ""
     bits: int = 128
-    size: int = 0
     fingerprint: str = ""
 
 
@@ -59,21 +53,11 @@ def _read_hash(value: values.Value) -> Protection:
 
 
 def _read_one(value: values.Value) -> Protection:
-    if isinstance(value.tree, Scalar):
-        kind = _read_kind(value)
-        if kind in (KEYED_HASH, TRUNCATE):
-            more = "{keyed_hash: env:HASH_KEY}" if kind == KEYED_HASH else "{truncate: 3}"
-            value.expected(f"it with a value, such as {more}")
-        return Protection(kind or DROP)
-    if not isinstance(value.tree, dict) or len(value.tree) != 1:
-        value.expected(_EXAMPLE)
-        return Protection(DROP)
-    ((kind, item),) = value.items()
-    if kind == KEYED_HASH:
+    if isinstance(value.tree, dict) and [*value.tree] == [KEYED_HASH]:
+        ((_, item),) = value.items()
         return _read_hash(item)
-    if kind in (MASK, TRUNCATE):
-        return Protection(kind, size=_read_size(item) or 0)
-    item.wrong_key(f"found '{kind}', expected {_EXAMPLE}.")
+    if not isinstance(value.tree, Scalar) or value.tree.text != DROP:
+        value.expected(_EXAMPLE)
     return Protection(DROP)
 
 
@@ -86,16 +70,12 @@ def _mapping(**items: Any) -> dict[str, Any]:
 
 
 _HASH = _mapping(key=values.read_text.schema, bits={"enum": [64, 128]})
-_ONE = _mapping(
-    keyed_hash={"anyOf": [{"type": "string"}, _HASH]},
-    mask=_read_size.schema,
-    truncate=_read_size.schema,
-)
+_ONE = _mapping(keyed_hash={"anyOf": [{"type": "string"}, _HASH]})
 read_protect: values.ValueReader[Mapping[str, Protection]] = values.ValueReader(
     _read,
     {
         "type": "object",
-        "additionalProperties": {"anyOf": [{"enum": [MASK, DROP]}, _ONE]},
+        "additionalProperties": {"anyOf": [{"enum": [DROP]}, _ONE]},
         "minProperties": 1,
     },
 )

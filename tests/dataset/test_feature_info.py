@@ -100,7 +100,7 @@ def test_sequences_raw_records_and_weights(tmp_path):
     )
     head = "sources: {rows: rows.csv}\nsplit: {train: 1.0}\n"
     recipes = {
-        "plain": "name: plain\nencode: {user.id: vocabulary}\nlabel: kg\n",
+        "plain": "name: plain\nencode: {user.id: vocabulary}\nstatistics: {weight: w}\nlabel: kg\n",
         "steps": "name: steps\nsequence: {group_by: user.id, order_by: kg}\n"
         "encode: {page: {vocabulary: {num_oov: 1}}}\n",
         "raw": "name: raw\nkeep: note\noutput: {record: note}\n",

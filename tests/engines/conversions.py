@@ -72,7 +72,7 @@ SHUFFLED = SOURCE_ORDER.replace("shuffle: false", "shuffle: true")
 BROADCAST = f"""{SOURCES}
 join:
   - {{source: shops, on: [shop, day], prefix: shop_, strategy: broadcast}}
-protect: {{comment: {{mask: 2}}}}
+protect: {{comment: drop}}
 pii: {{allow: [user]}}
 split: {{train: 0.5, eval: 0.5}}
 statistics: {{weight: day}}

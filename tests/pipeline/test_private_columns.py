@@ -82,7 +82,7 @@ def run(recipe: str, *arguments: str, capfd: pytest.CaptureFixture[str]) -> tupl
 
 
 PROTECT = (
-    "protect: {email: {keyed_hash: env:PRIVATE_TEST_KEY}, phone: {mask: 2}, nick: drop}\n"
+    "protect: {email: {keyed_hash: env:PRIVATE_TEST_KEY}, phone: {keyed_hash: env:PRIVATE_TEST_KEY}, nick: drop}\n"
     "split: {train: 0.8, eval: 0.2, by: email}\n"
 )
 ALLOW = (

@@ -40,7 +40,7 @@ def recipe(sample: str, more: str = "") -> str:
     ("sample", "more", "classes"),
     [
         ("{rates: {0: 0.5, 1: 3}, weight: w}", "leaks: warn\nencode: {day: vocabulary}\n", {0: None, 1: 240}),
-        ("{rates: {0: 1, 1: 2}, weight: w}", "on_error: {reject: 5}\nprotect: {id: mask}\n", {0: 720, 1: 160}),
+        ("{rates: {0: 1, 1: 2}, weight: w}", "on_error: {reject: 5}\nprotect: {id: drop}\n", {0: 720, 1: 160}),
     ],
 )  # fmt: skip
 def test_classes_are_sampled(folder, sample, more, classes):

@@ -28,7 +28,7 @@ SECTIONS = {
     "rename": "rename: {x: y}",
     "filter": "filter: n >= 0",
     "derive": "derive: {twice: 2 * n, n_x: 3 * n}",
-    "protect": "protect: {t: mask}",
+    "protect": "protect: {t: drop}",
     "drop": "drop: [n_x]",
     "encode": "encode: {twice: z_score, t: vocabulary}",
     "label": "label: y",

@@ -9,19 +9,17 @@ from __future__ import annotations
 import functools
 import hmac
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, missing_column
 from beam_pipelines.files.beam import files
-from beam_pipelines.recipe.protect import DROP, ENVIRONMENT, KEYED_HASH, MASK, TRUNCATE, Protection
+from beam_pipelines.recipe.protect import DROP, ENVIRONMENT, KEYED_HASH, Protection
 
 _LEAST_KEY_BYTES = 16
 _FINGERPRINT = b"beam-pipelines: fingerprint of a key"
-_MASK = "***"
 
 
 def with_fingerprints(protect: Mapping[str, Protection], directory: str) -> dict[str, Protection]:
@@ -53,7 +51,7 @@ def with_fingerprints(protect: Mapping[str, Protection], directory: str) -> dict
                 "expected the same: equal values would have other hashes"
             )
             problems.append(Problem(("protect", column), message))
-        found[column] = Protection(KEYED_HASH, where, own.bits, own.size, fingerprint)
+        found[column] = Protection(KEYED_HASH, where, own.bits, fingerprint)
     if problems:
         raise RecipeProblems(problems)
     return found
@@ -121,22 +119,14 @@ def protected_schema(
         if own is None:
             fields.append(field)
         elif own.kind != DROP:
-            if not _takes(own, field.type):
-                known = "text or floats" if own.kind == TRUNCATE else "text or whole numbers"
+            if not (pa.types.is_string(field.type) or pa.types.is_integer(field.type)):
                 message = (
-                    f"found {type_name(field.type)} for '{own.kind}', expected {known}; "
-                    "'drop' takes any type"
+                    f"found {type_name(field.type)} for '{own.kind}', expected text or whole "
+                    "numbers; 'drop' takes any type"
                 )
                 problems.append(Problem(("protect", field.name), message))
-            is_float = pa.types.is_floating(field.type)
-            fields.append(pa.field(field.name, field.type if is_float else pa.string()))
+            fields.append(pa.field(field.name, pa.string()))
     return pa.schema(fields)
-
-
-def _takes(own: Protection, kind: pa.DataType) -> bool:
-    if own.kind == TRUNCATE and pa.types.is_floating(kind):
-        return True
-    return pa.types.is_string(kind) or (own.kind != TRUNCATE and pa.types.is_integer(kind))
 
 
 def protect_batch(protect: Mapping[str, Protection], batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -152,7 +142,7 @@ def protect_batch(protect: Mapping[str, Protection], batch: pa.RecordBatch) -> p
         if own is not None and own.kind == DROP:
             continue
         names.append(name)
-        arrays.append(array if own is None else _PROTECT[own.kind](own, array))
+        arrays.append(array if own is None else keyed_hash(array, key_of(own.key), own.bits))
     return pa.RecordBatch.from_arrays(arrays, names)
 
 
@@ -168,32 +158,3 @@ def keyed_hash(values: pa.Array, key: bytes, bits: int = 128) -> pa.Array:
     texts = encoded.dictionary.cast(pa.binary()).to_pylist()
     digests = [hmac.digest(key, text, "sha256").hex()[: bits // 4] for text in texts]
     return pa.array(digests, pa.string()).take(encoded.indices)
-
-
-def _hashed(own: Protection, array: pa.Array) -> pa.Array:
-    return keyed_hash(array, key_of(own.key), own.bits)
-
-
-def _masked(own: Protection, array: pa.Array) -> pa.Array:
-    texts = array.cast(pa.string())
-    if not own.size:
-        return pc.if_else(texts.is_valid(), _MASK, pa.scalar(None, pa.string()))
-    ends = pc.utf8_slice_codeunits(texts, -own.size)
-    # A text that is not much longer would be left as it is.
-    is_long = pc.greater_equal(pc.utf8_length(texts), 2 * own.size)
-    return pc.binary_join_element_wise(_MASK, pc.if_else(is_long, ends, ""), "")
-
-
-def _truncated(own: Protection, array: pa.Array) -> pa.Array:
-    if pa.types.is_floating(array.type):
-        scale = 10.0**own.size
-        numbers = pc.divide(pc.trunc(pc.multiply(array.cast(pa.float64()), scale)), scale)
-        return numbers.cast(array.type)
-    return pc.utf8_slice_codeunits(array, 0, own.size)
-
-
-_PROTECT: dict[str, Callable[[Protection, pa.Array], pa.Array]] = {
-    KEYED_HASH: _hashed,
-    MASK: _masked,
-    TRUNCATE: _truncated,
-}
