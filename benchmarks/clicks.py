@@ -16,7 +16,8 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.columns import concat_batches
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.encodings.apply import encode_batch
-from beam_pipelines.encodings.plan import EncodePlan, plan_encode
+from beam_pipelines.encodings.plan import EncodePlan
+from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.sources import planner

@@ -24,7 +24,6 @@ MODULES, MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 400, 20, 400, 8,
 # These are above a bound today. A number may only fall; at the bound, its line goes.
 LONG_MODULES = {
     "beam_pipelines/core/layout/manifest.py": 408,
-    "beam_pipelines/encodings/plan.py": 462,
     "beam_pipelines/runners/beam_patches.py": 409,
     "beam_pipelines/sources/images/idx.py": 403,
     "beam_pipelines/transforms/fit.py": 419,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.encodings.apply import encode_batch, to_exact_input, to_feature
-from beam_pipelines.encodings.plan import plan_encode
+from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.transforms.fit import fit_batch

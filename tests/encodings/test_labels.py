@@ -13,7 +13,7 @@ import beam_pipelines as bp
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.dataset import inspect
 from beam_pipelines.encodings.labels import label_files, labels_of_features
-from beam_pipelines.encodings.plan import plan_encode
+from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan

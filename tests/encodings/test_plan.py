@@ -11,7 +11,8 @@ import pytest
 
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.encodings import Feature
-from beam_pipelines.encodings.plan import EncodePlan, plan_encode
+from beam_pipelines.encodings.plan import EncodePlan
+from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.sections import Fit
 from beam_pipelines.recipe.splits import Split

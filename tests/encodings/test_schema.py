@@ -9,7 +9,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.encodings import Feature
 from beam_pipelines.encodings.kinds.ids import FittedVocabulary
 from beam_pipelines.encodings.kinds.numbers import FittedZScore
-from beam_pipelines.encodings.plan import plan_encode, with_fitted
+from beam_pipelines.encodings.plan import with_fitted
+from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.encodings.schema import encoded_schema, raw_features
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 

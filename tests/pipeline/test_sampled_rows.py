@@ -14,7 +14,8 @@ from beam_pipelines.analysis.report import render_report
 from beam_pipelines.analysis.report.sampled import EncodedFeature
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.encodings.apply import encode_batch
-from beam_pipelines.encodings.plan import EncodePlan, plan_encode
+from beam_pipelines.encodings.plan import EncodePlan
+from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.sampled_rows import describe_sample
 from beam_pipelines.transforms.fit import fit_batch

@@ -24,7 +24,8 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.schema_features import schema_type
 from beam_pipelines.encodings.apply import encode_batch, to_feature
-from beam_pipelines.encodings.plan import EncodePlan, plan_encode
+from beam_pipelines.encodings.plan import EncodePlan
+from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.serving.process import build_in_subprocess

@@ -276,7 +276,7 @@ def test_finished_shards_get_no_rows(tmp_path: pathlib.Path) -> None:
 def test_the_error_of_an_encoding_names_the_file_of_its_row(tmp_path: pathlib.Path) -> None:
     """A partition has rows of many files; the error names one."""
     from beam_pipelines.encodings.apply import BatchEncoder
-    from beam_pipelines.encodings.plan import plan_encode
+    from beam_pipelines.encodings.planner import plan_encode
     from tests.encodings.test_apply import cast, recipe
 
     columns = pa.schema({"x": pa.string()})

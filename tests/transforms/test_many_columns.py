@@ -28,7 +28,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.schema_features import duplicates
 from beam_pipelines.core.process import pickling
 from beam_pipelines.core.process.pickling import PickledOnce
-from beam_pipelines.encodings.plan import plan_encode
+from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.pipeline.convert import Conversion
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan

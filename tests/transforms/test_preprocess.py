@@ -18,7 +18,8 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.encodings.apply import encode_batch
-from beam_pipelines.encodings.plan import EncodePlan, plan_encode
+from beam_pipelines.encodings.plan import EncodePlan
+from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.runners.run import find_error

@@ -25,7 +25,8 @@ from beam_pipelines.core.layout.schema_features import parse_schema
 from beam_pipelines.core.process.file_locks import Lock
 from beam_pipelines.encodings.apply import BatchEncoder, needed
 from beam_pipelines.encodings.feature import Feature as RawFeature
-from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
+from beam_pipelines.encodings.plan import EncodePlan, with_fitted
+from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.encodings.schema import raw_features
 from beam_pipelines.encodings.stored import FILE_NAME, decode_encodings
 from beam_pipelines.reader.columns import Ragged, arrow_rows
