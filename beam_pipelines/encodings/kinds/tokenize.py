@@ -1,4 +1,4 @@
-"""``tokenize``: texts split into words, and words joined to n-grams."""
+"""``tokenize``: texts split into words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ _CUT = "\x1f"
 _EXPECTED = {
     "split": "a regular expression (RE2) of the text between tokens, as in {split: '[,;]'}",
     "lower": "true or false",
-    "ngrams": "numbers of words to join, at least 1, as in {ngrams: [1, 2]}",
 }
 
 
@@ -41,22 +40,18 @@ class Tokenize(Fixed):
       split: regular expression of the separators; ``""`` for white space: blank, tab, new line,
         vertical tab, form feed, carriage return. With an expression U+001F is a separator, too.
       lower: whether to put texts in lower case first (``lower``).
-      ngrams: numbers of neighbouring words of a row that a blank joins to one token: first all
-        tokens of the first number, and so on.
     """
 
     split: str = ""
     lower: bool = False
-    ngrams: tuple[int, ...] = (1,)
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Tokenize:
-        """Takes ``split``, ``lower`` and ``ngrams``."""
+        """Takes ``split`` and ``lower``."""
         check_parameters(parameters, _EXPECTED)
         return cls(
             _expression(parameters["split"]) if "split" in parameters else "",
             need_flag(parameters, "lower"),
-            _numbers(parameters.get("ngrams", 1)),
         )
 
     def output(self, *features: Feature) -> Feature:
@@ -78,8 +73,6 @@ class Tokenize(Fixed):
         tokens, rows = chunks.flatten(), rows[pc.list_parent_indices(chunks).to_numpy()]
         filled = pc.greater(pc.binary_length(tokens), 0)
         tokens, rows = tokens.filter(filled), rows[filled.to_numpy(zero_copy_only=False)]
-        if self.ngrams != (1,):
-            tokens, rows = _joined(tokens, rows, self.ngrams)
         return as_lists(tokens, np.bincount(rows, minlength=len(arrays[0])))
 
     def _cut(self, texts: pa.StringArray) -> pa.ListArray:
@@ -98,37 +91,7 @@ class Tokenize(Fixed):
             chunks = tf.ragged.boolean_mask(chunks, chunks != "")
         else:
             chunks = tf.strings.split(texts)
-        tokens = x.with_flat_values(chunks).merge_dims(1, 2)
-        return (
-            tokens if self.ngrams == (1,) else tf.strings.ngrams(tokens, self.ngrams, separator=" ")
-        )
-
-
-def _joined(
-    tokens: pa.StringArray, rows: npt.NDArray[np.int64], numbers: tuple[int, ...]
-) -> tuple[pa.StringArray, npt.NDArray[np.int64]]:
-    """Joins neighbours of a row.
-
-    Args:
-      tokens: of all rows, one after the other.
-      rows: number of each token's row, ascending.
-      numbers: of tokens to join.
-
-    Returns:
-      n-grams ordered by row, then as ``numbers`` are, then by place; and their rows.
-    """
-    grams, gram_rows = [], []
-    for number in numbers:
-        last = max(len(tokens) - number + 1, 0)
-        starts = np.flatnonzero(rows[:last] == rows[number - 1 :][:last])
-        joined = pc.binary_join_element_wise(
-            *(tokens.slice(place, last) for place in range(number)), " "
-        )
-        grams.append(joined.take(pa.array(starts)))
-        gram_rows.append(rows[starts])
-    all_rows = np.concatenate(gram_rows)
-    order = np.argsort(all_rows, kind="stable")
-    return pa.concat_arrays(grams).take(pa.array(order)), all_rows[order]
+        return x.with_flat_values(chunks).merge_dims(1, 2)
 
 
 def _expression(value: Any) -> str:
@@ -139,17 +102,6 @@ def _expression(value: Any) -> str:
     except pa.ArrowInvalid as error:
         raise ValueError(f"found {value!r} ({error}), expected {_EXPECTED['split']}.") from error
     return value
-
-
-def _numbers(value: Any) -> tuple[int, ...]:
-    numbers = value if isinstance(value, list | tuple) else (value,)
-    is_right = all(
-        isinstance(number, int) and not isinstance(number, bool) and number >= 1
-        for number in numbers
-    )
-    if not is_right or not numbers or len(set(numbers)) < len(numbers):
-        raise ValueError(f"found {value!r}, expected {_EXPECTED['ngrams']}.")
-    return tuple(numbers)
 
 
 _CodePoints: TypeAlias = npt.NDArray[np.uint32]
