@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 49_823,
+    "beam_pipelines": 49_803,
     PLUGINS: 8_324,
     "tests": 53_575,
 }

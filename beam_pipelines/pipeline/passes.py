@@ -36,8 +36,7 @@ from beam_pipelines.transforms.row_counts import BASE, MergeCounts
 from beam_pipelines.transforms.size_sample import sample_rows, sample_share
 from beam_pipelines.transforms.spill import LoadChunks, SpillChunks, SpilledChunk
 from beam_pipelines.transforms.statistics import AccumulateStatistics, SplitTables
-from beam_pipelines.transforms.write import Note, ShardInfo, Target
-from beam_pipelines.transforms.write_dealt import Spilled, WriteDealtShards
+from beam_pipelines.transforms.write import Note, ShardInfo, Spilled, Target, WriteDealtShards
 
 
 class FittedEncoder(NamedTuple):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.output import Output
-from beam_pipelines.transforms import deal, exchange, merged_files, shuffle, write_dealt
+from beam_pipelines.transforms import deal, exchange, merged_files, shuffle, write
 from beam_pipelines.transforms.deal import DealtShard
 from beam_pipelines.transforms.exchange import Sent
 from beam_pipelines.transforms.shards import (
@@ -304,4 +304,4 @@ def test_the_error_of_an_encoding_names_the_file_of_its_row(tmp_path: pathlib.Pa
     places = merged_places(plan, spilled, output, folder)
     for rows in (deal.load_rows(schema, placed), deal.load_merged(places[0, 0], merged_in(folder))):
         with pytest.raises(DataError, match=r"^1\.csv, feature 'x': found 'five'"):
-            write_dealt.encode_rows(BatchEncoder(encode), rows)
+            write.encode_rows(BatchEncoder(encode), rows)

@@ -21,7 +21,7 @@ from beam_pipelines.core.arrow.ipc import bytes_to_batches
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.apply import encode_batch
-from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
+from beam_pipelines.encodings.plan import EncodePlan, with_fitted
 from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.files.beam import files, listing
 from beam_pipelines.pipeline.planning.recipes import parse_recipe

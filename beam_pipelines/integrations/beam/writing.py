@@ -15,7 +15,6 @@ import pyarrow as pa
 from beam_pipelines.analysis import schema, statistics
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, MergedCounts, add_counts
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.files.beam import files
 from beam_pipelines.files.beam.run_file import RunFile

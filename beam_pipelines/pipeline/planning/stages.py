@@ -15,7 +15,7 @@ import pyarrow as pa
 from beam_pipelines.analysis.statistics import plan_statistics
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.process.full_package import tensorflow_lacks
-from beam_pipelines.encodings.plan import EncodePlan, plan_encode
+from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.files.beam.input_roots import only_below
 from beam_pipelines.pipeline.planning import feature_lists
