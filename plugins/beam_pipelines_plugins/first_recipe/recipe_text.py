@@ -83,7 +83,7 @@ def recipe_text(
         lines.append(f"# from: {yaml_text(tables.other_base)}")
     lines.append("")
     lines += _join_lines(draft.joins)
-    lines += _filter_lines(draft, base)
+    lines += _filter_lines(draft)
     lines += _label_lines(draft)
     lines += _split_lines(draft)
     lines += _sequence_lines(base)
@@ -92,12 +92,6 @@ def recipe_text(
     lines += [
         "# A row that cannot be read stops the run. To allow some, which go to rejected/:",
         f"# on_error: {{reject: {sum(number for number, _ in draft.unread) or '0.1%'}}}",
-        "",
-        "output:",
-        "  shard_size: 128 MiB  # of a shard file, compressed; or num_shards",
-        "  compression: gzip    # or zlib, none",
-        "  shuffle: true        # false keeps the order of the source",
-        "  shuffle_seed: 0",
     ]
     return "\n".join(lines) + "\n"
 
@@ -211,23 +205,18 @@ def _on(pairs: Sequence[tuple[str, str]]) -> str:
     return f"{{{', '.join(f'{yaml_text(a)}: {yaml_text(b)}' for a, b in pairs)}}}"
 
 
-def _filter_lines(draft: Draft, base: SourcePlan) -> Iterator[str]:
-    yield "# SQL by DuckDB, row by row. The columns are those of the joined rows."
+def _filter_lines(draft: Draft) -> Iterator[str]:
     if draft.not_null:
-        condition = " AND ".join(map(_is_not_null, draft.not_null))
+        condition = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in draft.not_null)
         yield f"filter: {_sql_text(condition)}  # the label and the split need a value"
-    else:
-        yield f"# filter: {_sql_text(_is_not_null(base.schema.names[0]))}"
     if draft.times:
         yield "derive:"
         for time in draft.times:
             text = f"{yaml_text(time.column.name)}: {_sql_text(time.sql)}"
             yield f"  {text}  # {_comment(time.number)} has {time.reason}"
         yield f"drop: {yaml_list(time.number for time in draft.times)}  # the times stay"
-    else:
-        yield "# derive:"
-        yield f"#   has_value: {_sql_text(_is_not_null(base.schema.names[-1]))}"
-    yield ""
+    if draft.not_null or draft.times:
+        yield ""
 
 
 def _label_lines(draft: Draft) -> Iterator[str]:
@@ -365,11 +354,6 @@ def _relative(path: str, folder: str) -> str:
     if files.is_absolute(path):
         return path
     return os.path.relpath(path, folder or ".")
-
-
-def _is_not_null(column: str) -> str:
-    """Returns ``column IS NOT NULL`` as SQL."""
-    return f"{identifier(column)} IS NOT NULL"
 
 
 def _sql_text(text: str) -> str:

@@ -95,7 +95,7 @@ def test_written_recipe_is_a_plan(folder: pathlib.Path, monkeypatch: pytest.Monk
     assert make_plan(recipe).base.schema.names == ["user id", "at", "item"]
 
 
-@pytest.mark.parametrize("key", ["filter", "derive", "label", "split", "on_error"])
+@pytest.mark.parametrize("key", ["label", "split", "on_error"])
 def test_suggestions_are_recipes(
     key: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
