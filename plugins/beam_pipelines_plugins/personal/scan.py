@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.arrow.binary_arrays import is_valid, offsets_of
+from beam_pipelines.core import _native
+from beam_pipelines.core.arrow.binary_arrays import byte_lengths, is_valid, offsets_of
 from beam_pipelines_plugins.personal.names import (
     GIVEN_NAMES,
     names_persons,
@@ -19,7 +20,6 @@ from beam_pipelines_plugins.personal.names import (
     words_of,
 )
 from beam_pipelines_plugins.personal.patterns import PATTERNS, Mask, Pattern, matches
-from beam_pipelines_plugins.personal.prefilter import Characters
 
 PERSON_NAME = "person_name"
 # Numbers of the tests that no pattern has: persons by column name, persons by vocabulary.
@@ -28,9 +28,19 @@ _SMALL_NUMBER = 100_000_000
 _WORDS = r"^\pL[\pL'’.-]*(?:,? \pL[\pL'’.-]*){0,5}$"
 _TWO_WORDS = r"^\p{Lu}[\pL'’.-]*(?:,? \p{Lu}[\pL'’.-]*){1,3}$"
 _MOST_NAME_BYTES = 60
+# Characters that are counted, ten bits of a word each. A longer text counts as if it had the most.
+_GROUPS = {"digits": "0123456789", "ats": "@", "colons": ":", "dots": ".", "dashes": "-"}
+_BITS, _MOST = 10, (1 << 10) - 1
+_WEIGHTS = np.zeros(256, np.uint64)
+for _place, _group in enumerate(_GROUPS.values()):
+    _WEIGHTS[[*_group.encode()]] = 1 << (_BITS * _place)
 # Candidates of a chunk to look at first, where there are a few times as many or more. The step is
 # a prime, so that values that recur at a fixed distance are among them.
 _SAMPLE, _MANY, _STEP = 2048, 4, 2654435761
+
+
+# Group of characters -> int64[n], of each text; and their bytes.
+Counts = Mapping[str, npt.NDArray[np.int64]]
 
 
 class Seen(NamedTuple):
@@ -122,12 +132,12 @@ def _tests(name: str, values: pa.Array) -> Iterator[tuple[int, Mask, Mask]]:
         if (not pattern.hints or pattern.hints & words) and not pattern.others & words
     }
     if pa.types.is_string(values.type):
-        characters = Characters(values)
+        counts = _counts_of(values)
         for number, pattern in own.items():
-            candidates = characters.have(pattern.needs)
-            filled = characters.bytes > 0 if pattern.hints else None
+            candidates = _having(counts, pattern.needs)
+            filled = counts["bytes"] > 0 if pattern.hints else None
             yield from _test(number, values, candidates, partial(_match, pattern), filled)
-        yield from _test_names(values, words, characters)
+        yield from _test_names(values, words, counts)
     elif pa.types.is_integer(values.type):
         large = pc.fill_null(pc.greater_equal(values, _SMALL_NUMBER), False)
         candidates = np.flatnonzero(large.to_numpy(zero_copy_only=False))
@@ -135,6 +145,23 @@ def _tests(name: str, values: pa.Array) -> Iterator[tuple[int, Mask, Mask]]:
             if pattern.may_be_number:
                 filled = is_valid(values) if pattern.hints else None
                 yield from _test(number, values, candidates, partial(_match, pattern), filled)
+
+
+def _counts_of(texts: pa.Array) -> Counts:
+    """Returns the bytes of n texts, and their characters of each group."""
+    lengths = byte_lengths(texts)
+    packed = _native.sum_weights(texts, _WEIGHTS).view(np.int64)
+    counts = ((packed >> _BITS * place) & _MOST for place in range(len(_GROUPS)))
+    is_long = lengths > _MOST
+    if is_long.any():
+        counts = (np.where(is_long, _MOST, count) for count in counts)
+    return {"bytes": lengths, **dict(zip(_GROUPS, counts, strict=True))}
+
+
+def _having(counts: Counts, least: Mapping[str, int]) -> npt.NDArray[np.int64]:
+    """Returns the numbers of the texts with enough characters, ascending."""
+    masks = [counts[group] >= number for group, number in least.items()]
+    return np.flatnonzero(np.logical_and.reduce(masks))
 
 
 def _test(
@@ -197,17 +224,15 @@ def _spread(mask: Mask, places: npt.NDArray[np.int64], length: int) -> Mask:
 
 
 def _test_names(
-    texts: pa.Array, words: frozenset[str], characters: Characters
+    texts: pa.Array, words: frozenset[str], counts: Counts
 ) -> Iterator[tuple[int, Mask, Mask]]:
     """Yields names of persons, by the column's name or by the vocabulary."""
-    may_be = characters.bytes <= _MOST_NAME_BYTES
-    may_be &= characters.bytes > 1
-    if characters.most("digits"):
-        may_be &= characters.count("digits") == 0
+    lengths = counts["bytes"]
+    may_be = (lengths <= _MOST_NAME_BYTES) & (lengths > 1) & (counts["digits"] == 0)
     candidates = np.flatnonzero(may_be)
     if names_persons(words):
         match = partial(_of_distinct, lambda values: (matches(values, _WORDS),) * 2)
-        yield from _test(BY_NAME, texts, candidates, match, characters.bytes > 0)
+        yield from _test(BY_NAME, texts, candidates, match, lengths > 0)
         return
     if names_things(words):
         return
