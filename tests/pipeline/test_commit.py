@@ -13,8 +13,8 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.files.beam import file_changes, files
 from beam_pipelines.pipeline import commit
-from beam_pipelines.storage import file_changes, files
 from beam_pipelines.transforms.write import ShardInfo
 from tests.faults.faulty_filesystem import SCHEME
 from tests.support.contents import contents

@@ -14,7 +14,7 @@ import beam_pipelines as bp
 from beam_pipelines.core.arrow.columns import shape_of
 from beam_pipelines.core.errors import RecipeProblems
 from tests.sources.support import write
-from tests.transforms.test_split_key import BUCKETS, OPTIONS, plan_in, rows_of
+from tests.transforms.test_split_key import plan_in, rows_of
 
 
 def test_all_keys_know_the_new_names(tmp_path: Path) -> None:
@@ -46,15 +46,14 @@ split: {column: b, train: {before: 3}, eval: {after: 3}}
     ("split", "renamed"),
     [
         ("split: {train: 0.5, eval: 0.5}", "split: {train: 0.5, eval: 0.5}"),
-        (BUCKETS, BUCKETS),
-        (BUCKETS.replace("}}", "}, by: id}"), BUCKETS.replace("}}", "}, by: number}")),
+        ("split: {train: 0.5, eval: 0.5, by: id}", "split: {train: 0.5, eval: 0.5, by: number}"),
     ],
 )
 def test_a_rename_moves_no_row(tmp_path: Path, split: str, renamed: str) -> None:
-    """Splits follow from values, and TFX's from the names in the file."""
+    """Splits follow from values."""
     lines = "\n".join(f"{number},x{number}" for number in range(40))
     write(tmp_path / "t.csv", f"id,name\n{lines}\n")
-    source = f"sources: {{t: {{path: t.csv, {OPTIONS}}}}}\nsplit_\n"
+    source = "sources: {t: t.csv}\nsplit_\n"
     old = rows_of(tmp_path, source.replace("split_", split))
     change = f"{renamed}\nrename: {{id: number, name: a}}"
     new = rows_of(tmp_path, source.replace("split_", change))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.row_chain import split_rows
@@ -19,10 +20,15 @@ LINES = ["id,price,city,none", "1,0.1,Köln,", '-7,,"a, ""b""",']
 LINES += [f"{number},{number / 3},city {number % 5}," for number in range(60)]
 
 
+def plan_in(folder: Path, recipe: str) -> Plan:
+    """Plans a recipe whose paths begin in a folder."""
+    parsed = parse_recipe(f"name: t\n{recipe}", "r.yaml")
+    return make_plan(dataclasses.replace(parsed, directory=str(folder)))
+
+
 def rows_of(folder: Path, recipe: str) -> list[tuple[str, dict[str, Any]]]:
     """Returns each row of a recipe with its split, without Beam."""
-    parsed = parse_recipe(f"name: t\n{recipe}", "r.yaml")
-    plan = make_plan(dataclasses.replace(parsed, directory=str(folder)))
+    plan = plan_in(folder, recipe)
     rows = []
     for byte_range in plan.base.ranges:
         chunks = read_range(plan.base, byte_range, {}, reject=False)

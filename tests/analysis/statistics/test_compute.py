@@ -17,7 +17,7 @@ from apache_beam.testing.util import assert_that
 
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
+from beam_pipelines.transforms.statistics import AccumulateStatistics, SplitTables
 
 SCHEMA = pa.schema([("x", pa.float64()), ("t", pa.string())])
 
@@ -46,7 +46,7 @@ def computed(pipeline, given, num_ranges: int, splits: tuple[str, ...], folder: 
         pipeline
         | "Once" >> beam.Create([None])
         | beam.Map(
-            lambda _, sent: merge_splits(sent, splits, SCHEMA, plan, str(folder)),
+            lambda _, sent: dict(SplitTables(sent, splits, SCHEMA, plan)),
             beam.pvalue.AsList(sent),
         )
     )
