@@ -21,6 +21,7 @@ from beam_pipelines.core.arrow import memory
 from beam_pipelines.core.errors import PipelineError, nearest
 from beam_pipelines.runners import fork_server
 from beam_pipelines.runners.beam_patches import (
+    applied,
     cache_option_views,
     import_beam,
     names_runner,
@@ -114,7 +115,7 @@ class BeamCommand(click.Command):
         memory.resume_garbage_collection()
         with (
             fork_server.running(),
-            cache_option_views() if is_patched else contextlib.nullcontext(),
+            applied(cache_option_views) if is_patched else contextlib.nullcontext(),
         ):
             return super().invoke(ctx)
 

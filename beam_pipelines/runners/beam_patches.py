@@ -18,7 +18,7 @@ import logging
 import sys
 import types
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -57,23 +57,28 @@ _LEFT_OUT = frozenset(
 )
 _SAMPLING_PERIOD_MS = 5
 
-# What a run of ours changes in Beam. A patch stays for the life of the process, and acts only in
-# the thread that builds and runs the job: runs in other threads, and other pipelines of the
-# program, are as without.
-_keeps_labels: ContextVar[bool] = ContextVar("_keeps_labels", default=False)
-_trusts_steps: ContextVar[bool] = ContextVar("_trusts_steps", default=False)
-_stores_pickles: ContextVar[bool] = ContextVar("_stores_pickles", default=False)
-_drops_processors: ContextVar[bool] = ContextVar("_drops_processors", default=False)
-_views: ContextVar[dict[tuple[int, type], Any] | None] = ContextVar("_views", default=None)
+# What a run of ours changes in Beam -> what the patch notes of the run. A patch stays for the life
+# of the process, and acts only in the thread that builds and runs the job: runs in other threads,
+# and other pipelines of the program, are as without.
+_active: ContextVar[Mapping[Callable[[], None], dict[Any, Any]]] = ContextVar(
+    "_active", default=types.MappingProxyType({})
+)
 
 
 @contextlib.contextmanager
-def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
-    token = variable.set(value)
+def applied(*patches: Callable[[], None]) -> Iterator[None]:
+    """Applies patches while the body runs, in this thread.
+
+    Args:
+      patches: functions of this module that say so.
+    """
+    for patch in patches:
+        patch()
+    token = _active.set({**{patch: {} for patch in patches}, **_active.get()})
     try:
         yield
     finally:
-        variable.reset(token)
+        _active.reset(token)
 
 
 def names_runner(arguments: Sequence[str]) -> bool:
@@ -81,26 +86,19 @@ def names_runner(arguments: Sequence[str]) -> bool:
     return any(argument.startswith("--runner") for argument in arguments)
 
 
-@contextlib.contextmanager
-def plain_labels() -> Iterator[None]:
+@functools.cache
+def plain_labels() -> None:
     """Keeps a notebook's cells out of the names of steps (correctness).
 
     In IPython, Beam asks its interactive runner for the number of the cell. That imports Beam's
     data frames, which fails with pandas 3: ``DataFrame`` has no ``first``. So no pipeline could be
     built there.
     """
-    _patch_labels()
-    with _set(_keeps_labels, True):
-        yield
-
-
-@functools.cache
-def _patch_labels() -> None:
     from apache_beam import pipeline
 
     alter = pipeline.alter_label_if_ipython
     pipeline.alter_label_if_ipython = lambda *arguments: (
-        None if _keeps_labels.get() else alter(*arguments)
+        None if plain_labels in _active.get() else alter(*arguments)
     )
 
 
@@ -237,8 +235,8 @@ def _sample_worker_state_often() -> None:
     StateSampler.__init__.__defaults__ = (_SAMPLING_PERIOD_MS,)
 
 
-@contextlib.contextmanager
-def drop_idle_bundle_processors() -> Iterator[None]:
+@functools.cache
+def drop_idle_bundle_processors() -> None:
     """Frees the steps of a bundle when it ends (memory).
 
     This affects the workers of this process. Beam keeps the steps a minute for the next bundle of
@@ -249,20 +247,13 @@ def drop_idle_bundle_processors() -> Iterator[None]:
 
     Upstream: apache/beam#10655 introduced the minute; no upstream issue found.
     """
-    _patch_bundle_processors()
-    with _set(_drops_processors, True):
-        yield
-
-
-@functools.cache
-def _patch_bundle_processors() -> None:
     from apache_beam.runners.worker.sdk_worker import BundleProcessorCache
 
     make, release = BundleProcessorCache.__init__, BundleProcessorCache.release
 
     def note_run(cache: Any, *arguments: Any, **named: Any) -> None:
         make(cache, *arguments, **named)
-        cache.drops_processors = _drops_processors.get()
+        cache.drops_processors = drop_idle_bundle_processors in _active.get()
 
     def release_and_shut_down(cache: Any, instruction_id: str) -> None:
         release(cache, instruction_id)
@@ -283,8 +274,8 @@ def _patch_bundle_processors() -> None:
     BundleProcessorCache.release = release_and_shut_down
 
 
-@contextlib.contextmanager
-def trust_steps() -> Iterator[None]:
+@functools.cache
+def trust_steps() -> None:
     """Makes steps without checks of their functions (speed).
 
     When a step is made, Beam pickles and unpickles its function and arguments to find out whether
@@ -294,13 +285,6 @@ def trust_steps() -> Iterator[None]:
 
     Upstream: no option for it; no upstream issue found.
     """
-    _patch_checks_of_steps()
-    with _set(_trusts_steps, True):
-        yield
-
-
-@functools.cache
-def _patch_checks_of_steps() -> None:
     from apache_beam.internal import pickler
     from apache_beam.transforms import core
     from apache_beam.typehints.decorators import IOTypeHints
@@ -309,11 +293,11 @@ def _patch_checks_of_steps() -> None:
     make_origin = IOTypeHints._make_origin.__func__  # noqa: SLF001
 
     def make_shorter_origin(cls: Any, bases: Any, tb: bool = True, msg: Any = ()) -> Any:
-        return make_origin(cls, bases, tb and not _trusts_steps.get(), msg)
+        return make_origin(cls, bases, tb and trust_steps not in _active.get(), msg)
 
-    pickler.roundtrip = lambda value: value if _trusts_steps.get() else roundtrip(value)
+    pickler.roundtrip = lambda value: value if trust_steps in _active.get() else roundtrip(value)
     core._check_fn_use_yield_and_return = lambda function: (  # noqa: SLF001
-        False if _trusts_steps.get() else check(function)
+        False if trust_steps in _active.get() else check(function)
     )
     IOTypeHints._make_origin = classmethod(make_shorter_origin)  # noqa: SLF001
 
@@ -326,7 +310,7 @@ class _Pickles:
 
     @staticmethod
     def compress(data: bytes, compresslevel: int = 9) -> bytes:
-        return data if _stores_pickles.get() else bz2.compress(data, compresslevel)
+        return data if plain_pickles in _active.get() else bz2.compress(data, compresslevel)
 
     @staticmethod
     def decompress(data: bytes) -> bytes:
@@ -340,7 +324,7 @@ class _PicklerOfWorkers:
     def dumps(value: Any) -> Any:
         from apache_beam.internal import pickler
 
-        with _set(_stores_pickles, True):
+        with applied(plain_pickles):
             return pickler.dumps(value)
 
     @staticmethod
@@ -350,8 +334,8 @@ class _PicklerOfWorkers:
         return pickler.loads(data)
 
 
-@contextlib.contextmanager
-def plain_pickles() -> Iterator[None]:
+@functools.cache
+def plain_pickles() -> None:
     """Compresses no pickles of steps (speed).
 
     Workers are threads or forks of this process. Beam compresses each pickle by bz2, 0.4 ms for the
@@ -360,13 +344,6 @@ def plain_pickles() -> Iterator[None]:
 
     Upstream: apache/beam has a comment on the choice of the compression; no upstream issue found.
     """
-    _patch_pickles()
-    with _set(_stores_pickles, True):
-        yield
-
-
-@functools.cache
-def _patch_pickles() -> None:
     from apache_beam.internal import cloudpickle_pickler
     from apache_beam.runners.worker import bundle_processor
 
@@ -374,30 +351,20 @@ def _patch_pickles() -> None:
     bundle_processor.pickler = _PicklerOfWorkers
 
 
-@contextlib.contextmanager
-def cache_option_views() -> Iterator[None]:
+@functools.cache
+def cache_option_views() -> None:
     """Parses the options of each of Beam's option classes once (speed).
 
     Beam parses them 240 times for a small job: 0.12 CPU s, where 0.01 s remain.
 
     Upstream: apache/beam#26034 asks for options that are parsed once.
     """
-    if _views.get() is not None:
-        yield
-        return
-    _patch_option_views()
-    with _set(_views, {}):
-        yield
-
-
-@functools.cache
-def _patch_option_views() -> None:
     from apache_beam.options.pipeline_options import PipelineOptions
 
     view_as = PipelineOptions.view_as
 
     def view(options: Any, cls: type) -> Any:
-        views = _views.get()
+        views = _active.get().get(cache_option_views)
         if views is None:
             return view_as(options, cls)
         shared = options._all_options  # noqa: SLF001 - shared by all views of the options

@@ -33,7 +33,7 @@ from typing import Any
 from beam_pipelines.core.arrow import memory
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.process.signals import SIGNALS
-from beam_pipelines.runners.beam_patches import drop_idle_bundle_processors, plain_pickles
+from beam_pipelines.runners.beam_patches import applied, drop_idle_bundle_processors, plain_pickles
 
 # The address of a Unix socket has 108 bytes; the names of the temporary folder and the socket take
 # a good 30 of them.
@@ -309,7 +309,7 @@ def _work(connection: Connection) -> None:
         threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
         from apache_beam.runners.worker import sdk_worker_main
 
-        with drop_idle_bundle_processors(), plain_pickles():
+        with applied(drop_idle_bundle_processors, plain_pickles):
             sdk_worker_main.main(sys.argv)
         status = 0
     except BaseException:  # noqa: BLE001 - as an interpreter that ends with an error

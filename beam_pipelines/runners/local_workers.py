@@ -18,7 +18,7 @@ import tempfile
 import threading
 import traceback
 import urllib.parse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
@@ -37,7 +37,7 @@ from apache_beam.runners.worker import data_plane, sdk_worker, statesampler
 from apache_beam.transforms.environments import Environment, python_sdk_capabilities
 from apache_beam.typehints import typehints
 from apache_beam.utils import thread_pool_executor
-from google.protobuf import text_format
+from google.protobuf import json_format, text_format
 
 from beam_pipelines.core.arrow import memory
 from beam_pipelines.core.process import python_process
@@ -78,45 +78,28 @@ def shows_engine_logs() -> bool:
 class LocalEnvironment(Environment):
     """Workers on this machine: threads of this process, or processes."""
 
-    def __init__(
-        self,
-        urn: str,
-        capabilities: Iterable[str] = (),
-        artifacts: Iterable[Any] = (),
-        resource_hints: Mapping[str, bytes] | None = None,
-        options_file: str = "",
-    ) -> None:
-        super().__init__(capabilities, artifacts, resource_hints)
-        self.urn, self.options_file = urn, options_file
+    urn = ""
 
     def to_runner_api_parameter(self, _: Any) -> tuple[str, bytes]:
-        return self.urn, os.fsencode(self.options_file)
+        return self.urn, b""
 
 
-def local_environment(running_mode: str, options_file: str) -> LocalEnvironment | None:
-    """Returns the environment of a ``--direct_running_mode``; ``None`` for ``in_memory``.
-
-    Args:
-      running_mode: of the local runner.
-      options_file: of Beam's options for worker processes, or "".
-    """
+def local_environment(running_mode: str) -> LocalEnvironment | None:
+    """Returns the environment of a ``--direct_running_mode``; ``None`` for ``in_memory``."""
     urns = {"multi_threading": _THREADS_URN, "multi_processing": _PROCESSES_URN}
     if running_mode not in urns:
         return None
-    return LocalEnvironment(
-        urns[running_mode], python_sdk_capabilities(), options_file=options_file
-    )
+    return _environment(urns[running_mode], python_sdk_capabilities())
 
 
-def _from_runner_api(
-    urn: str,
-    payload: bytes,
-    capabilities: Iterable[str],
-    artifacts: Iterable[Any],
-    resource_hints: Mapping[str, bytes],
-    _context: Any,
-) -> LocalEnvironment:
-    return LocalEnvironment(urn, capabilities, artifacts, resource_hints, os.fsdecode(payload))
+def _environment(urn: str, *fields: Any) -> LocalEnvironment:
+    made = LocalEnvironment(*fields)
+    made.urn = urn
+    return made
+
+
+def _from_runner_api(urn: str, _: bytes, *fields: Any) -> LocalEnvironment:
+    return _environment(urn, *fields[:-1])  # without the context
 
 
 for _urn in _URNS:
@@ -138,30 +121,22 @@ class LocalServer(GrpcServer):
         self._folder = tempfile.mkdtemp(prefix="beam-pipelines-", dir=fork_server.socket_folder())
         self.control_handler = BeamFnControlServicer(manager)
         self.data_plane_handler = data_plane.BeamFnDataServicer(0)
-        services = beam_fn_api_pb2_grpc
         self._servers: list[grpc.Server] = []
-        self.control_port = self._serve(
-            "control", self.control_handler, services.add_BeamFnControlServicer_to_server
-        )
-        self.data_port = self._serve(
-            "data", self.data_plane_handler, services.add_BeamFnDataServicer_to_server
-        )
-        self.state_port = self._serve(
-            "state",
-            worker_handlers.GrpcStateServicer(state),
-            services.add_BeamFnStateServicer_to_server,
-        )
-        self.logging_port = self._serve(
-            "logging",
-            worker_handlers.BasicLoggingService(),
-            services.add_BeamFnLoggingServicer_to_server,
+        self.control_port, self.data_port, self.state_port, self.logging_port = (
+            self._serve(name.lower(), servicer, f"add_BeamFn{name}Servicer_to_server")
+            for name, servicer in (
+                ("Control", self.control_handler),
+                ("Data", self.data_plane_handler),
+                ("State", worker_handlers.GrpcStateServicer(state)),
+                ("Logging", worker_handlers.BasicLoggingService()),
+            )
         )
         self.control_address = self.control_port
 
-    def _serve(self, name: str, servicer: Any, add: Callable[[Any, grpc.Server], None]) -> str:
+    def _serve(self, name: str, servicer: Any, add: str) -> str:
         """Starts a server, and returns its address."""
         server = grpc.server(thread_pool_executor.shared_unbounded_instance(), options=GRPC_OPTIONS)
-        add(servicer, server)
+        getattr(beam_fn_api_pb2_grpc, add)(servicer, server)
         address = f"unix:{urllib.parse.quote(os.path.join(self._folder, name))}"
         server.add_insecure_port(address)
         server.start()
@@ -290,10 +265,9 @@ class ProcessWorkerHandler(GrpcWorkerHandler):
     It is a fork if there is a fork server, and else a new interpreter.
     """
 
-    def __init__(self, payload: bytes, state: Any, provision_info: Any, server: GrpcServer) -> None:
+    def __init__(self, _: bytes, state: Any, provision_info: Any, server: GrpcServer) -> None:
         super().__init__(state, provision_info, server)
         _use_own_connection(self, server)
-        self._options_file = os.fsdecode(payload)
         self._thread = threading.Thread(name="run_worker", target=self._run, daemon=True)
 
     def port_from_worker(self, port: str) -> str:
@@ -323,11 +297,12 @@ class ProcessWorkerHandler(GrpcWorkerHandler):
             **os.environ,
             "CONTROL_API_SERVICE_DESCRIPTOR": _as_text(self.control_api_service_descriptor()),
             "LOGGING_API_SERVICE_DESCRIPTOR": _as_text(self.logging_api_service_descriptor()),
-            "PIPELINE_OPTIONS": "{}",
+            # Secrets may be among them; only this user reads the variables of a process.
+            "PIPELINE_OPTIONS": json_format.MessageToJson(
+                self.provision_info.provision_info.pipeline_options
+            ),
             "WORKER_ID": self.worker_id,
         }
-        if self._options_file:
-            environment["PIPELINE_OPTIONS_FILE"] = self._options_file
         is_quiet = not shows_engine_logs()
         if fork_server.is_running():
             fork_server.run_worker(environment, is_quiet)

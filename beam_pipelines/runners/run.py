@@ -6,12 +6,10 @@ Chooses Beam's runner and its workers.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -23,7 +21,9 @@ from apache_beam.options.pipeline_options import (
     StandardOptions,
     TypeOptions,
 )
+from apache_beam.portability.api import beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo
 
 try:
     import resource
@@ -205,13 +205,17 @@ def run(
     if are_threads:
         memory.keep_freed_memory()
     has_own_workers = are_threads or (is_local(options) and fork_server.is_running())
-    with (
-        beam_patches.plain_labels(),
-        _storage_options_for_processes(options) as options_file,
-        _faster_local_run() if is_local(options) else contextlib.nullcontext(),
-        beam_patches.plain_pickles() if has_own_workers else contextlib.nullcontext(),
-    ):
-        pipeline = beam.Pipeline(_local_runner(options, options_file), options=options)
+    patches = [beam_patches.plain_labels]
+    if is_local(options):
+        patches += [
+            beam_patches.cache_option_views,
+            beam_patches.drop_idle_bundle_processors,
+            beam_patches.trust_steps,
+        ]
+    if has_own_workers:
+        patches.append(beam_patches.plain_pickles)
+    with beam_patches.applied(*patches):
+        pipeline = beam.Pipeline(_local_runner(options), options=options)
         try:
             build(pipeline)
             return _run(pipeline, options, ended)
@@ -231,17 +235,6 @@ def _run(pipeline: beam.Pipeline, options: PipelineOptions, ended: Callable[[Any
         raise type(error)(_message(str(error))) from error
     except Exception as error:  # runners wrap the worker's exception in their own, as text
         raise find_error(f"{type(error).__name__}: {error}") or error from error
-
-
-@contextlib.contextmanager
-def _faster_local_run() -> Iterator[None]:
-    """Applies the speed patches of local runs."""
-    with (
-        beam_patches.cache_option_views(),
-        beam_patches.drop_idle_bundle_processors(),
-        beam_patches.trust_steps(),
-    ):
-        yield
 
 
 def _wait(result: Any) -> None:
@@ -282,42 +275,21 @@ def _message(text: str) -> str:
     return _ERROR_END.split(text, maxsplit=1)[0].strip()
 
 
-def _local_runner(options: PipelineOptions, options_file: str) -> FnApiRunner | None:
+def _local_runner(options: PipelineOptions) -> FnApiRunner | None:
     """Returns the local runner with our workers, or ``None``.
 
-    ``None`` leaves the choice to Beam.
+    ``None`` leaves the choice to Beam. Worker processes get the S3 options, which Beam's local
+    runner does not give them.
     """
     direct = options.view_as(DirectOptions)
     if not is_local(options):
         return None
-    environment = local_environment(direct.direct_running_mode, options_file)
+    environment = local_environment(direct.direct_running_mode)
     if environment is None:
         return None
     direct.direct_running_mode = None  # Beam would replace the environment, or warn
-    return FnApiRunner(default_environment=environment)
-
-
-@contextlib.contextmanager
-def _storage_options_for_processes(options: PipelineOptions) -> Iterator[str]:
-    """Yields the path of a file with S3 options for worker processes.
-
-    "".
-
-    Beam's local runner gives them no options. They are in a file that only this user can read, as
-    keys may be among them.
-    """
-    if not is_local(options) or not _has_processes(options):
-        yield ""
-        return
-    given = {
-        name: value
-        for name, value in options.get_all_options(drop_default=True).items()
-        if name.startswith("s3_")
-    }
-    if not given:
-        yield ""
-        return
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump({"options": given}, file)
-        file.flush()
-        yield file.name
+    info = beam_provision_api_pb2.ProvisionInfo()
+    for name, value in options.get_all_options(drop_default=True).items():
+        if name.startswith("s3_"):
+            info.pipeline_options[name] = value
+    return FnApiRunner(default_environment=environment, provision_info=ExtendedProvisionInfo(info))

@@ -189,7 +189,7 @@ def make(_):
     return element
 def look(_):
     print([element() is None for element in builtins.made])
-with beam_patches.drop_idle_bundle_processors() if {forgets} else contextlib.nullcontext(), beam.Pipeline("FnApiRunner") as pipeline:
+with beam_patches.applied(beam_patches.drop_idle_bundle_processors) if {forgets} else contextlib.nullcontext(), beam.Pipeline("FnApiRunner") as pipeline:
     made = pipeline | beam.Create([0]) | beam.Map(make) | beam.Map(lambda element, other: other, 1)
     made | beam.Reshuffle() | beam.Map(look)
 """
@@ -201,7 +201,7 @@ def test_steps_are_not_pickled_when_they_are_made() -> None:
     stays = (number for number in range(3))
     with pytest.raises(RuntimeError, match="pickle"):
         beam.Map(lambda _: stays)
-    with beam_patches.trust_steps():
+    with beam_patches.applied(beam_patches.trust_steps):
         step = beam.Map(lambda _: stays)
         with (
             pytest.raises(Exception, match="Unable to translate"),
@@ -216,7 +216,7 @@ def test_plain_pickles_are_read_where_they_are_made() -> None:
     """Steps without compression become what they were; afterwards Beam compresses again."""
     value = {"a": [1, 2, 3], "b": int}
     compressed = pickler.dumps(value)
-    with beam_patches.plain_pickles():
+    with beam_patches.applied(beam_patches.plain_pickles):
         plain = pickler.dumps(value)
         assert pickler.loads(plain) == value
     assert plain != compressed == pickler.dumps(value)
@@ -228,7 +228,7 @@ def test_views_of_options_share_what_is_set() -> None:
     Values of different options are not mixed up.
     """
     options, other = PipelineOptions(["--direct_num_workers=3"]), PipelineOptions([])
-    with beam_patches.cache_option_views():
+    with beam_patches.applied(beam_patches.cache_option_views):
         view = options.view_as(DirectOptions)
         assert view.direct_num_workers == 3
         options.view_as(StandardOptions).view_as(DirectOptions).direct_num_workers = 4
