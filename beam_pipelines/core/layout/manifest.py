@@ -253,20 +253,17 @@ def parse_manifest(content: bytes, path: str, is_description: bool = False) -> M
     try:
         manifest: Manifest = _read(Manifest, document, "")
         for name, split in manifest.splits.items():
-            if bool(split.shards) is is_description:
-                wanted = "an empty list" if is_description else f"a list{_NOT_EMPTY}"
-                found = document["splits"][name]["shards"]
-                raise _wrong(f"splits/{name}/shards", found, wanted)
+            is_right = bool(split.shards) is not is_description
+            wanted = (f"a list{_NOT_EMPTY}", "an empty list")[is_description]
+            found = document["splits"][name]["shards"]
+            _check(is_right, f"splits/{name}/shards", found, wanted)
     except FormError as error:
         raise DataError(f"{path}: {error}. Convert again with --overwrite.") from error
     return manifest
 
 
 def to_json(value: Any) -> Any:
-    """Returns a value of this module as JSON data.
-
-    Fields that only some manifests have are left out where they have their default.
-    """
+    """Returns a value as JSON data, without rare fields at their default."""
     if isinstance(value, Mapping):
         return {key: to_json(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -294,43 +291,33 @@ def to_text(document: Any) -> str:
     return json.dumps(to_json(document), indent=1, ensure_ascii=False) + "\n"
 
 
-def _read(kind: Any, value: Any, where: str, items: str = "") -> Any:
+def _read(kind: Any, value: Any, where: str) -> Any:
+    items = ""
+    if get_origin(kind) is Annotated:
+        kind, items = get_args(kind)
+    origin, arguments = get_origin(kind), get_args(kind)
     if kind in _SCALARS:
         return _SCALARS[kind](value, where)
     if dataclasses.is_dataclass(kind):
         return _read_fields(kind, value, where)
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return _read(arguments[0], value, where, items=arguments[1])
-    if origin in _CONTAINERS:
-        return _CONTAINERS[origin](arguments, value, where, items)
+    if origin is Literal:
+        _check(value in arguments, where, value, f"one of {', '.join(arguments)}")
+        return value
+    if origin is tuple:
+        _check(isinstance(value, list) and (value or not items), where, value, f"a list{items}")
+        return tuple(_read(arguments[0], one, f"{where}/{at}") for at, one in enumerate(value))
+    if origin is Mapping:
+        is_right = isinstance(value, dict) and (value or not items)
+        _check(is_right, where, value, f"a mapping{items}")
+        return {
+            _read(arguments[0], key, where): _read(arguments[1], one, f"{where}/{key}")
+            for key, one in value.items()
+        }
     return None if value is None else _read(arguments[0], value, where)
 
 
-def _read_choice(words: tuple[str, ...], value: Any, where: str, _: str) -> str:
-    if value not in words:
-        raise _wrong(where, value, f"one of {', '.join(words)}")
-    return str(value)
-
-
-def _read_list(kinds: tuple[Any, ...], value: Any, where: str, items: str) -> tuple[Any, ...]:
-    if not isinstance(value, list) or (items and not value):
-        raise _wrong(where, value, f"a list{items}")
-    return tuple(_read(kinds[0], item, f"{where}/{place}") for place, item in enumerate(value))
-
-
-def _read_mapping(kinds: tuple[Any, ...], value: Any, where: str, items: str) -> dict[str, Any]:
-    if not isinstance(value, dict) or (items and not value):
-        raise _wrong(where, value, f"a mapping{items}")
-    return {
-        _read(kinds[0], key, where): _read(kinds[1], item, f"{where}/{key}")
-        for key, item in value.items()
-    }
-
-
 def _read_fields(kind: Any, value: Any, where: str) -> Any:
-    if not isinstance(value, dict):
-        raise _wrong(where, value, "a mapping")
+    _check(isinstance(value, dict), where, value, "a mapping")
     found: dict[str, Any] = {}
     for name, hint, is_needed, prefix in _fields(kind):
         place = f"{where}/{name}" if where else name
@@ -351,40 +338,35 @@ def _read_fields(kind: Any, value: Any, where: str) -> Any:
 def _fields(kind: Any) -> list[tuple[str, Any, bool, str]]:
     """Returns name, type, need and prefix of keys of each field."""
     hints, missing = get_type_hints(kind, include_extras=True), dataclasses.MISSING
-    return [
-        (
-            field.name,
-            hints[field.name],
-            field.default is field.default_factory is missing,
-            field.metadata.get("prefix", ""),
-        )
-        for field in dataclasses.fields(kind)
-    ]
+    found = []
+    for field in dataclasses.fields(kind):
+        is_needed = field.default is field.default_factory is missing
+        found.append((field.name, hints[field.name], is_needed, field.metadata.get("prefix", "")))
+    return found
 
 
 def _count(value: Any, where: str) -> int:
-    if type(value) is not int or not 0 <= value <= _MOST:
-        raise _wrong(where, value, "a whole number, not negative")
-    return value
+    is_right = type(value) is int and 0 <= value <= _MOST
+    _check(is_right, where, value, "a whole number, not negative")
+    return value  # type: ignore[no-any-return]
 
 
 def _number(value: Any, where: str) -> float:
-    if type(value) not in (int, float):
-        raise _wrong(where, value, "a number")
+    _check(type(value) in (int, float), where, value, "a number")
     return value  # type: ignore[no-any-return]
 
 
 def _text(value: Any, where: str) -> str:
     # JSON can escape half of a surrogate pair, which no file name and no UTF-8 can have.
-    if not isinstance(value, str) or any("\ud800" <= character <= "\udfff" for character in value):
-        raise _wrong(where, value, "a text")
-    return value
+    is_right = isinstance(value, str) and not any("\ud800" <= one <= "\udfff" for one in value)
+    _check(is_right, where, value, "a text")
+    return value  # type: ignore[no-any-return]
 
 
 def _inner_path(value: Any, where: str) -> str:
     path = _text(value, where)
-    if "\0" in path or any(name in ("", ".", "..") for name in path.split("/")):
-        raise _wrong(where, value, "a path within the dataset")
+    is_wrong = "\0" in path or not {"", ".", ".."}.isdisjoint(path.split("/"))
+    _check(not is_wrong, where, value, "a path within the dataset")
     return path
 
 
@@ -396,13 +378,8 @@ _SCALARS: Mapping[Any, Callable[[Any, str], Any]] = {
     Any: lambda value, _: value,
 }
 
-_CONTAINERS: Mapping[Any, Callable[[tuple[Any, ...], Any, str, str], Any]] = {
-    Literal: _read_choice,
-    tuple: _read_list,
-    Mapping: _read_mapping,
-}
 
-
-def _wrong(where: str, value: Any, expected: str) -> FormError:
-    found = shorten(repr(value), 61)
-    return FormError(f"found {found} at '{where or 'the top'}', expected {expected}")
+def _check(is_right: Any, where: str, value: Any, expected: str) -> None:
+    if not is_right:
+        found = shorten(repr(value), 61)
+        raise FormError(f"found {found} at '{where or 'the top'}', expected {expected}")
