@@ -24,7 +24,7 @@ ALLOWED = {
     f"{MAIN}core/_native/images.py:CDLL": "Pillow's own library",
     f"{MAIN}core/arrow/memory.py:CDLL": "the C library",
     f"{MAIN}core/process/pickling.py:loads": "a step of the job, which is code",
-    f"{MAIN}files/beam/run_file.py:loads": "a run's file, by its SHA-256",
+    f"{MAIN}files/beam/file_checksums.py:loads": "a run's file, by its SHA-256",
     f"{MAIN}runners/beam_patches.py:loads": "Beam's steps, in its workers",
     f"{MAIN}serving/__main__.py:load": "a pipe from the process that started this one",
     f"{MAIN}serving/write.py:load": "the run's own preprocessing_fn, analyzed",

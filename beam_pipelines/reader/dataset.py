@@ -142,7 +142,7 @@ class Dataset:
     @functools.cached_property
     def statistics(self) -> Mapping[str, statistics_pb2.DatasetFeatureStatistics]:
         """Split -> statistics of the columns before encoding, as TFDV has them."""
-        from beam_pipelines.core.layout.statistics_file import parse_statistics
+        from beam_pipelines.core.layout.schema_features import parse_statistics
 
         one = the_only(self._all, "statistics")
         paths = {name: statistics_path(name) for name in self.splits}

@@ -15,6 +15,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.layout.schema_features import (
+    VALUE_TYPES,
     Domains,
     domains_of,
     feature_lists_of,
@@ -26,11 +27,6 @@ from beam_pipelines.reader.arrays import DTYPES
 from beam_pipelines.reader.images import Image, check_image
 from beam_pipelines.reader.lookup import Lookup, TextIds, make_lookup
 
-_TYPES = {
-    schema_pb2.BYTES: pa.large_binary(),
-    schema_pb2.FLOAT: pa.float32(),
-    schema_pb2.INT: pa.int64(),
-}
 # Type in the records -> types that a batch may have.
 _NARROWER = {
     pa.int64(): ("int64", "int32", "int16", "int8", "uint8"),
@@ -203,13 +199,13 @@ def _feature(
     domains: Domains,
 ) -> ReadFeature:
     name = feature.name
-    if feature.type not in _TYPES:
+    if feature.type not in VALUE_TYPES:
         raise DataError(
             f"{folder}: feature '{name}' has the type "
             f"{schema_pb2.FeatureType.Name(feature.type)} in the schema, expected INT, FLOAT or "
             "BYTES. Leave it out of 'columns'."
         )
-    type_, lookup = _TYPES[feature.type], None
+    type_, lookup = VALUE_TYPES[feature.type], None
     image, fill = (wishes.get("images") or {}).get(name), (wishes.get("fill") or {}).get(name)
     if name in (wishes.get("lookup") or {}):
         lookup, type_ = _lookup(feature, wishes, domains), pa.int64()

@@ -21,7 +21,7 @@ from beam_pipelines.core.chunks import LEFT_OUT, ChunkCounts, MergedCounts, Reje
 from beam_pipelines.core.errors import DataError, FindingsError
 from beam_pipelines.core.limits import allowed_rows, show_budget
 from beam_pipelines.files.beam import files
-from beam_pipelines.files.beam.run_file import RunFile
+from beam_pipelines.files.beam.file_checksums import RunFile
 from beam_pipelines.joins.timed import quantiles_of_ages
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan

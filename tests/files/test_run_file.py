@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.files.beam.run_file import RunFile
+from beam_pipelines.files.beam.file_checksums import RunFile
 from beam_pipelines.sources.files.file_list import store_files
 from beam_pipelines.transforms import merged_files
 from tests.sources.support import plan_of, write

@@ -1,4 +1,4 @@
-"""The features and feature lists of a schema.
+"""Features and feature lists of schemas; files of schemas and statistics.
 
 The feature lists of tf.SequenceExamples are in a struct called ``##SEQUENCE##``. This is tfx-bsl's
 convention (tfx_bsl/tfxio/tf_sequence_example_record.py), also of TFDV and TFX. A feature list has
@@ -12,12 +12,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
+from google.protobuf.message import DecodeError
 from tensorflow_metadata.proto.v0 import path_pb2, schema_pb2, statistics_pb2
 
 from beam_pipelines.core.arrow.columns import value_type
 from beam_pipelines.core.errors import DataError
 
 SEQUENCE = "##SEQUENCE##"
+# TFDV's name for the rows that are not a slice.
+_ALL_EXAMPLES = "All Examples"
+# Feature type -> type of parsed values.
+VALUE_TYPES = {
+    schema_pb2.BYTES: pa.large_binary(),
+    schema_pb2.FLOAT: pa.float32(),
+    schema_pb2.INT: pa.int64(),
+}
 
 # Name -> string domains of the name: one, unless the schema has it twice.
 Domains: TypeAlias = Mapping[str, Sequence[schema_pb2.StringDomain]]
@@ -51,6 +60,33 @@ def parse_schema(data: bytes, path: str) -> schema_pb2.Schema:
         f"{path}{f', line {line}' if line else ''}: found no schema in it ({found}), expected a "
         "tensorflow_metadata Schema in text format. Copy the dataset again, or correct your file."
     )
+
+
+def parse_statistics(content: bytes, path: str) -> statistics_pb2.DatasetFeatureStatistics:
+    """Returns the statistics of all rows.
+
+    Args:
+      content: of the file.
+      path: for messages.
+
+    Raises:
+      DataError: the file has something else, or nothing.
+    """
+    try:
+        found = statistics_pb2.DatasetFeatureStatisticsList.FromString(content)
+    except DecodeError as error:
+        raise DataError(
+            f"{path}: found something that is no DatasetFeatureStatisticsList, expected statistics "
+            "as TFDV writes them. Make them again with 'describe'."
+        ) from error
+    datasets = [
+        dataset for dataset in found.datasets if dataset.name in ("", _ALL_EXAMPLES)
+    ] or list(found.datasets)
+    if not datasets:
+        raise DataError(
+            f"{path}: found no statistics in the file, expected those of '{_ALL_EXAMPLES}'."
+        )
+    return datasets[0]
 
 
 def features_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:

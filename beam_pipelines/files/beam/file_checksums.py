@@ -1,11 +1,13 @@
-"""Modification times, sizes and checksums of files, to detect changes."""
+"""Modification times, sizes, checksums and digests of files, to detect changes."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import google_crc32c
 from apache_beam.io.filesystems import FileSystems
@@ -102,3 +104,47 @@ def _kept_checksum(path: str) -> str:
         return str(FileSystems.checksum(path) or "")
     except Exception:  # noqa: BLE001 - Beam wraps the storage's error; reading the file will show it
         return ""
+
+
+class RunFile(NamedTuple):
+    """The address of a file, as it travels in the job.
+
+    Others who can write to the run's folder cannot exchange the content. So what the job has
+    pickled may be unpickled.
+
+    Attributes:
+      path: of the file.
+      digest: SHA-256 of its content, in hex.
+    """
+
+    path: str
+    digest: str
+
+    @classmethod
+    def write(cls, path: str, data: bytes) -> RunFile:
+        """Writes a file, and returns its address."""
+        files.write_bytes(path, data)
+        return cls(path, hashlib.sha256(data).hexdigest())
+
+    @classmethod
+    def keep(cls, value: Any, path: str) -> RunFile:
+        """Writes a value to a file, and returns its address."""
+        return cls.write(path, pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+
+    def load(self) -> Any:
+        """Returns what ``keep`` was given; raises as ``read``."""
+        return pickle.loads(self.read())  # noqa: S301 - as the job has written it
+
+    def read(self) -> bytes:
+        """Returns the content.
+
+        Raises:
+          DataError: it is not what was written.
+        """
+        data = files.read_bytes(self.path)
+        if hashlib.sha256(data).hexdigest() != self.digest:
+            raise DataError(
+                f"{self.path}: found other content than this run has written. Stop others from "
+                "writing to this folder, and run again."
+            )
+        return data

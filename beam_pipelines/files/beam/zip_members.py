@@ -6,13 +6,12 @@ Nothing is written to disk.
 from __future__ import annotations
 
 import functools
-import io
 import os
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from beam_pipelines.core.errors import DataError
 
@@ -74,9 +73,7 @@ def _open(path: str, member: MemberPath, file: BinaryIO) -> BinaryIO:
     if signature != _SIGNATURE:
         raise zipfile.BadZipFile("a file's header is not where the list says")
     file.seek(info.header_offset + _LOCAL_HEADER.size + name + extra)
-    # The list of files is not read again, as ``zipfile.ZipFile`` would.
-    content = cast("Any", zipfile.ZipExtFile)(file, "r", info, close_fileobj=True)
-    return cast("BinaryIO", _Member(path, content))
+    return cast("BinaryIO", _Member(path, file, info))
 
 
 def damaged(archive: str, error: Exception) -> DataError:
@@ -92,48 +89,20 @@ def is_zip(path: str) -> bool:
     return path.lower().endswith(_SUFFIX.rstrip("/"))
 
 
-class _Member(io.RawIOBase):
+class _Member(zipfile.ZipExtFile):
     """A file in an archive; damage is a ``DataError``."""
 
-    def __init__(self, path: str, content: BinaryIO) -> None:
-        self._path, self._content = path, content
+    def __init__(self, path: str, file: BinaryIO, info: zipfile.ZipInfo) -> None:
+        # The list of files is not read again, as ``zipfile.ZipFile`` would.
+        super().__init__(file, "r", info, close_fileobj=True)
+        self._path = path
 
-    def read(self, size: int = -1) -> bytes:
-        """Reads the next bytes."""
+    def _read1(self, size: int) -> bytes:
+        """Reads bytes for all other methods."""
         try:
-            return self._content.read(size)
+            return super()._read1(size)  # type: ignore[misc,no-any-return]
         except DAMAGE as error:
             raise damaged(self._path, error) from error
-
-    def readinto(self, buffer: Any) -> int:
-        """Reads the next bytes into a buffer."""
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
-    def seekable(self) -> bool:
-        """Always; going back reads from the beginning."""
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Goes to a position."""
-        try:
-            return self._content.seek(offset, whence)
-        except DAMAGE as error:
-            raise damaged(self._path, error) from error
-
-    def tell(self) -> int:
-        """Returns the position."""
-        return self._content.tell()
-
-    def close(self) -> None:
-        """Closes the file and its archive."""
-        self._content.close()
-        super().close()
 
 
 def _infos_of(archive: str, file: BinaryIO) -> Mapping[str, zipfile.ZipInfo]:

@@ -17,7 +17,7 @@ from beam_pipelines.core.chunks import Chunk, ChunkCounts, MergedCounts, add_cou
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.files.beam import files
-from beam_pipelines.files.beam.run_file import RunFile
+from beam_pipelines.files.beam.file_checksums import RunFile
 from beam_pipelines.integrations.beam.batches import (
     NUM_RANGES,
     ToChunks,

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import mask
 from beam_pipelines.files.beam import files
-from beam_pipelines.files.beam.run_file import RunFile
+from beam_pipelines.files.beam.file_checksums import RunFile
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 
 # A job's graph names as many ranges, at most.

@@ -11,16 +11,16 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.layout.schema_features import SEQUENCE, feature_lists_of, features_of
+from beam_pipelines.core.layout.schema_features import (
+    SEQUENCE,
+    VALUE_TYPES,
+    feature_lists_of,
+    features_of,
+)
 from beam_pipelines.tfrecord.framing import RecordBlock
 from beam_pipelines.tfrecord.protobuf_parser import Layout, find_layout, parse_sequences
 
 _FIELD_1, _FIELD_2 = 0x0A, 0x12
-_TYPES = {
-    schema_pb2.BYTES: pa.large_binary(),
-    schema_pb2.FLOAT: pa.float32(),
-    schema_pb2.INT: pa.int64(),
-}
 
 
 def decode_records(
@@ -53,7 +53,7 @@ def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> 
 
     def types(features: list[schema_pb2.Feature]) -> dict[str, pa.DataType]:
         return {
-            feature.name: _TYPES.get(feature.type, pa.large_binary())
+            feature.name: VALUE_TYPES.get(feature.type, pa.large_binary())
             for feature in features
             if chosen is None or feature.name in chosen
         }
