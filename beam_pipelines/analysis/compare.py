@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from beam_pipelines.analysis.description import ends, show_of
 from beam_pipelines.analysis.drift import (
@@ -249,14 +249,3 @@ def measure_drift(
                 drift = Drift(split, reference, column.drift, is_high)
                 found.setdefault(column.name, []).append(drift)
     return {name: tuple(drifts) for name, drifts in found.items()}
-
-
-def as_json(value: Any) -> Any:
-    """Returns frozen values as data for JSON."""
-    if dataclasses.is_dataclass(value):
-        return {one.name: as_json(getattr(value, one.name)) for one in dataclasses.fields(value)}
-    if hasattr(value, "_asdict"):
-        value = value._asdict()
-    if isinstance(value, Mapping):
-        return {key: as_json(item) for key, item in value.items()}
-    return list(map(as_json, value)) if isinstance(value, (tuple, list)) else value

@@ -17,14 +17,13 @@ from beam_pipelines.analysis.alerts import (
     find_repeats,
 )
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
-from beam_pipelines.analysis.compare import BASELINE, as_json, measure_drift
+from beam_pipelines.analysis.compare import BASELINE, measure_drift
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.analysis.schema import schema_to_text
 from beam_pipelines.core.layout.dataset_layout import (
     RAW_SCHEMA,
     REJECTED,
     REPORT,
-    REPORT_DATA,
     SEQUENCE_SCHEMA,
     anomalies_path,
     index_path,
@@ -93,7 +92,6 @@ def write_files(
     for path, text in label_files(manifest.labels, plan.recipe.label).items():
         write(path, text)
     data = _data(plan, result, manifest)
-    write(REPORT_DATA, data.to_text())
     # No program reads what is rejected, or the report, whose times differ between runs.
     checked = [path for path in (*written, *others) if not path.startswith(REJECTED)]
     manifest = dataclasses.replace(
@@ -101,7 +99,7 @@ def write_files(
         alerts=by_kind(alert for alert in data.alerts if alert.what != OF_JOIN),
         files=file_checksums.entries_of({InnerPath(path): place(path) for path in checked}),
     )
-    write(REPORT, report.render_report(report.Report(manifest, statistics, as_json(data))))
+    write(REPORT, report.render_report(report.Report(manifest, statistics, data)))
     write(manifest_name, to_text(manifest))
     return written
 

@@ -12,7 +12,7 @@ from beam_pipelines.analysis.report import render_report
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.reader.folders.opened import ReportPath
 from beam_pipelines_plugins.comparison import DataComparison
-from beam_pipelines_plugins.comparison.splits import compare_split
+from beam_pipelines_plugins.comparison.datasets import compare_split
 from tests.support.chromium import CUT_OFF, MARKS, MISPLACED_HEADS
 from tests.support.report_examples import batch_of_everything, report, report_of_splits
 

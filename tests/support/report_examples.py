@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.analysis.anomalies import Row
-from beam_pipelines.analysis.compare import as_json, measure_drift
+from beam_pipelines.analysis.compare import measure_drift
 from beam_pipelines.analysis.report import (
     ImageSample,
     Report,
@@ -176,7 +176,7 @@ def report(
     return Report(
         dataclasses.replace(manifest, **changes),
         tables if statistics is None else statistics,
-        as_json(ReportData(**data)),
+        ReportData(**data),
     )
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.analysis.compare import Drift
 from beam_pipelines.analysis.description import (
     Ends,
     Figure,
@@ -26,7 +25,7 @@ from beam_pipelines.analysis.report.charts import (
     distribution,
     frequent_values,
 )
-from beam_pipelines.analysis.report.values import Report
+from beam_pipelines.analysis.report.values import Report, ReportData
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import MAX_DISTINCT, NumberStatistics
 from beam_pipelines.analysis.statistics.table import DataSlice, TableStatistics
@@ -54,7 +53,7 @@ class FeatureRow(NamedTuple):
       outlines: the distribution of other numbers, also for the details.
       cells: missing, distinct, range, drift, and what other packages describe; each a cell for all
         splits or one for each.
-      tables: of the details, those of other packages as mappings.
+      tables: of the details.
     """
 
     name: str
@@ -67,8 +66,8 @@ class FeatureRow(NamedTuple):
     order: Sequence[tuple[str, float]]
     bars: Sequence[Bar]
     outlines: Outlines | None
-    cells: Sequence[Sequence[Any]]
-    tables: Sequence[Any]
+    cells: Sequence[Sequence[details.Cell]]
+    tables: Sequence[details.DetailTable]
 
 
 _Columns = Mapping[str, ColumnStatistics]
@@ -77,7 +76,7 @@ _Columns = Mapping[str, ColumnStatistics]
 def describe_features(report: Report) -> Iterator[FeatureRow]:
     """Yields the features in the order of the columns."""
     tables = list(report.statistics.values())
-    anomalies = collections.Counter(row["feature"] for row in report.data["anomalies"])
+    anomalies = collections.Counter(row.feature for row in report.data.anomalies)
     for name in tables[0].columns if tables else ():
         yield _feature(
             name,
@@ -89,11 +88,10 @@ def describe_features(report: Report) -> Iterator[FeatureRow]:
 
 
 def _feature(
-    name: str, columns: _Columns, anomalies: int, is_label: bool, data: Mapping[str, Any]
+    name: str, columns: _Columns, anomalies: int, is_label: bool, data: ReportData
 ) -> FeatureRow:
-    drifts = [Drift(**drift) for drift in data["drifts"].get(name, ())]
-    class_names = data["class_names"].get(name, ())
-    first, described = next(iter(columns.values())), data["sampled"]["described"]
+    drifts, class_names = data.drifts.get(name, ()), data.class_names.get(name, ())
+    first, described = next(iter(columns.values())), data.sampled.described
     show = show_of(name, columns.values())
     named = show_of(name, columns.values(), class_names)
     values = frequent_values(columns, _TOP_VALUES, named)
@@ -114,7 +112,7 @@ def _feature(
             for column in columns.values()
         ),
         drift=largest and largest.value,
-        order=[(one["key"], one["order"][name]) for one in described if name in one["order"]],
+        order=[(one.key, one.order[name]) for one in described if name in one.order],
         bars=bars(drawn, details.totals_of(columns)),
         outlines=None if drawn else distribution(columns, show),
         cells=(
@@ -122,11 +120,11 @@ def _feature(
             _once(map(details.cell_of, found["Distinct"])),
             _once(map(_range, ends(stats, show))),
             [details.show_drift(largest) if largest else details.Cell("–")],
-            *([one["cells"].get(name, details.Cell("–"))] for one in described),
+            *([one.cells.get(name, details.Cell("–"))] for one in described),
         ),
         tables=[
             *(one for one in tables if one.lines),
-            *(one["tables"][name] for one in described if name in one["tables"]),
+            *(one.tables[name] for one in described if name in one.tables),
         ],
     )
 

@@ -130,7 +130,8 @@ def read_schema(path: str) -> schema_pb2.Schema:
 
 def schema_to_text(schema: schema_pb2.Schema) -> bytes:
     """Returns a schema in protobuf's text format, as UTF-8."""
-    return text_format.MessageToString(schema, as_utf8=True).encode()
+    text: str = text_format.MessageToString(schema, as_utf8=True)
+    return text.encode()
 
 
 def _infer_valency(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) -> None:

@@ -22,7 +22,7 @@ INPUTS = "inputs"
 INDEX = "index"
 REPORT = "report.html"
 # What the report shows and no other file has.
-REPORT_DATA = "report.json"
+REPORT_DATA = "report.json"  # of earlier versions: a run that overwrites removes it
 # Next to recipes, not in datasets.
 RECIPE_SCHEMA = "recipe.schema.json"
 LABELS = "labels.txt"

@@ -14,7 +14,7 @@ from beam_pipelines.core.formatting import shorten, show_bytes, show_share, visi
 
 if TYPE_CHECKING:
     from beam_pipelines_plugins.comparison import DataComparison
-    from beam_pipelines_plugins.comparison.splits import (
+    from beam_pipelines_plugins.comparison.datasets import (
         ComparedColumn,
         SplitComparison,
         TextsOfOneSide,
@@ -110,7 +110,7 @@ def _not_judged(found: DataComparison) -> Iterator[str]:
 
 
 def _change(numbers: tuple[int, int]) -> str:
-    from beam_pipelines_plugins.comparison.splits import show_change
+    from beam_pipelines_plugins.comparison.datasets import show_change
 
     base, test = numbers
     change = f" ({show_change(base, test)})" if base and base != test else ""

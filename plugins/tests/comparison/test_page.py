@@ -10,7 +10,7 @@ import pyarrow as pa
 from beam_pipelines.analysis.joins import JoinMatches
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines_plugins.comparison import DataComparison
-from beam_pipelines_plugins.comparison.splits import SplitComparison, compare_split
+from beam_pipelines_plugins.comparison.datasets import SplitComparison, compare_split
 from tests.support.report_examples import EVIL
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.analysis.compare import as_json
 from beam_pipelines.analysis.statistics import TableStatistics
-from beam_pipelines_plugins.comparison.splits import (
+from beam_pipelines_plugins.comparison.datasets import (
     SplitComparison,
     TextsOfOneSide,
+    as_json,
     compare_split,
 )
 
