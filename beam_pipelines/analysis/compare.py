@@ -63,7 +63,8 @@ class ColumnComparison:
       ranges: least and most number or date in base and test, as text; empty without any.
       drift: bits beyond chance; ``None``: not compared.
       p_value: probability of such a difference by chance.
-      note: why its drift is not judged: ``id``, ``date``, ``few`` or ``""``.
+      is_large: whether the drift is above the threshold, and not by chance.
+      note: why it is no finding: ``id``, ``date``, ``few`` or ``""``.
       findings: differences that are large and not explained by chance.
     """
 
@@ -74,6 +75,7 @@ class ColumnComparison:
     ranges: tuple[str, str] = ("", "")
     drift: float | None = None
     p_value: float | None = None
+    is_large: bool = False
     note: str = ""
     findings: tuple[LargeDifference, ...] = ()
 
@@ -170,10 +172,9 @@ def _with_drift(
     if not measured.is_known:
         return dataclasses.replace(column, note="few")
     bits, p_value = measured.beyond_chance, measured.p_value
-    column = dataclasses.replace(column, drift=bits, p_value=p_value)
-    if are_dates:
-        return dataclasses.replace(column, note="date")
-    if bits <= max_drift or p_value >= chance:
+    is_large, note = bits > max_drift and p_value < chance, "date" if are_dates else ""
+    column = dataclasses.replace(column, drift=bits, p_value=p_value, is_large=is_large, note=note)
+    if are_dates or not is_large:
         return column
     text = f"its values drifted by {bits:.3f} bits, at most {max_drift:g}"
     if column.ranges[0] != column.ranges[1]:
@@ -243,9 +244,7 @@ def measure_drift(
     for split, reference, table in pairs:
         for column in compare_columns(table, statistics[split]):
             if column.drift is not None:
-                is_high = any(finding.kind == "drift" for finding in column.findings)
-                if column.note == "date" and reference != BASELINE:
-                    is_high = column.drift > LARGE_DRIFT and (column.p_value or 0) < CHANCE
+                is_high = column.is_large and (column.note != "date" or reference != BASELINE)
                 drift = Drift(split, reference, column.drift, is_high)
                 found.setdefault(column.name, []).append(drift)
     return {name: tuple(drifts) for name, drifts in found.items()}

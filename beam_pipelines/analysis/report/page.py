@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.analysis.anomalies import Row
+from beam_pipelines.analysis.drift import LARGE_DRIFT
 from beam_pipelines.analysis.report.details import Cell, DetailTable
 from beam_pipelines.analysis.report.diagram import draw_pipeline
 from beam_pipelines.analysis.report.features import describe_features, describe_slices
@@ -90,7 +91,7 @@ def page_environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         bytecode_cache=TemplateCache(),
     )
-    environment.globals["SPLIT_COLORS"] = SPLIT_COLORS
+    environment.globals |= {"SPLIT_COLORS": SPLIT_COLORS, "LARGE_DRIFT": LARGE_DRIFT}
     environment.filters |= {
         "anchor": anchor,
         "bytes": show_bytes,
