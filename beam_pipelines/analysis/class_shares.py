@@ -3,42 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 # Classes in the manifest, those with the most rows.
 _KEPT_CLASSES = 100
 
 
-class ClassShares(NamedTuple):
-    """The rows of each class in each split, before rows are sampled.
+def entry_of(
+    stratify: Sequence[str], shares: Mapping[str, float], rows: Mapping[str, Sequence[int]]
+) -> dict[str, Any]:
+    """Returns the manifest's entry of the classes before rows are sampled.
 
-    Attributes:
+    Args:
       stratify: columns of the classes.
       shares: split -> share asked for.
       rows: class -> rows in each split.
     """
-
-    stratify: tuple[str, ...]
-    shares: Mapping[str, float]
-    rows: Mapping[str, Sequence[int]]
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the entry of the manifest."""
-        ordered = sorted(self.rows.items(), key=lambda item: (-sum(item[1]), item[0]))
-        columns = zip(*self.rows.values(), strict=True)
-        sums = [sum(own) for own in columns] or [0] * len(self.shares)
-        return {
-            "stratify": list(self.stratify),
-            "classes": len(self.rows),
-            "splits": {
-                name: {"share": share, "achieved": own / max(1, sum(sums)), "rows": own}
-                for (name, share), own in zip(self.shares.items(), sums, strict=True)
-            },
-            "rows": {
-                name: dict(zip(self.shares, own, strict=True))
-                for name, own in ordered[:_KEPT_CLASSES]
-            },
-        }
+    ordered = sorted(rows.items(), key=lambda item: (-sum(item[1]), item[0]))
+    sums = [sum(own) for own in zip(*rows.values(), strict=True)] or [0] * len(shares)
+    return {
+        "stratify": list(stratify),
+        "classes": len(rows),
+        "splits": {
+            name: {"share": share, "achieved": own / max(1, sum(sums)), "rows": own}
+            for (name, share), own in zip(shares.items(), sums, strict=True)
+        },
+        "rows": {
+            name: dict(zip(shares, own, strict=True)) for name, own in ordered[:_KEPT_CLASSES]
+        },
+    }
 
 
 def lines_of(entry: Mapping[str, Any] | None) -> Iterator[str]:
@@ -57,41 +50,20 @@ def lines_of(entry: Mapping[str, Any] | None) -> Iterator[str]:
 _SHOWN_CLASSES = 5
 
 
-class SampledClass(NamedTuple):
-    """The rows of one class that the recipe samples.
+def sampled_entry_of(by: str, splits: list[str], classes: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the manifest's entry of sampled classes.
 
-    Attributes:
-      name: of the class.
-      splits: where it is sampled.
-      found, written: its rows there, before and after.
-      weight: of each row that is written.
+    Args:
+      by: column of the classes.
+      splits: where they are sampled.
+      classes: ``class``, its name; ``found`` and ``written``, its rows before and after; and
+        ``weight`` of each row that is written.
     """
-
-    name: str
-    splits: tuple[str, ...]
-    found: int
-    written: int
-    weight: float
-
-
-def sampled_entry_of(
-    by: str, splits: tuple[str, ...], classes: list[SampledClass]
-) -> dict[str, Any]:
-    """Returns the entry of the manifest."""
-    ordered = sorted(classes, key=lambda each: (-each.found, each.name, each.splits))
+    ordered = sorted(classes, key=lambda each: (-each["found"], each["class"]))
     return {
         "by": by,
-        "splits": list(splits),
-        "classes": [
-            {
-                "class": each.name,
-                "splits": list(each.splits),
-                "found": each.found,
-                "written": each.written,
-                "weight": each.weight,
-            }
-            for each in ordered[:_KEPT_CLASSES]
-        ],
+        "splits": splits,
+        "classes": [{**each, "splits": splits} for each in ordered[:_KEPT_CLASSES]],
     }
 
 

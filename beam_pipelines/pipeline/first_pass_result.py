@@ -11,7 +11,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis import report
 from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
-from beam_pipelines.analysis.class_shares import ClassShares, SampledClass, sampled_entry_of
+from beam_pipelines.analysis.class_shares import sampled_entry_of
 from beam_pipelines.analysis.joins import JoinMatches, check_joins, matches_of
 from beam_pipelines.analysis.schema import infer_schema, read_schema, with_shapes
 from beam_pipelines.analysis.schema.sparse import add_sparse_features
@@ -87,7 +87,7 @@ class FirstPassResult:
     shards: ShardPlan
     findings: Findings = dataclasses.field(default_factory=dict)
     sampled: report.SampledRows = dataclasses.field(default_factory=report.SampledRows)
-    shares: ClassShares | None = None
+    shares: Mapping[str, Any] | None = None
     sampled_classes: Mapping[str, Any] | None = None
 
 
@@ -332,12 +332,17 @@ def _describe_sampled(plan: Plan, counts: RowCounts) -> dict[str, Any] | None:
     sample = plan.split.sample
     if sample is None:
         return None
-    splits = tuple(plan.split.names[number] for number in sample.splits)
+    splits = [plan.split.names[number] for number in sample.splits]
     if not plan.run.of_dataset:  # new data need not have every class
         check_named(sample, {sample.names[number] for number in counts.classes})
     classes = [
-        SampledClass(sample.names[number], splits, *rows, 1 / sample.rates[number])
-        for number, rows in counts.classes.items()
+        {
+            "class": sample.names[number],
+            "found": found,
+            "written": written,
+            "weight": 1 / sample.rates[number],
+        }
+        for number, (found, written) in counts.classes.items()
     ]
     return sampled_entry_of(sample.column, splits, classes)
 

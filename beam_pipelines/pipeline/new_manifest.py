@@ -134,7 +134,7 @@ def make_manifest(
         unused_sources=tuple(unused_sources(recipe)),
         taken=None if plan.take is None else _taken(plan.take),
         findings=tuple(entries_of(result.findings)),
-        class_shares=None if result.shares is None else result.shares.to_json(),
+        class_shares=result.shares,
         sample=sampled,
     )
 

@@ -29,24 +29,12 @@ def render_anomalies(rows: Sequence[Row], where: Callable[[Row], str]) -> str:
       where: returns the text of the last column.
     """
     shown = rows[:_MAX_ROWS]
-    cells = [
-        (row.split, row.feature, row.what, row.expected, row.found, where(row)) for row in shown
-    ]
-    lines = [
-        _HEADS,
-        *(
-            (*(shorten(visible(cell, keep=""), _WIDEST) for cell in line[:-1]), line[-1])
-            for line in cells
-        ),
-    ]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADS) - 1)]
-    text = [
-        "  "
-        + "  ".join(
-            [*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]
-        ).rstrip()
-        for line in lines
-    ]
+    lines: list[tuple[str, ...]] = [_HEADS]
+    for row in shown:
+        cells = (visible(cell, keep="") for cell in row[:5])
+        lines.append((*(shorten(cell, _WIDEST) for cell in cells), where(row)))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = ["  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
     if len(rows) > len(shown):
         text.append(f"  … and {len(rows) - len(shown):,} more")
     return "\n".join(text)

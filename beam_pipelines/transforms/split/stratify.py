@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.class_shares import ClassShares
+from beam_pipelines.analysis import class_shares
 from beam_pipelines.core.chunks import ASSIGNED, Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.files.beam import files
@@ -239,15 +239,15 @@ class _Assign(beam.DoFn):
         yield chunk._replace(batch=chunk.batch.append_column(ASSIGNED, assigned))
 
 
-def load_shares(plan: SplitPlan, path: str) -> ClassShares:
-    """Reads the rows of each class in the splits.
+def load_shares(plan: SplitPlan, path: str) -> dict[str, Any]:
+    """Reads the rows of each class in the splits, as the manifest's entry.
 
     The file is that of ``AssignSplits``.
     """
     cuts = Cuts.load(path)
     rows = dict(zip(cuts.names, cuts.rows.tolist(), strict=True))
     shares = dict(zip(plan.names, plan.shares, strict=True))
-    return ClassShares(plan.stratify, shares, rows)
+    return class_shares.entry_of(plan.stratify, shares, rows)
 
 
 @dataclasses.dataclass
