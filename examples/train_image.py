@@ -4,21 +4,17 @@ The recipe may have read the images from folders, CIFAR files or IDX files.
 
   beam-pipelines convert examples/cifar/cifar10.yaml --output out/cifar10
   python examples/train_image.py out/cifar10
-  python examples/train_image.py out/fashion-mnist-raw --feature image/raw --raw_shape 28 28 1
-  python examples/train_image.py out/fashion-mnist-pixels --feature image/pixels --raw_shape 28 28 1
 
 It trains on all GPUs of the machine, or on the CPU. It continues an interrupted run. It writes
 ``model.keras``, and compares the model with the majority class. The dataset describes images,
-classes and splits, but not the shape of raw bytes or of a list of numbers. ``serving`` is a
-SavedModel of the same model for TensorFlow Serving. It takes the feature as the shards have it,
-files of images, raw pixels or numbers, and returns names of classes and their probabilities.
+classes and splits. ``serving`` is a SavedModel of the same model for TensorFlow Serving. It takes
+files of images, and returns names of classes and their probabilities.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-import math
 import os
 import pathlib
 from collections.abc import Sequence
@@ -30,7 +26,6 @@ import numpy as np
 import PIL.Image
 import tensorflow as tf
 from feeding import one_line_errors
-from tensorflow_metadata.proto.v0 import schema_pb2
 from training import (
     add_arguments,
     find_held_back,
@@ -62,14 +57,6 @@ def main() -> None:
     parser.add_argument(
         "--channels", type=int, choices=(1, 3), help="make all images grey, or all RGB"
     )
-    parser.add_argument(
-        "--raw_shape",
-        type=int,
-        nargs=3,
-        metavar=("HEIGHT", "WIDTH", "CHANNELS"),
-        help="the feature holds raw bytes, one a value, or numbers from 0 to 1, of this shape, "
-        "and no compressed images",
-    )
     add_arguments(parser, epochs=10, batch_size=128, least_steps=200)
     arguments = parser.parse_args()
     keras.utils.set_random_seed(7)
@@ -85,7 +72,7 @@ def main() -> None:
         classes = labels_of(dataset)
     shape = batches.element_spec[0].shape[1:]
     with strategy.scope():
-        model = make_model(shape, len(classes), batches.element_spec[0].dtype)
+        model = make_model(shape, len(classes))
     print(
         f"{' × '.join(map(str, shape))} pixels, {len(classes)} classes: {', '.join(classes[:10])}"
     )
@@ -98,25 +85,12 @@ def main() -> None:
 
 
 def check_feature(dataset: bp.Dataset, arguments: argparse.Namespace) -> None:
-    """Raises ``ValueError`` if the feature does not hold what the options say."""
-    found = {feature.name: feature for feature in dataset.schema.feature}.get(arguments.feature)
-    if found is None:
+    """Raises ``ValueError`` if there is no such feature."""
+    if all(feature.name != arguments.feature for feature in dataset.schema.feature):
         raise ValueError(
             f"{dataset.folder}: found no feature '{arguments.feature}', expected one of "
             f"{', '.join(feature.name for feature in dataset.schema.feature)}. Name it by "
             "--feature."
-        )
-    numbers = found.type != schema_pb2.BYTES
-    if numbers and arguments.raw_shape is None:
-        raise ValueError(
-            f"{dataset.folder}: found numbers in '{found.name}', expected --raw_shape HEIGHT WIDTH "
-            "CHANNELS with them."
-        )
-    sizes = [dim.size for dim in found.shape.dim]
-    if numbers and sizes != [math.prod(arguments.raw_shape)]:
-        raise ValueError(
-            f"{dataset.folder}: found '{found.name}' of the shape {sizes}, expected "
-            f"{math.prod(arguments.raw_shape)} numbers in every row, as --raw_shape says."
         )
 
 
@@ -125,29 +99,24 @@ def load(
 ) -> tf.data.Dataset:
     """Returns batches of images and of the numbers of their classes.
 
-    Images are uint8 [batch, height, width, channels], or float32 if the feature has numbers.
-    Classes are int64 [batch].
+    Images are uint8 [batch, height, width, channels], classes int64 [batch].
     """
-    is_raw = arguments.raw_shape is not None
-    is_bytes = dataset.feature_spec()[arguments.feature].dtype == tf.string
     batches = bp.load(
         dataset.folder,
         split,
         features=[arguments.feature],
         label=dataset.label or LABEL,
-        images=None if is_raw else {arguments.feature: picture(dataset, split, arguments)},
+        images={arguments.feature: picture(dataset, split, arguments)},
         batch_size=arguments.batch_size,
         shuffle=shuffle,
         seed=7,
     )
 
     def pair(features: dict[str, tf.Tensor], label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        image = features[arguments.feature]
-        if is_raw:
-            numbers = tf.io.decode_raw(image[:, 0], tf.uint8) if is_bytes else image
-            image = tf.reshape(numbers, (-1, *arguments.raw_shape))
         # A label of several values is one-hot.
-        return image, label[:, 0] if label.shape[1] == 1 else tf.argmax(label, 1)
+        return features[arguments.feature], label[:, 0] if label.shape[1] == 1 else tf.argmax(
+            label, 1
+        )
 
     return batches.map(pair, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
@@ -181,14 +150,13 @@ def labels_of(dataset: bp.Dataset) -> Sequence[str]:
     return names
 
 
-def make_model(shape: Sequence[int], classes: int, dtype: tf.DType) -> keras.Model:
+def make_model(shape: Sequence[int], classes: int) -> keras.Model:
     """Returns a small convolutional network.
 
-    Each block halves the image, down to about 4 pixels. There are at most five blocks. Pixels are
-    uint8, or float32 from 0 to 1.
+    Each block halves the image, down to about 4 pixels. There are at most five blocks.
     """
-    image = keras.Input(shape, dtype=dtype.name)
-    hidden = image if dtype == tf.float32 else keras.layers.Rescaling(1 / 255)(image)
+    image = keras.Input(shape, dtype="uint8")
+    hidden = keras.layers.Rescaling(1 / 255)(image)
     blocks = min(5, max(1, int(np.log2(min(shape[:2]))) - 2))
     for block in range(blocks):
         hidden = keras.layers.Conv2D(32 * 2**block, 3, padding="same", activation="relu")(hidden)
@@ -206,18 +174,14 @@ def make_model(shape: Sequence[int], classes: int, dtype: tf.DType) -> keras.Mod
 
 
 def export(model: keras.Model, classes: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Writes a SavedModel that takes the feature as stored, or raw images.
+    """Writes a SavedModel that takes files of images.
 
-    ``serving_default`` takes string [batch], or numbers, float32 [batch, pixels]. It returns
-    ``classes``, the name of the most probable class, string [batch], and ``probabilities``,
-    float32 [batch, classes].
+    ``serving_default`` takes string [batch]. It returns ``classes``, the name of the most probable
+    class, string [batch], and ``probabilities``, float32 [batch, classes].
     """
     shape = tuple(model.input_shape[1:])
-    is_bytes = model.input.dtype == "uint8"
 
     def pixels(content: tf.Tensor) -> tf.Tensor:
-        if arguments.raw_shape is not None:
-            return tf.reshape(tf.io.decode_raw(content, tf.uint8), shape)
         # As in bp.load: the first frame. Raw images have other sizes than those that a recipe's
         # 'image: {resize: …, mode: …}' or the options made.
         image = tf.io.decode_image(content, expand_animations=False)
@@ -239,16 +203,9 @@ def export(model: keras.Model, classes: Sequence[str], arguments: argparse.Names
 
     names = tf.constant(list(classes))
 
-    stored = tf.TensorSpec([None], tf.string, name="content")
-    if not is_bytes:
-        stored = tf.TensorSpec([None, math.prod(shape)], tf.float32, name="content")
-
-    @tf.function(input_signature=[stored])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="content")])
     def serve(content: tf.Tensor) -> dict[str, tf.Tensor]:
-        if is_bytes:
-            images = tf.map_fn(pixels, content, fn_output_signature=tf.TensorSpec(shape, tf.uint8))
-        else:
-            images = tf.reshape(content, (-1, *shape))
+        images = tf.map_fn(pixels, content, fn_output_signature=tf.TensorSpec(shape, tf.uint8))
         found = model(images, training=False)
         return {"classes": tf.gather(names, tf.argmax(found, 1)), "probabilities": found}
 

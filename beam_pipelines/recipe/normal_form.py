@@ -53,7 +53,7 @@ def normalised(recipe: Recipe) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, Source):
         options = {key: _masked(key, _plain(item)) for key, item in value.options.items()}
-        if "idx" in options:  # which had ``labels``
+        if "idx" in options:  # which had ``form`` and ``labels``
             options["idx"] = {**_ALWAYS["idx"], **options["idx"]}
         return {**_fields(value, "options"), **_ALWAYS, **options}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -131,8 +131,8 @@ def _source(data: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in data.items()
         if key not in own and (key not in _ALWAYS or value != _ALWAYS[key])
     }
-    if options.get("idx", {}).get("labels", ()) is None:
-        options["idx"] = {key: options["idx"][key] for key in ("form", "classes")}
+    if (idx := options.get("idx")) and idx["form"] is idx["labels"] is None:
+        options["idx"] = {"classes": idx["classes"]}
     return {**{key: value for key, value in data.items() if key in own}, "options": options}
 
 

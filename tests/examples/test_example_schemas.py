@@ -73,11 +73,7 @@ RECIPES = {
     "cifar/cifar10": ("cifar10", write_cifar10),
     "cifar/cifar100": ("cifar100", write_cifar100),
     "mnist/recipe": ("mnist", write_idx),
-    "mnist/pixels": ("mnist_pixels", write_idx),
-    "mnist/raw": ("mnist_raw", write_idx),
     "mnist/fashion": ("fashion_mnist", write_idx),
-    "mnist/fashion_pixels": ("mnist_pixels", write_idx),
-    "mnist/fashion_raw": ("mnist_raw", write_idx),
     "raw_records/recipe": ("raw_records", write_lines),
     "values/recipe": ("values", write_values),
 }
@@ -86,8 +82,6 @@ BREAKS = {
     "cifar10": ("max: 9", "max: 8", "image/class/label", "9"),
     "cifar100": ("max: 19", "max: 18", "image/class/coarse/label", "19"),
     "mnist": ("min: 28\n    max: 28", "min: 27\n    max: 27", "image/height", "28"),
-    "mnist_pixels": ("max: 1.0", "max: 0.5", "image/pixels", "1"),
-    "mnist_raw": ("type: BYTES", "type: FLOAT", "image/raw", "FLOAT"),
     "fashion_mnist": ('  value: "Sneaker"\n', "", "image/class/text", "Sneaker"),
     "raw_records": ("type: BYTES", "type: INT", "line", "INT"),
     "values": ("max: 127", "max: 50", "tiny", "71"),
@@ -97,7 +91,7 @@ BREAKS = {
 # Rows of each split, by the example's patterns of files.
 _IDX = {"train": 60, "test": 20}
 SIZES = {
-    **dict.fromkeys(("mnist", "mnist_pixels", "mnist_raw", "fashion_mnist"), _IDX),
+    **dict.fromkeys(("mnist", "fashion_mnist"), _IDX),
     "cifar10": {"train": 60, "test": 12},
     "cifar100": {"train": 100, "test": 20},
 }

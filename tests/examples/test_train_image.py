@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from PIL import Image
 from sklearn.datasets import load_digits
 
@@ -172,42 +171,6 @@ def test_the_exported_model_takes_files_of_images(trained, tmp_path):
     for some, chosen in ((paths, found[: len(paths)]), (others, found[len(paths) :])):
         rights = [name == path.parent.name for name, path in zip(chosen, some, strict=True)]
         assert np.mean(rights) > 0.8
-
-
-@pytest.mark.parametrize(
-    ("example", "feature"), [("fashion_raw", "image/raw"), ("fashion_pixels", "image/pixels")]
-)
-def test_raw_pixels_are_trained_on_and_served(repository, tmp_path, example, feature):
-    """The trainer and the exported model take raw bytes and numbers.
-
-    The shards have the bytes of the pixels, or floats from 0 to 1 and one-hot labels, as in the
-    examples of Fashion-MNIST.
-    """
-    for folder in ("examples/mnist", "schemas"):
-        shutil.copytree(repository / folder, tmp_path / folder)
-    write_idx(tmp_path)
-    recipe = load(str(tmp_path / "examples" / "mnist" / f"{example}.yaml"))
-    dataset, model = tmp_path / "dataset", tmp_path / "model"
-    convert_module.convert(make_plan(recipe), str(dataset), quiet=True)
-    command = [sys.executable, str(repository / "examples" / "train_image.py"), str(dataset)]
-    command += [f"--feature={feature}", "--raw_shape", "28", "28", "1", "--batch_size=32"]
-    run = subprocess.run(
-        [*command, "--epochs=3", f"--output={model}"], capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert "28 × 28 × 1 pixels, 10 classes: T-shirt/top, " in run.stdout
-    shard = next((dataset / "examples").rglob("*test*/*.gz"))
-    rows = tf.data.TFRecordDataset(str(shard), "GZIP").take(50)
-    label = {"image/class/label": tf.io.VarLenFeature(tf.int64)}
-    if feature == "image/pixels":
-        label = {"image/class/label": tf.io.VarLenFeature(tf.float32)}
-    parsed = [tf.io.parse_single_example(row, label)["image/class/label"].values for row in rows]
-    labels = [int(one[0]) if len(one) == 1 else int(np.argmax(one)) for one in parsed]
-    names = bp.open(dataset).labels()
-    found = served(model, [shard])
-    assert (
-        np.mean([name == names[number] for name, number in zip(found, labels, strict=True)]) > 0.6
-    )
 
 
 def write_cifar(root: Path) -> None:

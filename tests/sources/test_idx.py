@@ -1,4 +1,4 @@
-"""IDX files: types, ranks, forms of numbers, labels, ranges, and wrong files."""
+"""IDX files: types, ranks, labels, ranges, and wrong files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.sources.images.idx import Idx, IdxOptions
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows
@@ -57,7 +56,7 @@ def test_mnist(tmp_path: Path, compressed: bool) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_any_type_and_rank(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Arrays of any type and rank come back, as numbers or bytes.
+    """Arrays of any type and rank come back, as numbers or pictures.
 
     Ranges are of any size, and files plain or compressed.
     """
@@ -74,18 +73,20 @@ def test_any_type_and_rank(tmp_path_factory: pytest.TempPathFactory, data: st.Da
     range_bytes = data.draw(st.integers(1, 200))
     is_picture = len(shape) == 3 or (len(shape) == 4 and shape[3] <= 4)
     prefix = "image/" if is_picture else ""
+    is_png = is_picture and code == 0x08
     name = "value" if len(shape) == 1 else f"{prefix}values"
-    rows = read_rows(path, range_bytes=range_bytes, **options(form="values"))
-    assert [row[name] for row in rows] == [
-        item.ravel().tolist() if len(shape) > 1 else item.item() for item in values
-    ]
+    rows = read_rows(path, range_bytes=range_bytes)
+    assert len(rows) == len(values)
+    for row, item in zip(rows, values, strict=True):
+        if is_png:
+            found = np.asarray(Image.open(io.BytesIO(row["image/encoded"])))
+            np.testing.assert_array_equal(found.reshape(item.shape), item)
+        else:
+            assert row[name] == (item.ravel().tolist() if len(shape) > 1 else item.item())
     if is_picture:
         assert {
             (row["image/height"], row["image/width"], row["image/channels"]) for row in rows
         } == {(*shape[1:], 1)[:3]}
-    rows = read_rows(path, range_bytes=range_bytes, **options(form="bytes"))
-    little = values.astype(dtype.newbyteorder("<"))
-    assert [row[f"{prefix}raw"] for row in rows] == [item.tobytes() for item in little]
 
 
 def test_types_of_numbers(tmp_path: Path) -> None:
@@ -99,16 +100,6 @@ def test_types_of_numbers(tmp_path: Path) -> None:
     assert plan_of(tmp_path / "a.idx").schema.names[0] == "image/values"
     (tmp_path / "a.idx").write_bytes(idx(np.ones((3, 2, 2, 3))))
     assert read_rows(tmp_path / "a.idx")[0]["image/channels"] == 3
-
-
-def test_floats_are_scaled(tmp_path: Path) -> None:
-    """``as: floats`` divides by 255, to the nearest float32."""
-    pictures, _ = write_mnist(tmp_path, 30, 10)
-    rows = read_rows(tmp_path / "train-images-idx3-ubyte.gz", **options(form="floats"))
-    found = np.array([row["image/pixels"] for row in rows], np.float32)
-    np.testing.assert_array_equal(found, (pictures[:30].reshape(30, -1) / 255).astype(np.float32))
-    assert found.min() == 0
-    assert found.max() == 1
 
 
 @settings(max_examples=40, deadline=None)
@@ -125,12 +116,12 @@ def test_ranges_lose_nothing(tmp_path_factory, count, range_bytes, compressed_la
     (folder / (name + ".gz" * compressed_labels)).write_bytes(
         gzip.compress(data) if compressed_labels else data
     )
-    rows = read_rows(
-        folder / "a-images.idx3-ubyte", range_bytes=range_bytes, **options(form="values")
-    )
-    assert [(row["image/values"], row[LABEL]) for row in rows] == [
-        (picture.ravel().tolist(), label) for picture, label in zip(pictures, labels, strict=True)
-    ]
+    rows = read_rows(folder / "a-images.idx3-ubyte", range_bytes=range_bytes)
+    assert [row[LABEL] for row in rows] == labels.tolist()
+    for row, picture in zip(rows, pictures, strict=True):
+        np.testing.assert_array_equal(
+            np.asarray(Image.open(io.BytesIO(row["image/encoded"]))), picture
+        )
 
 
 def test_chunks_of_a_compressed_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,24 +271,15 @@ def test_wrong_options(tmp_path: Path) -> None:
     (tmp_path / "b.idx").write_bytes(idx(np.ones((3, 2, 2))))
     found = problems_of(tmp_path / "b.idx", **options(classes=("a",)))
     assert "found no file with labels for" in found[key]
-    (tmp_path / "a.idx").write_bytes(idx(np.ones((3, 2)), 0x0D))
-    for form in ("png", "floats"):
-        assert (
-            f"found 'as: {form}' with {tmp_path}/a.idx, which is float 3×2"
-            in problems_of(tmp_path / "a.idx", **options(form=form))[key]
-        )
     found = problems_of(
         images, types={LABEL: "int8"}, header=False, delimiter=";", compression="zlib"
     )
     assert {path[-1] for path in found} == {"types", "header", "delimiter", "compression"}
     (tmp_path / "a.csv").write_text("a\n1\n")
     assert (
-        "expected it with idx only" in problems_of(tmp_path / "a.csv", **options(form="png"))[key]
+        "expected it with idx only"
+        in problems_of(tmp_path / "a.csv", **options(classes=("a",)))[key]
     )
-    with pytest.raises(
-        RecipeError, match=r"idx\.as: found 'jpeg', expected png, bytes, floats or values"
-    ):
-        parse_recipe("name: a\nsources: {a: {path: b, idx: {as: jpeg}}}", "r.yaml")
 
 
 def test_files_of_one_source_agree(tmp_path: Path) -> None:

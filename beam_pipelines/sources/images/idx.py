@@ -12,7 +12,7 @@ import math
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -24,7 +24,7 @@ from beam_pipelines.core.limits import MIB, exceeded
 from beam_pipelines.files.beam import files, listing
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.values import read_choice, read_texts
+from beam_pipelines.recipe.values import read_texts
 from beam_pipelines.sources.files import compression
 from beam_pipelines.sources.files.compression import compression_of
 from beam_pipelines.sources.format import (
@@ -48,21 +48,12 @@ _TYPES = {
     0x0D: ("float", ">f4"),
     0x0E: ("double", ">f8"),
 }
-# Form of a row's numbers -> the name of their column.
-_COLUMN_FOR_FORM = {"png": "encoded", "bytes": "raw", "floats": "pixels", "values": "values"}
 
 
 @dataclasses.dataclass(frozen=True)
 class IdxOptions:
-    """Form and labels of the numbers of an ``idx`` source."""
+    """Labels of an ``idx`` source."""
 
-    form: Literal["png", "bytes", "floats", "values"] | None = recipe_key(
-        read_choice(tuple(_COLUMN_FOR_FORM)),
-        None,
-        "`png` for pictures of unsigned bytes, else `values`",
-        "What the numbers become.",
-        name="as",
-    )
     classes: tuple[str, ...] = recipe_key(read_texts, (), "none", "Names of the classes, by label.")
 
 
@@ -71,7 +62,7 @@ class IdxSourceOptions:
     """The key of IDX sources."""
 
     idx: IdxOptions = recipe_key(
-        section(IdxOptions, "a mapping such as {as: floats, classes: [zero, one]}"),
+        section(IdxOptions, "a mapping such as {classes: [zero, one]}"),
         IdxOptions(),
         "see below",
         "Options of `idx` sources.",
@@ -115,6 +106,11 @@ class _Header(NamedTuple):
         is_picture = self.dims[3:] == () or self.dims[3] in COLOUR_FOR_CHANNELS
         return "image/" if len(self.dims) in (3, 4) and is_picture else ""
 
+    @property
+    def is_png(self) -> bool:
+        """Whether an item becomes a PNG: a picture of unsigned bytes."""
+        return bool(self.prefix) and self.dtype == np.uint8
+
     def __str__(self) -> str:
         return f"{self.name} {'×'.join(map(str, self.dims))}"
 
@@ -157,8 +153,7 @@ class Idx(Format):
             raise DataError(
                 f"{arrays[0].path}: found no rows, expected data. Check 'path' of the source."
             )
-        form = _form(source, arrays[0].path, first)
-        columns = _columns(np.empty((0, first.values), first.dtype), first, form)
+        columns = _columns(np.empty((0, first.values), first.dtype), first)
         kind = _classes(source, first)
         kinds = [kind] if _check_labels(source, kind, arrays, headers) else []
         for kind in kinds:
@@ -171,7 +166,7 @@ class Idx(Format):
         """Reads one range; see ``Format``."""
         source, file = plan.source, byte_range.file
         header = _read_header(source, file.path, file.size_bytes)
-        form, classes = _form(source, file.path, header), _classes(source, header)
+        classes = _classes(source, header)
         row, end = _items_of(source, byte_range, header)
         ids = np.empty(0, np.int64)
         has_labels = classes.label in plan.file_schema.names
@@ -182,7 +177,7 @@ class Idx(Format):
         crc32c, first = 0, row
         for numbers in _read_items(source, file.path, header, row, end):
             crc32c = google_crc32c.extend(crc32c, numbers.tobytes())
-            columns = _columns(numbers, header, form, plan.schema.names)
+            columns = _columns(numbers, header, plan.schema.names)
             own = {classes: ids[row - first :][: len(numbers)]} if has_labels else {}
             yield pixel_rows.rows(plan, file, row, columns, own, reject)
             row += len(numbers)
@@ -210,53 +205,22 @@ def _items_of(source: Source, byte_range: ByteRange, header: _Header) -> tuple[i
     return first, end
 
 
-def _form(source: Source, path: str, header: _Header) -> str:
-    """Returns the recipe's ``as``; by default PNG for pictures, else numbers."""
-    is_bytes = header.dtype == np.uint8
-    form = _options(source).form or ("png" if header.prefix and is_bytes else "values")
-    expected = {
-        "png": "unsigned bytes of 2 dimensions, or 3 with 1 to 4 channels",
-        "floats": "unsigned bytes, which 255 scales to 1",
-    }.get(form)
-    if expected is None or (is_bytes and (header.prefix or form == "floats")):
-        return form
-    raise _problem(
-        source,
-        f"found 'as: {form}' with {path}, which is {header}, expected items of {expected}. "
-        "Take 'as: values' or 'as: bytes'.",
-    )
-
-
 def _columns(
-    numbers: npt.NDArray[Any], header: _Header, form: str, wanted: Sequence[str] | None = None
+    numbers: npt.NDArray[Any], header: _Header, wanted: Sequence[str] | None = None
 ) -> dict[str, pa.Array]:
     """Returns the wanted columns of numbers [n, values]."""
     columns = {}
     if header.prefix:
         pixels = numbers.reshape(len(numbers), *(*header.dims[1:], 1)[:3])
-        if form == "png":
+        if header.is_png:
             return pixel_rows.picture_columns(pixels, wanted)
         columns = pixel_rows.shape_columns(pixels)
-    is_value = form == "values" and len(header.dims) == 1
-    name = "value" if is_value else header.prefix + _COLUMN_FOR_FORM[form]
-    if wanted is not None and name not in wanted:
-        return columns
-    if form == "bytes":
-        raw = numbers.astype(header.dtype.newbyteorder("<"), copy=False).tobytes()
-        type_ = pa.binary(header.item_bytes)
-        fixed = pa.Array.from_buffers(type_, len(numbers), [None, pa.py_buffer(raw)])
-        return {name: fixed.cast(pa.binary()), **columns}
-    if form == "floats":
-        flat = numbers.ravel().astype(np.float32) / np.float32(255)
-    else:
-        flat = numbers.ravel().astype(
-            header.dtype.newbyteorder("=") if header.dtype.kind == "f" else np.int64
-        )
-    values = pa.array(flat)
-    if not is_value:
-        values = pa.FixedSizeListArray.from_arrays(values, header.values)
-        values = values.cast(pa.list_(values.type.value_type))
-    return {name: values, **columns}
+    type_ = header.dtype.newbyteorder("=") if header.dtype.kind == "f" else np.int64
+    values = pa.array(numbers.ravel().astype(type_))
+    if len(header.dims) == 1:
+        return {"value": values}
+    values = pa.FixedSizeListArray.from_arrays(values, header.values)
+    return {f"{header.prefix}values": values.cast(pa.list_(values.type.value_type)), **columns}
 
 
 def _classes(source: Source, header: _Header) -> Classes:

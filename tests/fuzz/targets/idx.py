@@ -1,8 +1,7 @@
 """IDX files with labels against struct's numbers, or an error.
 
-They are compressed or not, and cut into ranges anywhere. Input: a byte of switches, one that
-chooses the form, two that choose cuts; then the length of the labels' file in two bytes, that file,
-and the arrays.
+They are compressed or not, and cut into ranges anywhere. Input: a byte of switches, one free, two
+that choose cuts; then the length of the labels' file in two bytes, that file, and the arrays.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from tests.fuzz.targets.csv_ranges import cut, places
 from tests.support.made_source import made_source
 
 HEAD = 4
-_FORMS = (None, "png", "bytes", "floats", "values")
 _CODES = {0x08: ">B", 0x09: ">b", 0x0B: ">h", 0x0C: ">i", 0x0D: ">f", 0x0E: ">d"}
 
 
@@ -65,7 +63,6 @@ def run(data: bytes) -> None:
     """Compares the product's rows with the plain reader's."""
     head, body = data[:HEAD].ljust(HEAD, b"\0"), data[HEAD:]
     labels, arrays = parts_of(body)
-    form = _FORMS[head[1] % len(_FORMS)]
     is_compressed, has_labels, is_damaged, reject, has_classes = (
         bool(head[0] & bit) for bit in (1, 2, 4, 8, 16)
     )
@@ -76,7 +73,7 @@ def run(data: bytes) -> None:
     path = scratch.write("idx", name, content)
     if has_labels:
         scratch.write("idx", "labels-idx1-ubyte", labels)
-    options = IdxOptions(form, ("a", "b", "c") if has_classes and has_labels else ())
+    options = IdxOptions(("a", "b", "c") if has_classes and has_labels else ())
 
     def call() -> Any:
         plan = planner.plan_source(made_source("s", (path,), format="idx", idx=options), "")
@@ -118,7 +115,7 @@ def run(data: bytes) -> None:
 
 
 def compare(table: Any, rows: list[tuple[float, ...]], sizes: tuple[int, ...]) -> None:
-    """Compares the numbers of each row in every form."""
+    """Compares the numbers of each row."""
     columns = {
         name.removeprefix("image/"): table.column(name).to_pylist() for name in table.column_names
     }
@@ -126,12 +123,6 @@ def compare(table: Any, rows: list[tuple[float, ...]], sizes: tuple[int, ...]) -
         if "encoded" in columns:
             with Image.open(io.BytesIO(columns["encoded"][number])) as picture:
                 found: Any = tuple(picture.tobytes())
-        elif "raw" in columns:
-            found = columns["raw"][number]
-            require(len(found) % len(row) == 0, "idx: other bytes", f"{len(found)} {len(row)}")
-            continue
-        elif "pixels" in columns:
-            found = tuple(round(value * 255) for value in columns["pixels"][number])
         elif "values" in columns:
             found = tuple(columns["values"][number])
         else:
