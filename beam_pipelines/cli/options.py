@@ -20,11 +20,10 @@ from beam_pipelines.cli.output import answer, output_unless_quiet
 from beam_pipelines.core.arrow import memory
 from beam_pipelines.core.errors import PipelineError, nearest
 from beam_pipelines.runners import fork_server
+from beam_pipelines.runners.beam_import import import_beam, names_runner
 from beam_pipelines.runners.beam_patches import (
     applied,
     cache_option_views,
-    import_beam,
-    names_runner,
     patch_command_process,
 )
 

@@ -34,8 +34,8 @@ def test_what_is_left_out_can_be_imported_afterwards() -> None:
     """
     code = """
 import sys
-from beam_pipelines.runners import beam_patches
-beam_patches.import_beam([])
+from beam_pipelines.runners import beam_import, beam_patches
+beam_import.import_beam([])
 import pyarrow
 pyarrow.array([1.5])
 from beam_pipelines.files.beam import files
@@ -55,7 +55,7 @@ def test_another_runner_gets_all_of_beam(arguments: list[str]) -> None:
     """Nothing is left out where a runner is named."""
     code = (
         "import sys\nfrom beam_pipelines.runners import "
-        f"beam_patches\nbeam_patches.import_beam({arguments})\nprint('apache_beam' in "
+        f"beam_import\nbeam_import.import_beam({arguments})\nprint('apache_beam' in "
         "sys.modules)"
     )
     assert run(code) == "False\n"
@@ -122,8 +122,8 @@ def test_elements_are_not_pickled_to_be_measured() -> None:
     A failure of pickling does not show before, and a travelling element stays the same.
     """
     code = """
-from beam_pipelines.runners import beam_patches
-beam_patches.import_beam([])
+from beam_pipelines.runners import beam_import, beam_patches
+beam_import.import_beam([])
 from beam_pipelines.runners import local_workers
 local_workers.register_unmeasured_coder()
 import apache_beam as beam
@@ -150,8 +150,8 @@ def test_bundles_end_when_their_work_is_done() -> None:
     Beam's own thread sleeps up to 200 ms.
     """
     code = """
-from beam_pipelines.runners import beam_patches
-beam_patches.import_beam([])
+from beam_pipelines.runners import beam_import, beam_patches
+beam_import.import_beam([])
 from apache_beam.runners.worker.statesampler import StateSampler
 from apache_beam.utils.counters import CounterFactory
 print(StateSampler("before", CounterFactory()).sampling_period_ms)
@@ -173,9 +173,9 @@ def test_a_stage_leaves_no_element_behind(forgets: bool) -> None:
     code = f"""
 import builtins, contextlib, weakref
 from beam_pipelines.core.arrow import memory
-from beam_pipelines.runners import beam_patches
+from beam_pipelines.runners import beam_import, beam_patches
 memory.pause_garbage_collection()
-beam_patches.import_beam([])
+beam_import.import_beam([])
 memory.resume_garbage_collection()
 import apache_beam as beam
 import pyarrow as pa
