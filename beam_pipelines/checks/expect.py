@@ -23,6 +23,7 @@ from beam_pipelines.checks.check import (
 )
 from beam_pipelines.checks.expectations import Expectation, read_expectations
 from beam_pipelines.checks.meet import Meet, repeats
+from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.core.errors import DataError, Problem, mask
 from beam_pipelines.core.formatting import shorten, show_number, show_share
 from beam_pipelines.core.limits import allowed_rows, show_budget
@@ -79,7 +80,7 @@ class Expect(Check):
     ) -> Expect | None:
         if not rules or known.broken:
             return None
-        empty = pa.RecordBatch.from_pylist([], schema=known.schema)
+        empty = empty_batch(known.schema)
         return cls(plan_expectations(rules, empty, known.problems, known.sizes))
 
     @property

@@ -151,10 +151,11 @@ class EncodePlan(PickledOnce):
 
 
 def _known_feature(field: pa.Field, size: int | None) -> Feature:
-    shape = shape_of(field)
-    return dataclasses.replace(
-        Feature.of(field.type), size=size, length=None if shape is None else math.prod(shape)
-    )
+    feature, shape = Feature.of(field.type), shape_of(field)
+    if size is None and shape is None:
+        return feature
+    length = None if shape is None else math.prod(shape)
+    return dataclasses.replace(feature, size=size, length=length)
 
 
 def _output(chain: Chain, step: Step, features: tuple[Feature, ...]) -> Feature:
@@ -189,8 +190,7 @@ def with_fitted(plan: EncodePlan, steps: FittedSteps) -> EncodePlan:
 
     The other steps are given their inputs.
     """
-    known = plan.known()
-    chains = []
+    known, chains = plan.known() if plan.chains else {}, []
     for number, chain in enumerate(plan.chains):
         features = tuple(known[name] for name in chain.inputs)
         own = []

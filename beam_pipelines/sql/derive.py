@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.sql.database import (
@@ -59,7 +60,7 @@ def plan_derived(
       path: of ``derive`` in the recipe.
       problems: gets expressions that are not allowed, unknown columns, names that rows have.
     """
-    rows = pa.RecordBatch.from_pylist([], schema=schema)
+    rows = empty_batch(schema)
     expressions, broken, sizes = [], set[str](), dict[str, int]()
     for name, sql in derive.items():
         try:
@@ -263,7 +264,7 @@ def _parameter(column: pa.Array) -> Any:
 
 def _statements(columns: Sequence[DerivedColumn], rows: pa.Schema) -> Iterator[_Statement]:
     """Yields the statements that derive columns, in order."""
-    empty = pa.RecordBatch.from_pylist([], schema=rows)
+    empty = empty_batch(rows)
     group = _Group()
     for column in columns:
         seen = column.rows(empty)

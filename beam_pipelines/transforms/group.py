@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.arrow.columns import has_lists_as_steps, take_rows, type_name
+from beam_pipelines.core.arrow.columns import empty_batch, has_lists_as_steps, take_rows, type_name
 from beam_pipelines.core.arrow.ipc import unpack
 from beam_pipelines.core.arrow.key_index import index_keys
 from beam_pipelines.core.arrow.python_values import python_rows, python_value
@@ -171,7 +171,7 @@ def _check_no_null(chunk: Chunk, name: str, key: str) -> None:
 
 def send_to_all(schema: pa.Schema, first: int, partitions: int) -> Message:
     """Sends no rows to every partition, so that each receives a message."""
-    empty = pa.RecordBatch.from_pylist([], schema=schema)
+    empty = empty_batch(schema)
     return send_rows((2, 0, 0), dict.fromkeys(range(first, first + partitions), empty))
 
 
@@ -182,7 +182,7 @@ def group_partition(received: Received, plan: GroupPlan, first: int) -> Iterator
     """
     packed = (item for payload in received.payloads() for item in unpack(payload))
     if received.partition < first:
-        empty = pa.RecordBatch.from_pylist([], schema=plan.schema)
+        empty = empty_batch(plan.schema)
         for _, about in packed:
             yield Chunk.of(received.partition, empty, about)
         return

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout import stripes
@@ -67,7 +68,7 @@ def load_chunk(spilled: SpilledChunk) -> Chunk:
             pieces = [(data[: spilled.tail], tail.span(0, tail.rows))]
             batch = stripes.unpack(tail.schema, pieces)
         else:
-            batch = pa.RecordBatch.from_pylist([], tail.schema)
+            batch = empty_batch(tail.schema)
     except (ValueError, pa.ArrowException) as error:
         raise DataError(changed(spilled.file, str(error))) from error
     return Chunk.of(spilled.range_number, batch, tail.about)

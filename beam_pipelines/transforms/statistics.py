@@ -186,17 +186,15 @@ def _write_share(
     folder: str,
 ) -> StoredShare:
     """Writes the files of a share, which takes longer than to merge it."""
+    (split, share), _ = group
     received = exchange.receive(*group, folder)
     parts = split_to_files(_merge(received.contents)[1], plan)
     folder = files.join(folder, "files")
     message = exchange.Message(received.orders[0], dict(enumerate(parts)))
-    stored = exchange.store_message(message, folder)
+    stored = [one for _, one in exchange.store_message(message, folder)]
     give_back_memory()
-    return StoredShare(
-        *received.partition,
-        received.contents,
-        (*exchange.addresses((one for _, one in stored), folder),),
-    )
+    addresses = tuple(exchange.addresses(stored, folder))
+    return StoredShare(split, share, received.contents, addresses)
 
 
 class SplitTables(Mapping[str, TableStatistics]):

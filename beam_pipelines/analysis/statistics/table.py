@@ -21,9 +21,8 @@ from beam_pipelines.analysis.statistics.column import (
 )
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
-from beam_pipelines.core.arrow.columns import take_rows
+from beam_pipelines.core.arrow.columns import empty_batch, take_rows
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.process.pickling import PickledOnce
 
 # Each slice has statistics of its own.
 MAX_SLICES = 100
@@ -85,7 +84,7 @@ def check_number(column: str, number: int) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class TableStatistics(PickledOnce):
+class TableStatistics:
     """Statistics of the rows of a table or of one split.
 
     Attributes:
@@ -95,7 +94,6 @@ class TableStatistics(PickledOnce):
       slices: slice -> statistics of its rows, which have no slices themselves; ordered.
     """
 
-    compresses = False  # megabytes, most of them compressed already
     rows: int
     columns: Mapping[str, ColumnStatistics]
     weight: float | None = None
@@ -134,7 +132,7 @@ class TableStatistics(PickledOnce):
     @classmethod
     def empty(cls, schema: pa.Schema, plan: StatisticsPlan | None = None) -> TableStatistics:
         """Returns the statistics of no rows."""
-        return cls.of(pa.RecordBatch.from_pylist([], schema), plan)
+        return cls.of(empty_batch(schema), plan)
 
     @classmethod
     def merged(

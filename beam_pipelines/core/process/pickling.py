@@ -1,8 +1,7 @@
 """Pickles values once per process, however many steps hold them.
 
 Beam pickles and unpickles each step by itself, three times before it runs; it pickles elements also
-to estimate their sizes. Twenty steps hold a plan of 5,000 columns, and its statistics were pickled
-nine times.
+to estimate their sizes. Twenty steps hold a plan of 5,000 columns.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import dataclasses
 import pickle
 import weakref
 import zlib
-from typing import Any, ClassVar
+from typing import Any
 
 # Pickled form -> the value in this process, while it lives.
 _known: weakref.WeakValueDictionary[bytes, Any] = weakref.WeakValueDictionary()
@@ -23,29 +22,25 @@ class PickledOnce:
     All holders in a process share one unpickled value, which must not be changed. Fields must be
     importable: no lambdas, nothing from ``__main__``.
 
-    Attributes:
-      compresses: whether the pickled form is compressed. Beam compresses steps several times, which
-        is fast for small ones.
+    The pickled form is compressed: Beam compresses steps several times, which is fast for small
+    ones.
     """
 
-    compresses: ClassVar[bool] = True
     _packed: bytes | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._packed is None:
             fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
-            packed = pickle.dumps((type(self), fields), pickle.HIGHEST_PROTOCOL)
-            packed = zlib.compress(packed) if self.compresses else packed
+            packed = zlib.compress(pickle.dumps((type(self), fields), pickle.HIGHEST_PROTOCOL))
             object.__setattr__(self, "_packed", packed)
             _known.setdefault(packed, self)
-        return _unpickle, (self._packed, self.compresses)
+        return _unpickle, (self._packed,)
 
 
-def _unpickle(packed: bytes, is_compressed: bool) -> Any:
+def _unpickle(packed: bytes) -> Any:
     value = _known.get(packed)
     if value is None:
-        data = zlib.decompress(packed) if is_compressed else packed
-        kind, fields = pickle.loads(data)  # noqa: S301 - of a step of the job, which is code
+        kind, fields = pickle.loads(zlib.decompress(packed))  # noqa: S301 - of a step of the job, which is code
         value = kind(**fields)
         object.__setattr__(value, "_packed", packed)
         value = _known.setdefault(packed, value)

@@ -30,8 +30,8 @@ def with_feature_lists(recipe: Recipe, base: SourcePlan, encode: EncodePlan) -> 
     is_of_features = recipe.output.record is None and recipe.preprocessing_fn is None
     if not base.source.planning.keeps_steps or recipe.sequence is not None or not is_of_features:
         return recipe
-    written = encode.features()
     names = [recipe.rename.get(name, name) for name in base.steps]
+    written = encode.features() if names else {}
     lists = tuple(name for name in names if name in written and written[name].is_list)
     return dataclasses.replace(recipe, sequence=Sequences(features=lists)) if lists else recipe
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.core.arrow.columns import column_type, parse_type
+from beam_pipelines.core.arrow.columns import column_type, empty_batch, parse_type
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.joins.index import build_index, join_batch
 from beam_pipelines.joins.windows import feature_type
@@ -278,7 +278,7 @@ class RequestMaker:
         self._base = Deriver(request.base, request.columns, most)
         own = [each.events for each in request.joins]
         self._events = [Deriver(each.derived, each.columns, most) for each in own]
-        nothing = pa.RecordBatch.from_pylist([], schema=request.columns)
+        nothing = empty_batch(request.columns)
         joined = self._joined(nothing, {each.join.source: [] for each in request.joins})
         self._derive = Deriver(request.derived, joined.schema, most)
 

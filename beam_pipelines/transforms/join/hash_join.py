@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core.arrow.columns import take_rows
+from beam_pipelines.core.arrow.columns import empty_batch, take_rows
 from beam_pipelines.core.arrow.ipc import PackedBatch, pack, unpack
 from beam_pipelines.core.arrow.key_index import all_valid
 from beam_pipelines.core.chunks import Chunk, add_counts
@@ -201,7 +201,7 @@ def _in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Record
     Rows of one place keep their order.
     """
     if not batches:
-        return pa.RecordBatch.from_pylist([], schema=schema)
+        return empty_batch(schema)
     batch = table_batch(pa.Table.from_batches(batches))
     order = np.argsort(batch.column(0).to_numpy(), kind="stable")
     return take_rows(batch, order).select(batch.schema.names[1:])

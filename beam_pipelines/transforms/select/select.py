@@ -20,6 +20,7 @@ from beam_pipelines.checks.check import Check, SelectedColumns, plan_checks
 from beam_pipelines.checks.expect import Expect
 from beam_pipelines.checks.expectations import expected_lengths
 from beam_pipelines.checks.meet import Meet, meet_hashes
+from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.core.chunks import ROW, SPLIT_KEY, Chunk, add_counts
 from beam_pipelines.core.errors import Problem, RecipeProblems, missing_column
 from beam_pipelines.core.formatting import shorten
@@ -111,14 +112,14 @@ def plan_select(
       RecipeProblems: expressions that are not allowed, unknown columns, names that occur twice.
     """
     problems: list[Problem] = []
-    empty = pa.RecordBatch.from_pylist([], schema=schema)
+    empty = empty_batch(schema)
     condition = None
     if recipe.filter is not None:
         condition = _plan_filter(recipe.filter, empty, problems)
     derive, empty, broken, sizes = plan_derived(recipe.derive, schema, ("derive",), problems)
     if not broken:
         protected = protected_schema(recipe.protect, empty.schema, problems)
-        empty = pa.RecordBatch.from_pylist([], schema=protected)
+        empty = empty_batch(protected)
     kept = _kept_columns(recipe, empty.schema, bool(broken), problems)
     expected = schema_pb2.Schema.FromString(contract or b"")
     written = schema_after_split(recipe, kept)
@@ -352,7 +353,7 @@ def divide_filter(
 def _condition(parts: Sequence[str], schema: pa.Schema) -> Expression:
     """Returns the condition that all parts hold."""
     condition = parse_expression("filter", " AND ".join(parts), schema.names)
-    found = evaluate(pa.RecordBatch.from_pylist([], schema=schema), condition)
+    found = evaluate(empty_batch(schema), condition)
     if pa.types.is_boolean(found.type):
         return condition
     # AND makes booleans of other values.
