@@ -13,7 +13,7 @@ from beam_pipelines.core.arrow.columns import has_lists_as_steps, type_name
 from beam_pipelines.core.arrow.equal_floats import nearest_floats
 from beam_pipelines.core.errors import RowError
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.feature import Feature, feature_type
 from beam_pipelines.encodings.kinds.cast import Cast
 from beam_pipelines.encodings.kinds.column import Column
 from beam_pipelines.encodings.kinds.numbers import Clip
@@ -23,6 +23,8 @@ from beam_pipelines.recipe.text.yaml_text import yaml_text
 
 # Characters of a value in a message: a list may be a whole picture.
 LONGEST_SHOWN = 201
+# Types of features that may have float64.
+_WIDE = {pa.float64().id, pa.list_(pa.float64()).id}
 _NOT_EXACT = "no float32 equals it, and 'output' says 'floats: exact'"
 
 
@@ -40,6 +42,17 @@ class BatchEncoder:
         """Finds each column's conversion."""
         self.plan, self._conversions = plan, conversions(plan)
         self._made = {chain.name for chain in plan.chains}
+        encoded = {name for chain in plan.chains for name in chain.inputs}
+        # Of float64, ``to_input`` checks the range, as ``narrowed`` does.
+        self._kept = [
+            name
+            for name, convert in self._conversions.items()
+            if convert is to_input
+            and feature_type(kind := plan.columns.field(name).type) is kind
+            and not (name in encoded and kind == pa.float64())
+        ]
+        for name in self._kept:
+            del self._conversions[name]
 
     def __call__(self, batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
         """Encodes a batch.
@@ -56,23 +69,26 @@ class BatchEncoder:
           RowError: an encoding, or float32, cannot hold a value.
         """
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        features = map_together(self._conversions, columns) or {
+        features = {name: columns[name] for name in self._kept}
+        features |= map_together(self._conversions, columns) or {
             name: apply_to(convert, (columns[name],), f"{where}, column '{name}'", name)
             for name, convert in self._conversions.items()
         }
         for chain in self.plan.chains:
             arrays = tuple(features[name] for name in chain.inputs)
             features[chain.name] = run_chain(chain, arrays, where)
-        narrow = dict.fromkeys(self.plan.written, narrowed)
-        written = map_together(narrow, features) or {
+        names = self.plan.written
+        narrow = {name: narrowed for name in names if features[name].type.id in _WIDE}
+        features |= map_together(narrow, features) or {
             name: apply_to(
                 narrowed,
                 (features[name],),
                 f"{where}, {'feature' if name in self._made else 'column'} '{name}'",
+                "" if name in self._made else name,
             )
             for name in narrow
         }
-        return pa.RecordBatch.from_arrays([written[name] for name in narrow], list(narrow))
+        return pa.RecordBatch.from_arrays([features[name] for name in names], list(names))
 
 
 def encode_batch(plan: EncodePlan, batch: pa.RecordBatch, where: str) -> pa.RecordBatch:

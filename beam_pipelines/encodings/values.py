@@ -21,9 +21,9 @@ _SMALLEST = {32: float(np.finfo(np.float32).tiny), 64: float(np.finfo(np.float64
 _WIDE = (pa.float64(), "float64", np.float64)
 BEYOND = "a number beyond the range of float32"
 # Columns of one of these types, of fewer rows, are converted as one array: a call costs as much as
-# some hundred values.
+# some hundred values. Hashing a type takes as long as all else of a column.
 _CONVERTED = {
-    type_.id: type_
+    type_.id
     for type_ in (pa.float64(), pa.bool_(), pa.date32(), pa.time64("us"), pa.timestamp("us"))
 }
 _FEW_ROWS = 2_000
@@ -88,11 +88,10 @@ def map_together(
       Nothing if a conversion fails.
     """
     blocks: dict[Any, list[str]] = {}
+    together = _CONVERTED if 0 < len(next(iter(arrays.values()), ())) < _FEW_ROWS else ()
     for name, convert in conversions.items():
-        array = arrays[name]
-        kind, rows = array.type.id, len(array)  # hashing a type takes as long as all else here
-        is_few = 0 < rows < _FEW_ROWS and _CONVERTED.get(kind) == array.type
-        blocks.setdefault((convert, kind) if is_few else name, []).append(name)
+        kind = arrays[name].type.id
+        blocks.setdefault((convert, kind) if kind in together else name, []).append(name)
     converted: dict[str, pa.Array] = {}
     try:
         for first, *more in blocks.values():
