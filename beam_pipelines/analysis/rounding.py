@@ -29,6 +29,8 @@ def find_merged(
       after: float32 or float64 of the same rows; a greater number is not less than before.
       is_scaled: whether the feature has other numbers than the column.
     """
+    if not before.null_count and _count_distinct(before) == _count_distinct(after):
+        return
     known = pc.and_(before.is_valid(), pc.is_finite(after)).fill_null(False)
     places = np.flatnonzero(known.to_numpy(zero_copy_only=False))
     places = places[:: 1 + len(places) // _MOST_VALUES]
@@ -62,6 +64,12 @@ def find_whole(name: str, column: str, numbers: pa.Array) -> Iterator[Alert]:
     if is_wide and 0 < numbers.null_count < len(numbers) and _are_whole(numbers.drop_null()):
         cure = f"'types: {{{yaml_text(column)}: int64}}' of the source makes integers of them"
         yield Alert(name, WHOLE, f"whole numbers and nulls; {cure}")
+
+
+def _count_distinct(numbers: pa.Array) -> int:
+    """Returns the number of distinct values, but one; each NaN is one."""
+    values = np.sort(numbers.to_numpy(zero_copy_only=False))
+    return int(np.count_nonzero(values[1:] != values[:-1]))
 
 
 def _are_whole(numbers: pa.Array | np.ndarray) -> bool:

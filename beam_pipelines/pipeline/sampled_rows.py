@@ -224,7 +224,10 @@ def _examples(plan: EncodePlan, sample: Mapping[str, _Split]) -> Examples:
     for split, batches in sample.items():
         own = places[(start <= places) & (places < start + batches.raw.num_rows)] - start
         start += batches.raw.num_rows
-        raw, encoded = (take_rows(batch, own) for batch in batches)
+        raw, encoded = (
+            take_rows(batch.select([name for name in names[:_MOST_NAMES] if name in known]), own)
+            for batch, known in ((batch, set(batch.schema.names)) for batch in batches)
+        )
         for row, features in zip(python_rows(raw), encoded.to_pylist(), strict=True):
             cells = (_cell(name, row, features, labels) for name in names[:_MOST_NAMES])
             rows.append(Example(split, tuple(cells)))
