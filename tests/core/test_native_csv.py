@@ -503,4 +503,4 @@ def test_places_and_types_are_checked() -> None:
     """
     for wanted in ([(2, "l")], [(-1, "l")], [(0, "w:3")]):
         with pytest.raises(ValueError, match="no such place or type"):
-            _native.parse_csv(b"1,2\n", 44, 34, 2, wanted, [])
+            _native.parse_csv(b"1,2\n", 44, 34, 2, wanted, [], pa.schema([]))

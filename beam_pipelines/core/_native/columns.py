@@ -136,8 +136,9 @@ def parse_csv(
     num_columns: int,
     wanted: Sequence[tuple[int, str]],
     nulls: Sequence[str],
+    schema: pa.Schema,
     line_bytes: int | None = None,
-) -> list[pa.Array] | None:
+) -> pa.RecordBatch | None:
     """Parses CSV records, or declines to.
 
     The values are those of plain Python, which parses records that the kernel declines.
@@ -149,13 +150,14 @@ def parse_csv(
       wanted: the columns to read: their places, and their types as formats of Arrow's C data
         interface; ``!`` before ``l`` or ``g`` declines numbers with a leading zero.
       nulls: texts that mean null in a column of any type, quoted or not.
+      schema: of the columns: integers of any width are int64, timestamps have any zone.
       line_bytes: limit of a record's bytes, without its line end; ``None``: no limit.
 
     Returns:
-      The columns: integers of any width as int64, timestamps in UTC without a zone. ``None``
-      without records, or if one has another number of cells or nearly ``line_bytes``, a line before
-      the last ones is blank, a quote is ambiguous, a carriage return has no newline after it, or a
-      value is not of its column's type or is written in an unusual way.
+      The columns. ``None`` without records, or if one has another number of cells or nearly
+      ``line_bytes``, a line before the last ones is blank, a quote is ambiguous, a carriage return
+      has no newline after it, or a value is not of its column's type or is written in an unusual
+      way.
     """
     places, types = [place for place, _ in wanted], [type_.encode() for _, type_ in wanted]
     texts = [null.encode() for null in nulls]
@@ -169,10 +171,7 @@ def parse_csv(
         texts,
         sys.maxsize if line_bytes is None else line_bytes,
     )
-    if pair is None:
-        return None
-    columns: list[pa.Array] = imported_batch(pair).columns
-    return columns
+    return None if pair is None else imported_batch(pair, schema)
 
 
 def quote_transition(

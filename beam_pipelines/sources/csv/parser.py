@@ -108,17 +108,10 @@ class CsvParser:
             (place_of[name], ("?" if name in self.long else "!" if name in exact else "") + type_)
             for name, type_ in zip(read_schema.names, kernel_types, strict=True)
         ]
-        arrays = _native.parse_csv(
-            data, *self.dialect, len(self.names), wanted, self.nulls, line_bytes
+        batch: pa.RecordBatch | None = _native.parse_csv(
+            data, *self.dialect, len(self.names), wanted, self.nulls, schema, line_bytes
         )
-        if arrays is None:
-            return None
-        # The kernel's timestamps have no zone.
-        views = [
-            array if array.type == type_ else array.view(type_)
-            for array, type_ in zip(arrays, schema.types, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(views, schema=schema)
+        return batch
 
     def _rounds(self, data: bytes, batch: pa.RecordBatch) -> bool:
         """Whether one of the ``exact`` columns may have rounded an integer."""
