@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_pipelines.core.errors import DataError
 from beam_pipelines_plugins.databases.database import (
     Database,
     TableColumn,
@@ -22,6 +21,7 @@ from beam_pipelines_plugins.databases.database import (
     Values,
 )
 from beam_pipelines_plugins.databases.options import DatabaseOptions
+from beam_pipelines_plugins.extras import needed
 
 # Both names of a type: of SQL, and of the REST interface.
 _PLAIN: dict[str, pa.DataType] = {
@@ -85,17 +85,11 @@ class BigQuery(Database):
     schemes = ("bigquery",)
 
     def __init__(self, url: str) -> None:
-        try:
+        with needed("BigQuery", "bigquery"):
             from google.api_core.exceptions import GoogleAPIError
             from google.auth.credentials import AnonymousCredentials
             from google.auth.exceptions import GoogleAuthError
             from google.cloud import bigquery, bigquery_storage_v1
-        except ImportError as error:
-            raise DataError(
-                "BigQuery: found no packages google-cloud-bigquery and "
-                "google-cloud-bigquery-storage. Install them: pip install "
-                "'./plugins[bigquery]' in a clone."
-            ) from error
         parts = urllib.parse.urlsplit(url)
         self._dataset = urllib.parse.unquote(parts.path.strip("/"))
         self.errors = (GoogleAPIError, GoogleAuthError, OSError, ValueError, pa.ArrowException)

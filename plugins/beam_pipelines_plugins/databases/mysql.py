@@ -27,6 +27,7 @@ from beam_pipelines_plugins.databases.database import (
     decimal_types,
 )
 from beam_pipelines_plugins.databases.options import DatabaseOptions
+from beam_pipelines_plugins.extras import needed
 
 _OPTION_FILE, _PARAMETER, _GROUP = "~/.my.cnf", "defaults-file", "client"
 
@@ -185,14 +186,10 @@ class Mysql(Database):
     schemes = ("mysql",)
 
     def __init__(self, url: str) -> None:
-        try:
+        with needed("MariaDB and MySQL", "databases"):
             import pymysql
             from pymysql.cursors import SSCursor
-        except ImportError as error:
-            raise DataError(
-                "MariaDB and MySQL: found no package PyMySQL. Install it: pip install "
-                "'./plugins[databases]' in a clone."
-            ) from error
+
         self.errors = (pymysql.MySQLError, OSError, ValueError, RuntimeError)
         self._streamed = SSCursor
         # Rows are bytes, and no statement of the driver's own is sent.

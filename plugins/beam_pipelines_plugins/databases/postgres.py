@@ -22,6 +22,7 @@ from beam_pipelines_plugins.databases.database import (
     decimal_types,
 )
 from beam_pipelines_plugins.databases.options import DatabaseOptions
+from beam_pipelines_plugins.extras import needed
 
 # Types that the driver reads as they are. All others are read as the server's texts: enums, uuid,
 # json, intervals; char(n) loses its padding, as everywhere in PostgreSQL.
@@ -96,13 +97,8 @@ class Postgres(Database):
     schemes = ("postgresql", "postgres")
 
     def __init__(self, url: str) -> None:
-        try:
+        with needed("PostgreSQL, on Python 3.11 or later", "databases"):
             from adbc_driver_postgresql import dbapi
-        except ImportError as error:
-            raise DataError(
-                "PostgreSQL: found no package adbc-driver-postgresql. Install it, on Python 3.11 "
-                "or later: pip install './plugins[databases]' in a clone."
-            ) from error
         # The driver's stream passes the server's errors on as Arrow's.
         self.errors = (dbapi.Error, pa.ArrowException, OSError)
         with self.answers():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -16,7 +16,6 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.faults.bad_rows import as_bytes
 from beam_pipelines.sources.parquet.format import top_columns
 from beam_pipelines_plugins.formats.avro_blocks import AvroFile, TooLargeError
-from beam_pipelines_plugins.formats.avro_types import Named, plain, refuse_empty, type_of
 from beam_pipelines_plugins.formats.part_files import OpenedPart, Part, PartFiles
 
 # Rows of Python objects at a time, which take some times the bytes of their columns.
@@ -37,16 +36,16 @@ class Avro(PartFiles):
         """Opens a range, or a file; see ``PartFiles``."""
         from fastavro.schema import parse_schema  # takes 30 ms
 
-        opened, named = AvroFile(file, path), Named()
-        type_ = type_of(parse_schema(opened.schema, named), named, f"{path}: ")
+        opened, named = AvroFile(file, path), _Named()
+        type_ = _type_of(parse_schema(opened.schema, named), named, f"{path}: ")
         if not pa.types.is_struct(type_):
             raise DataError(
                 f"{path}: found values of {type_}, expected records with fields. Write each value "
                 "as the field of a record: {type: record, name: Row, fields: [{name: value, type: "
                 "…}]}."
             )
-        refuse_empty(type_, f"{path}: ")
-        opened.schema = plain(opened.schema)
+        _refuse_empty(type_, f"{path}: ")
+        opened.schema = _plain(opened.schema)
         schema = read = pa.schema(list(type_))
         start, end = opened.start, file.seek(0, io.SEEK_END)
         if part:
@@ -88,3 +87,170 @@ def _batches(records: Iterator[dict[str, Any]], schema: pa.Schema) -> Iterator[p
             for name, type_, field in zip(names, types, schema, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+# Types of Avro's schemas as Arrow's.
+# Format: https://avro.apache.org/docs/1.12.0/specification/.
+_PRIMITIVES: Mapping[str, pa.DataType] = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+    "enum": pa.string(),
+    "fixed": pa.binary(),
+}
+# (type, logical type) -> type. A logical type that is not here is ignored, as the format says.
+_LOGICAL: Mapping[tuple[str, str], pa.DataType] = {
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+    ("long", "timestamp-millis"): pa.timestamp("ms", "UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", "UTC"),
+    ("long", "timestamp-nanos"): pa.timestamp("ns", "UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
+}
+_DECIMAL_128, _DECIMAL_256 = 38, 76
+# Records of records double with each level.
+_MOST_LEVELS, _MOST_TYPES = 200, 200_000
+# A ``fixed`` without bytes.
+_NO_BYTES = pa.binary(0)
+
+
+class _Named(dict[str, Any]):
+    """Full name -> its definition; counts the types that were made."""
+
+    count = 0
+
+
+def _type_of(schema: Any, named: _Named, where: str, within: tuple[str, ...] = ()) -> pa.DataType:
+    """Returns the type of a schema.
+
+    Args:
+      schema: parsed by fastavro, so that names are full ones.
+      named: the definitions in it.
+      where: ``PATH: ``, or ``PATH: FIELD.``, for messages.
+      within: names of the records around it.
+
+    Raises:
+      DataError: it has a union of several types, contains itself, has too large decimals or too
+        many types, or no bytes stand for any number of values.
+    """
+    named.count += 1
+    if len(within) > _MOST_LEVELS or named.count > _MOST_TYPES:
+        raise _refused(
+            where,
+            f"more than {_MOST_LEVELS} levels, or {_MOST_TYPES:,} types, expected a table",
+            "Write the file with flatter records.",
+        )
+    if isinstance(schema, list):
+        return _type_of(_only(schema, where), named, where, within)
+    if not isinstance(schema, dict):
+        return _PRIMITIVES.get(schema) or _type_of(named[schema], named, where, within)
+    kind = schema["type"]
+    if kind in ("record", "error"):
+        return _record(schema, named, where, within)
+    if kind in ("array", "map"):
+        values = schema["items" if kind == "array" else "values"]
+        inner = _type_of(values, named, where, (*within, ""))
+        if kind == "map":  # its keys have bytes
+            return pa.map_(pa.string(), inner)
+        _refuse_empty(inner, where)
+        return pa.list_(inner)
+    return _logical(schema, where) or _type_of(kind, named, where, within)
+
+
+def _refuse_empty(type_: pa.DataType, where: str) -> None:
+    """Refuses values of no bytes; a small file may have any number.
+
+    Raises:
+      DataError: the values of a list, or the rows, have none.
+    """
+    if _is_empty(type_):
+        raise _refused(
+            where,
+            f"values of {type_}, which take no bytes, expected others",
+            "Write the file without them.",
+        )
+
+
+def _is_empty(type_: pa.DataType) -> bool:
+    is_struct = pa.types.is_struct(type_)
+    return type_ in (pa.null(), _NO_BYTES) or (
+        is_struct and all(_is_empty(field.type) for field in type_)
+    )
+
+
+def _only(union: list[Any], where: str) -> Any:
+    """Returns the only type of a union that is not null."""
+    kinds = [kind for kind in union if kind != "null"]
+    if len(kinds) == 1:
+        return kinds[0]
+    names = [
+        kind.get("name", kind.get("type")) if isinstance(kind, dict) else kind for kind in union
+    ]
+    raise _refused(
+        where,
+        f"a union of {', '.join(map(str, names)) or 'nothing'}, expected one type, or one and null",
+        "Write the file with another schema: a field for each type, each a union of it and null.",
+    )
+
+
+def _refused(where: str, found: str, cure: str) -> DataError:
+    return DataError(f"{where.rstrip('.: ')}: found {found}. {cure}")
+
+
+def _record(
+    schema: Mapping[str, Any], named: _Named, where: str, within: tuple[str, ...]
+) -> pa.DataType:
+    name = schema["name"]
+    if name in within:
+        raise _refused(
+            where,
+            f"the record '{name}' within itself, whose values may be nested to any depth, expected "
+            "a column",
+            "Write the field as a text of JSON, or its records as rows with the key of the outer "
+            "one.",
+        )
+    fields = [
+        (field["name"], _type_of(field["type"], named, f"{where}{field['name']}.", (*within, name)))
+        for field in schema["fields"]
+    ]
+    return pa.struct(fields)
+
+
+def _logical(schema: Mapping[str, Any], where: str) -> pa.DataType | None:
+    """Returns the type of a logical type, or ``None``."""
+    kind, meaning = str(schema["type"]), str(schema.get("logicalType"))
+    if kind == "fixed" and schema.get("size") == 0:
+        return _NO_BYTES
+    if meaning != "decimal" or kind not in ("bytes", "fixed"):
+        return _LOGICAL.get((kind, meaning))
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if not isinstance(precision, int) or not 0 < precision <= _DECIMAL_256:
+        found = f"a decimal of {precision} digits, expected 1 to {_DECIMAL_256}"
+        raise _refused(where, found, "Write the file with fewer digits, or with texts.")
+    return (pa.decimal128 if precision <= _DECIMAL_128 else pa.decimal256)(precision, scale)
+
+
+def _plain(schema: Any) -> Any:
+    """Returns a schema whose values fastavro leaves as they are stored.
+
+    Only decimals become numbers. Dates and times stay integers and texts bytes, which Arrow takes.
+    """
+    if isinstance(schema, list):
+        return [_plain(item) for item in schema]
+    if not isinstance(schema, dict):
+        return "bytes" if schema == "string" else schema
+    kept = {key: schema[key] for key in schema if key not in ("default", "logicalType")}
+    if schema.get("logicalType") == "decimal":
+        kept["logicalType"] = "decimal"
+    nested = {
+        key: _plain(kept[key]) for key in ("type", "items", "values", "fields") if key in kept
+    }
+    return kept | nested

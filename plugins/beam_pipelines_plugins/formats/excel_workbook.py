@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import MIB, Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.files.beam import files
+from beam_pipelines_plugins.extras import needed
 
 # Files are read whole; so are unpacked ones. calamine makes all cells that a sheet spans.
 MOST_FILE_BYTES, MOST_BYTES, MOST_CELLS = 256 * MIB, 1024 * MIB, 64 * MIB
@@ -66,15 +67,10 @@ def read_sheet(path: str, limits: Limits, choose: Callable[[list[str]], str]) ->
     Raises:
       DataError: the file is damaged or too large, or a package is missing.
     """
-    try:
+    with needed(path, "excel"):
         import openpyxl  # noqa: F401 - it finds errors
         import python_calamine
         import xlrd
-    except ImportError as error:
-        raise DataError(
-            f"{path}: found no package {error.name}, which reads Excel's files. Install it: pip "
-            "install './plugins[excel]' in a clone."
-        ) from error
     data = files.read_at_most(path, MOST_FILE_BYTES)
     if data is None:
         raise _too_large(path, "a workbook", MOST_FILE_BYTES)

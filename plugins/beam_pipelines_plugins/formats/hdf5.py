@@ -24,6 +24,7 @@ from beam_pipelines.recipe.values import read_text
 from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, check_columns, problem
 from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sources.plan import ByteRange
+from beam_pipelines_plugins.extras import needed
 from beam_pipelines_plugins.formats.numpy_files import to_arrow
 from beam_pipelines_plugins.formats.part_files import OpenedPart, Part, PartFiles
 
@@ -59,13 +60,8 @@ class Hdf5(PartFiles):
         self, source: Source, path: str, file: BinaryIO, part: Part
     ) -> Iterator[OpenedPart]:
         """Opens a range, or a file; see ``PartFiles``."""
-        try:
+        with needed(path, "hdf5"):
             import h5py
-        except ImportError as error:
-            raise DataError(
-                f"{path}: found no package h5py, which reads HDF5. Install it: pip install "
-                "'./plugins[hdf5]' in a clone."
-            ) from error
         with h5py.File(file, "r") as opened:
             found = _columns(source, path, _group(source, path, opened))
             rows = _check(source, path, found, file.seek(0, 2))

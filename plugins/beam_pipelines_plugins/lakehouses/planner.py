@@ -16,6 +16,7 @@ from beam_pipelines.files.beam import file_checksums, files, input_roots
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import Contents, Planner
 from beam_pipelines.sources.plan import FileInfo, Snapshot, SourcePlan
+from beam_pipelines_plugins.extras import needed
 from beam_pipelines_plugins.lakehouses.options import (
     DELTA,
     ICEBERG,
@@ -50,13 +51,8 @@ class _Lake(Planner):
           DataError: the table cannot be read, or has no rows.
         """
         source = _placed(dataclasses.replace(source, format=self.format), directory)
-        try:
+        with needed(source.path[0], "lakehouse"):
             module = importlib.import_module(f"{__package__}.{self.format}")
-        except ImportError as error:
-            raise DataError(
-                f"found no package '{error.name}', which reads this table ({error}). Install it: "
-                "pip install './plugins[lakehouse]' in a clone."
-            ) from error
         found = module.snapshot_of(source)
         word = "version" if self.format == DELTA else "snapshot"
         if not found.files or found.rows == 0:

@@ -20,7 +20,7 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.formats.avro_blocks import AvroFile
-from beam_pipelines_plugins.lakehouses import iceberg_files
+from beam_pipelines_plugins.lakehouses import iceberg as iceberg_logs
 from plugins.tests.support import delta_tables as delta
 from plugins.tests.support import iceberg_tables as iceberg
 from plugins.tests.support.avro_files import container
@@ -182,7 +182,7 @@ def test_metadata_that_outgrow_the_memory(
 ) -> None:
     """Large metadata are refused before parsing."""
     table_of(tmp_path)
-    monkeypatch.setattr(iceberg_files, "_MOST_METADATA_BYTES", 1 << 20)
+    monkeypatch.setattr(iceberg_logs, "_MOST_METADATA_BYTES", 1 << 20)
     suffix = ".metadata.json" if packing == "none" else ".gz.metadata.json"
     path = tmp_path / f"large{suffix}"
     content = (tmp_path / "own.metadata.json").read_bytes()
