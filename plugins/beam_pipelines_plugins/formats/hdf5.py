@@ -42,9 +42,7 @@ _VARYING_BYTES = 256
 class Hdf5Options(TextsOptions):
     """The keys of HDF5 sources."""
 
-    group: str | None = recipe_key(
-        read_text, None, "the only one with data", "Group of an `hdf5` source."
-    )
+    group: str | None = recipe_key(read_text, None, "the root", "Group of an `hdf5` source.")
 
 
 class Hdf5(PartFiles):
@@ -93,40 +91,29 @@ class _Dataset(NamedTuple):
 
 
 def _group(source: Source, path: str, opened: Any) -> Any:
-    """Returns the recipe's group, or the only one with data."""
-    found = [name or "/" for name in _groups_with_data(opened, source.limits.nesting_depth)]
-    group = source.options_of(Hdf5Options).group
-    only = found[0] if len(found) == 1 else None
-    wanted = only if group is None else group.strip("/") or "/"
-    if wanted in found:
-        return opened[wanted]
-    if not found:
-        raise DataError(
-            f"{path}: found no dataset, expected some; links are not followed. Check 'path'."
-        )
-    shown = ", ".join(f"'{name}'" for name in found[:20])
-    message = (
-        f"found datasets in {len(found)} groups of {path}: {shown}. Say which to read: "
-        f"'group: {found[0]}' in a recipe, or '{path}#{found[0]}'."
-    )
-    if group is not None:
-        message = f"there is no group '{group}' with datasets in {path}. It has: {shown}."
-    raise RecipeProblems([problem(source, "group", message)])
-
-
-def _groups_with_data(group: Any, depth: int, name: str = "") -> Iterator[str]:
-    """Yields the paths of groups that have datasets; follows no links."""
+    """Returns the recipe's group, or the root; follows no links."""
     import h5py
 
-    if depth < 0:
-        raise ValueError("groups are nested too deeply, or in a circle")
-    own = [key for key in group if isinstance(group.get(key, getlink=True), h5py.HardLink)]
-    kinds = {key: group.get(key, getclass=True) for key in own}
-    if h5py.Dataset in kinds.values():
-        yield name
-    for key, kind in kinds.items():
-        if kind is h5py.Group:
-            yield from _groups_with_data(group[key], depth - 1, f"{name}/{key}".strip("/"))
+    def kinds_in(group: Any) -> dict[str, Any]:
+        own = (key for key in group if isinstance(group.get(key, getlink=True), h5py.HardLink))
+        return {key: group.get(key, getclass=True) for key in own}
+
+    name, group, place = source.options_of(Hdf5Options).group or "/", opened, ""
+    for part in filter(None, name.split("/")):
+        if kinds_in(group).get(part) is not h5py.Group:
+            break
+        group, place = group[part], f"{place}{part}/"
+    else:
+        if h5py.Dataset in kinds_in(group).values():
+            return group
+    groups = [f"{place}{key}" for key, kind in kinds_in(group).items() if kind is h5py.Group]
+    message = f"found no dataset in the group '{name}' of {path}, expected some, and no links."
+    if groups:
+        message += (
+            f" The groups in '/{place}' are {', '.join(groups[:20])}. Say which to read: 'group: "
+            f"{groups[0]}' in a recipe, or '{path}#{groups[0]}'."
+        )
+    raise RecipeProblems([problem(source, "group", message)])
 
 
 def _columns(source: Source, path: str, group: Any) -> list[_Dataset]:
