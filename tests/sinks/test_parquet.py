@@ -20,7 +20,7 @@ from beam_pipelines.reader.row_groups import RowGroups, as_lists, as_steps
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.sinks import Settings, Written, sink_of
 from beam_pipelines.sinks.parquet import sink
-from beam_pipelines.sinks.parquet.sink import columns_of, ordered_rows, with_fixed_sizes
+from beam_pipelines.sinks.parquet.sink import columns_of, ordered_rows
 
 COLUMNS = pa.schema(
     {
@@ -150,7 +150,7 @@ def test_rows_of_another_size_are_an_error():
     """A row without the schema's number of values names its feature."""
     rows = [dict.fromkeys(VALUES) | {"shape": [1.0] * size} for size in (6, 5)]
     with pytest.raises(DataError, match="feature 'shape': found a row without 6 values"):
-        with_fixed_sizes(ordered_rows(batch_of(rows), None, COLUMNS), COLUMNS)
+        ordered_rows(batch_of(rows), None, COLUMNS)
 
 
 @given(st.lists(st.none() | st.lists(st.none() | st.integers(0, 5), max_size=3), max_size=8))

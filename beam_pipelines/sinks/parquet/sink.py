@@ -86,20 +86,22 @@ def ordered_rows(
 ) -> pa.RecordBatch:
     """Returns rows in their order as columns.
 
-    Lists take the place of fixed-size ones.
-
     Args:
       batch: the features; without columns: there are no rows.
       order: int64[n], of the rows; ``None``: they have it.
       columns: from ``columns_of``.
+
+    Raises:
+      DataError: a row has another number of values than its feature's shape.
     """
-    listed = pa.schema([field.with_type(listed_type(field.type)) for field in columns])
     if not batch.num_columns:
-        arrays = [pa.array([], field.type) for field in listed]
-        return pa.RecordBatch.from_arrays(arrays, schema=listed)
+        return pa.RecordBatch.from_pylist([], schema=columns)
     rows = batch if order is None else take_rows(batch, order)
-    arrays = [_as_type(rows.column(field.name), field.type) for field in listed]
-    return pa.RecordBatch.from_arrays(arrays, schema=listed)
+    arrays = [
+        _fixed(_as_type(rows.column(field.name), listed_type(field.type)), field)
+        for field in columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=columns)
 
 
 def _as_type(column: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -131,16 +133,6 @@ def _lists(
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, mask=mask)
 
 
-def with_fixed_sizes(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
-    """Returns rows of ``ordered_rows`` with the fixed-size lists of ``columns``.
-
-    Raises:
-      DataError: a row has another number of values than its feature's shape.
-    """
-    arrays = [_fixed(array, field) for array, field in zip(rows.columns, columns, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=columns)
-
-
 def _fixed(array: pa.Array, field: pa.Field) -> pa.Array:
     type_ = field.type
     if not pa.types.is_fixed_size_list(type_):
@@ -164,11 +156,17 @@ def _fixed(array: pa.Array, field: pa.Field) -> pa.Array:
 def value_bytes(column: pa.Array) -> int:
     """Returns the bytes of a column's values, whatever buffers hold them.
 
-    Nulls of numbers count as values; each list and text counts 4 bytes for its place.
+    Nulls of numbers count as values; each list and text counts 4 bytes for its place, a list of a
+    shape once.
     """
     type_ = column.type
     if _is_list(type_):
         return 4 * len(column) + value_bytes(column.flatten())
+    if pa.types.is_fixed_size_list(type_):
+        values = column
+        while pa.types.is_fixed_size_list(values.type):
+            values = values.flatten()
+        return 4 * len(column) + value_bytes(values)
     if pa.types.is_binary(type_) or pa.types.is_string(type_):
         starts = offsets_of(column)
         return 4 * len(column) + int(starts[-1] - starts[0])
@@ -268,10 +266,9 @@ class ParquetFile:
             return 0
         size = sum(map(value_bytes, prepared.columns))
         edges = np.linspace(0, rows, min(rows, max(1, round(size / GROUP_BYTES))) + 1).astype(int)
-        fixed = with_fixed_sizes(prepared, self._columns)
         for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             own = prepared.slice(start, end - start)
-            self._write_group(fixed.slice(start, end - start), sum(map(value_bytes, own.columns)))
+            self._write_group(own, sum(map(value_bytes, own.columns)))
         self._rows += rows
         return rows
 
@@ -310,9 +307,7 @@ class ParquetSink:
         Raises:
           DataError: a row has another number of values than its feature's shape.
         """
-        rows = ordered_rows(batch, order, settings.columns)
-        with_fixed_sizes(rows, settings.columns)
-        return rows
+        return ordered_rows(batch, order, settings.columns)
 
     def open(self, file: BinaryIO, settings: Settings) -> ParquetFile:
         """Begins a file."""
