@@ -151,68 +151,18 @@ def by_split(batches: Any) -> dict[str, beam.PCollection[pa.RecordBatch]]:
     return dict(batches) if isinstance(batches, Mapping) else {_SPLIT: batches}
 
 
-def address_of(batch: pa.RecordBatch) -> tuple[int, int]:
-    """Returns (range number below ``NUM_RANGES``, part) from a hash of the rows.
+def to_chunks(batch: pa.RecordBatch, split: str) -> Iterator[Chunk]:
+    """Yields a batch with rows as a chunk with an address, and no counts.
 
-    The order of rows counts; contents of null slots do not. Equal rows give equal addresses, other
-    rows others (62 bits of BLAKE2b).
+    The address, range number below ``NUM_RANGES`` and part, is a hash of the rows. Their order
+    counts; contents of null slots do not. Equal rows give equal addresses, other rows others (62
+    bits of BLAKE2b).
     """
-    hashes = _native.hash_rows(batch.columns, _ADDRESS_SEED) if batch.num_columns else None
-    digest = hashlib.blake2b(b"" if hashes is None else hashes.tobytes(), digest_size=8).digest()
-    number = int.from_bytes(digest, "little") >> 2
-    return number % NUM_RANGES, number // NUM_RANGES
-
-
-def to_chunk(batch: pa.RecordBatch, split: str = "") -> Chunk:
-    """Returns a batch as a chunk with an address and no counts."""
-    return Chunk(*address_of(batch), batch, {}, path="a batch", split=split)
-
-
-@dataclasses.dataclass
-class ToChunks(beam.PTransform):
-    """Turns the batches of all splits into chunks with addresses.
-
-    Input: split name -> batches. Output: ``Chunk`` elements, none without rows.
-    """
-
-    def expand(
-        self, splits: Mapping[str, beam.PCollection[pa.RecordBatch]]
-    ) -> beam.PCollection[Chunk]:
-        chunks = [
-            batches | f"Address_{name}" >> beam.FlatMap(_chunks, name)
-            for name, batches in splits.items()
-        ]
-        return chunks | beam.Flatten()
-
-
-def _chunks(batch: pa.RecordBatch, split: str) -> Iterator[Chunk]:
     if batch.num_rows:
-        yield to_chunk(batch, split)
-
-
-@dataclasses.dataclass
-class ToBatches(beam.PTransform):
-    """Takes the batches out of chunks.
-
-    Input: ``Chunk`` elements. Output: the batches with rows of one split.
-
-    Args:
-      schema: columns of the batches.
-      split: name of the split.
-    """
-
-    schema: pa.Schema
-    split: str
-
-    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[pa.RecordBatch]:
-        return chunks | "TakeBatch" >> beam.FlatMap(_batches, self.split).with_output_types(
-            BatchesOf(self.schema)
-        )
-
-
-def _batches(chunk: Chunk, split: str) -> Iterator[pa.RecordBatch]:
-    if chunk.batch.num_rows and split == chunk.split:
-        yield chunk.batch
+        hashes = _native.hash_rows(batch.columns, _ADDRESS_SEED)
+        digest = hashlib.blake2b(hashes.tobytes(), digest_size=8).digest()
+        part, number = divmod(int.from_bytes(digest, "little") >> 2, NUM_RANGES)
+        yield Chunk(number, part, batch, {}, path="a batch", split=split)
 
 
 def read_sections(stage: str, **sections: Any) -> Recipe:
@@ -276,5 +226,10 @@ class AssignSplit(beam.PTransform):
         )
         chunks = (unaddressed | split.SplitChunks(plan)).chunks
         return {
-            name: chunks | f"Take_{name}" >> ToBatches(plan.schema, name) for name in plan.names
+            name: chunks
+            | f"Take_{name}"
+            >> beam.FlatMap(
+                lambda chunk, name: [chunk.batch] if chunk.split == name else [], name
+            ).with_output_types(BatchesOf(plan.schema))
+            for name in plan.names
         }

@@ -20,11 +20,11 @@ from beam_pipelines.files.beam import files
 from beam_pipelines.files.beam.file_checksums import RunFile
 from beam_pipelines.integrations.beam.batches import (
     NUM_RANGES,
-    ToChunks,
     by_split,
     planned,
     read_sections,
     schema_of_splits,
+    to_chunks,
 )
 from beam_pipelines.pipeline import commit
 from beam_pipelines.pipeline.first_pass_result import (
@@ -105,9 +105,11 @@ class WriteShards(beam.PTransform):
         splits, started = by_split(batches), time.time()
         plan = self._plan(schema_of_splits(splits, "WriteShards"), tuple(splits))
         output = self._recipe.output
-        chunks: beam.PCollection[Chunk] = (
-            splits | ToChunks() | "Shuffle" >> beam.Map(shuffle_chunk, output)
-        )
+        addressed = [
+            batches | f"Address_{name}" >> beam.FlatMap(to_chunks, name)
+            for name, batches in splits.items()
+        ]
+        chunks = addressed | beam.Flatten() | "Shuffle" >> beam.Map(shuffle_chunk, output)
         folders = make_folders(RunOptions(self._folder))
         kept = chunks | "SpillChunks" >> spill.SpillChunks(folders.scratch_of("kept"))
         result = chunks | "FirstPass" >> _SummarizeChunks(plan, folders.scratch_of())
