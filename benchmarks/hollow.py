@@ -36,9 +36,7 @@ from beam_pipelines.core.limits import MIB
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.files.beam import files
 from beam_pipelines.files.beam.file_checksums import RunFile
-from beam_pipelines.files.beam.run_file import RunFile
 from beam_pipelines.pipeline import artifacts, commit, first_pass_result, resume
-from beam_pipelines.pipeline.commit import commit
 from beam_pipelines.pipeline.convert import Conversion
 from beam_pipelines.pipeline.planning.plan import Plan, store_lists
 from beam_pipelines.pipeline.planning.recipes import parse_recipe

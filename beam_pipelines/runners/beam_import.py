@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from beam_pipelines.storage.cloud_access import share_s3_clients
+from beam_pipelines.files.beam.cloud_access import share_s3_clients
 
 _FILESYSTEM_FOR_SCHEME = {
     "azfs": "apache_beam.io.azure.blobstoragefilesystem",
