@@ -25,7 +25,7 @@ from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, TRANSFORM_GRA
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.files.beam import files
-from beam_pipelines.files.beam.file_checksums import RunFile
+from beam_pipelines.files.beam.run_file import RunFile
 from beam_pipelines.pipeline import (
     commit,
     first_pass_result,
@@ -45,7 +45,7 @@ from beam_pipelines.runners import job_server
 from beam_pipelines.runners import run as run_module
 from beam_pipelines.runners.options import check_options
 from beam_pipelines.runners.progress import ProgressLog, show_progress
-from beam_pipelines.runners.version_check import check_workers
+from beam_pipelines.runners.version_check import check_cluster, check_workers
 from beam_pipelines.sources import format_of
 from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.preprocessing.function import check_storage
@@ -266,6 +266,7 @@ def _run(
     beam_options = run_module.pipeline_options(options.beam_options, plan.size_bytes)
     _check_options(plan, options, beam_options, submits)
     waits, is_local = run_module.waits_for_end(beam_options), run_module.is_local(beam_options)
+    check_cluster(beam_options)
     with (
         job_server.started(beam_options),
         run_lock.locked(options.output, options.temporary),

@@ -8,24 +8,33 @@ seconds; the real one may take hours before it fails.
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import json
+import os
 import re
 import sys
+import urllib.request
+import zipfile
 from collections.abc import Iterator
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import (
+    FlinkRunnerOptions,
     PipelineOptions,
+    PortableOptions,
     StandardOptions,
 )
 
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.version import __version__
-from beam_pipelines.runners.options import find_workers, is_engine
+from beam_pipelines.runners.options import find_workers, is_engine, runner_of
 from beam_pipelines.runners.run import run
 
 _NOT_THERE = re.compile(r"No module named '(beam_pipelines|apache_beam)")
 _NO_ANSWER = re.compile("for SettableFuture|get control connection")  # of Flink, of Prism
+_FLINK = re.compile(r"flink-(\d+\.\d+)")
+_ASK_SECS = 10
 
 
 class CompareVersions(beam.DoFn):
@@ -61,6 +70,46 @@ def versions() -> dict[str, str]:
     """
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     return {"Python": python, "apache-beam": beam.__version__, "beam-pipelines": __version__}
+
+
+def check_cluster(options: PipelineOptions) -> None:
+    """Compares the versions of a Flink cluster and its job server.
+
+    Flink takes jobs of its own minor version only, and its error does not say so.
+
+    Args:
+      options: for Beam.
+
+    Raises:
+      RecipeError: they differ. Without an answer, or with a job server that runs already, they are
+        not compared.
+    """
+    flink = options.view_as(FlinkRunnerOptions)
+    is_inside = flink.flink_master in ("[local]", "[auto]")
+    if runner_of(options) != "flink" or is_inside or options.view_as(PortableOptions).job_endpoint:
+        return
+    address = flink.flink_master
+    url = address if address.startswith(("http://", "https://")) else f"http://{address}"
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        with urllib.request.urlopen(f"{url}/overview", timeout=_ASK_SECS) as answer:  # noqa: S310 - http
+            found = str(json.load(answer)["flink-version"])
+        ours = _flink_of(flink.flink_job_server_jar) or flink.flink_version
+        if found.split(".")[:2] != ours.split("."):
+            raise RecipeError(
+                f"--flink_master: found Flink {found}, expected {ours}, for which the job server "
+                "was made. Take a job server of the cluster's version: --flink_job_server_jar."
+            )
+
+
+def _flink_of(jar: str | None) -> str | None:
+    """Returns the minor version of Flink in a jar's name or manifest."""
+    if jar is None:
+        return None
+    names = os.path.basename(jar)
+    with contextlib.suppress(OSError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(jar) as opened:
+        names += opened.read("META-INF/MANIFEST.MF").replace(b"\r\n ", b"").decode()
+    found = _FLINK.search(names)
+    return found and found[1]
 
 
 def check_workers(options: PipelineOptions) -> None:
