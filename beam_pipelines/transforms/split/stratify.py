@@ -240,7 +240,7 @@ class _Assign(beam.DoFn):
 
 
 def load_shares(plan: SplitPlan, path: str) -> dict[str, Any]:
-    """Reads the rows of each class in the splits, as the manifest's entry.
+    """Reads the rows of each class as the entry of the manifest.
 
     The file is that of ``AssignSplits``.
     """
