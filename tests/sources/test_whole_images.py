@@ -255,6 +255,7 @@ PALETTE = (b"PLTE", bytes(range(150)))
         "pixels in two chunks": ([HEAD, ("IDAT", IDAT[1][:9]), (b"IDAT", IDAT[1][9:]), END], True),
         "a chunk that need not be known": ([HEAD, (b"abCd", b"1"), IDAT, END], True),
         "too few pixels": ([HEAD, (b"IDAT", zlib.compress(PIXELS[:-1])), END], False),
+        "too many pixels": ([HEAD, (b"IDAT", zlib.compress(PIXELS + b"12")), END], True),
         "no checksum of pixels": ([HEAD, (b"IDAT", IDAT[1][:-4]), END], False),
         "an unknown filter": ([HEAD, (b"IDAT", zlib.compress(b"\7" + PIXELS[1:])), END], False),
         "a chunk between pixels": (
@@ -262,7 +263,6 @@ PALETTE = (b"PLTE", bytes(range(150)))
             False,
         ),
         "a chunk that must be known": ([HEAD, (b"ABCD", b"1"), IDAT, END], False),
-        "a name that is none": ([HEAD, (b"a1Cd", b"1"), IDAT, END], False),
         "no pixels": ([HEAD, END], False),
         "no header": ([IDAT, END], False),
         "no end": ([HEAD, IDAT], False),
