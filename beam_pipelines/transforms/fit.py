@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
@@ -374,7 +373,7 @@ def _finish(
     before: FittedSteps = load_encodings(earlier) if earlier else {}
     plan = with_fitted(plan, before)
     # The analyses of no rows: no chunk may have sent any for a step.
-    empty = empty_batch(plan.columns)
+    empty = pa.RecordBatch.from_pylist([], plan.columns)
     analyses = analyze_batch(plan, read, empty, "no rows")
     nodes = [
         Node(order, numbers_from_bytes(payload))

@@ -185,7 +185,7 @@ def _write_share(
     plan: StatisticsPlan,
     folder: str,
 ) -> StoredShare:
-    """Writes the files of a share, which takes longer than to merge it."""
+    """Writes the files of a share."""
     (split, share), _ = group
     received = exchange.receive(*group, folder)
     parts = split_to_files(_merge(received.contents)[1], plan)

@@ -35,7 +35,7 @@ class SplitFiles(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[SplitFiles]) -> SplitFiles:
-        """Returns the files of a table from those of shares of its columns, in order."""
+        """Returns a table's files from those of its columns' shares."""
         statistics = joined_protos([part.statistics for part in parts])
         return cls(statistics, joined_bytes([part.accumulators for part in parts]))
 

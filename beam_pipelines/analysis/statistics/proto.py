@@ -50,7 +50,7 @@ def to_proto(
 
 
 def joined_protos(parts: Sequence[bytes]) -> bytes:
-    """Returns the protos of a split from those of shares of its columns, in order."""
+    """Returns a table's protos from those of its columns' shares."""
     whole, *others = map(statistics_pb2.DatasetFeatureStatisticsList.FromString, parts)
     for other in others:
         for dataset, more in zip(whole.datasets, other.datasets, strict=True):

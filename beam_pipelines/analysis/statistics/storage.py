@@ -82,7 +82,7 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
 
 
 def joined_bytes(parts: Sequence[bytes]) -> bytes:
-    """Returns the file of a table from those of shares of its columns, in order."""
+    """Returns a table's file from those of its columns' shares."""
     rows = pa.concat_tables([pa.ipc.open_file(part).read_all() for part in parts])
     tables = rows["table"].to_numpy()
     if tables.any():  # slices
