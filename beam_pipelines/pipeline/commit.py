@@ -86,17 +86,25 @@ class CommitSteps:
     started: float
 
     def begin(self, shards: Sequence[ShardInfo], *needed: Any) -> Sequence[Paths]:
-        """Returns what is to be moved."""
-        if self._is_done(shards):
+        """Returns what is to be moved; nothing after a commit.
+
+        Raises:
+          DataError: another run has begun; or as ``stage`` raises it.
+        """
+        temporary = files.join(self.folder, dataset_layout.TEMPORARY)
+        waits = files.exists(staged_path(temporary, shards[0].path))
+        if not waits and is_committed(self.folder, shards):
+            log_event("retry", what="commit")
             return ()
+        if self.mark and run_lock.mark_of(temporary) != self.mark:
+            raise run_lock.other_run(self.folder, temporary)
         metrics.end_stage("write", self.started, sum(shard.rows for shard in shards))
         return self.stage(shards, *needed)
 
     def end(self, shards: Sequence[ShardInfo]) -> str:
         """Writes the manifest, and returns the folder."""
-        if not self._is_done(shards):
-            seal(self.folder, shards)
-            metrics.end_stage("commit", self.started, sum(shard.rows for shard in shards))
+        seal(self.folder, shards, self.mark)
+        metrics.end_stage("commit", self.started, sum(shard.rows for shard in shards))
         return self.folder
 
     def run(self, shards: Sequence[ShardInfo], *needed: Any) -> str:
@@ -104,20 +112,6 @@ class CommitSteps:
         for paths in self.begin(shards, *needed):
             move(paths, self.folder, self.mark)
         return self.end(shards)
-
-    def _is_done(self, shards: Sequence[ShardInfo]) -> bool:
-        """Whether an earlier attempt has committed, and removed the mark.
-
-        Raises:
-          DataError: another run has begun.
-        """
-        temporary = files.join(self.folder, dataset_layout.TEMPORARY)
-        if not self.mark or run_lock.mark_of(temporary) == self.mark:
-            return False
-        if not is_committed(self.folder, shards):
-            raise run_lock.other_run(self.folder, temporary)
-        log_event("retry", what="commit")
-        return True
 
 
 @dataclasses.dataclass
@@ -175,12 +169,7 @@ def stage(
     temporary = files.join(folder, dataset_layout.TEMPORARY)
     check_unchanged(plan)
     check_written(result.row_counts, result.shards.num_shards, shards)
-    paths = _staged(temporary)
-    if not paths:
-        waits = files.exists(staged_path(temporary, shards[0].path))
-        if not waits and is_committed(folder, shards):
-            return []  # an earlier attempt committed and cleaned up
-        paths = _write_staged(plan, result, shards, folder, started)
+    paths = _staged(temporary) or _write_staged(plan, result, shards, folder, started)
     return _make_room(folder, temporary, paths)
 
 
@@ -203,8 +192,10 @@ def move(paths: Paths, folder: str, mark: str = "") -> None:
     )
 
 
-def seal(folder: str, shards: Sequence[ShardInfo]) -> None:
+def seal(folder: str, shards: Sequence[ShardInfo], mark: str = "") -> None:
     """Moves the manifest once all shards are in their places.
+
+    Arguments are those of ``stage`` and ``move``.
 
     Raises:
       DataError: a shard is not in its place. On a disk an engine may run the commit twice at once,
@@ -220,7 +211,7 @@ def seal(folder: str, shards: Sequence[ShardInfo]) -> None:
                 "expected the shard that was moved there. The dataset was not committed. Run "
                 "again, without speculative execution."
             )
-    move(_staged(temporary)[-1:], folder)
+    move(_staged(temporary)[-1:], folder, mark)
     # The dataset is complete. The launcher tries again, and reports a folder that stays.
     with contextlib.suppress(DataError):
         file_changes.delete(temporary)

@@ -241,8 +241,6 @@ def _make_result(
 def _stage(
     plan: Plan, folder: str, started: float, shards: Sequence[ShardInfo], stored: RunFile
 ) -> Sequence[commit.Paths]:
-    if not files.exists(stored.path) and commit.is_committed(folder, shards):
-        return ()  # an earlier attempt of this step committed and cleaned up
     result: FirstPassResult = stored.load()
     # The manifest's recipe needs the splits' shares; another stage decided them.
     total = max(1, sum(result.row_counts.rows.values()))
