@@ -127,7 +127,7 @@ class RecipeError(PipelineError):
 
 
 def out_of_memory(text: str) -> DataError | None:
-    """Returns the error for a message about lack of memory, or a lost worker.
+    """Returns the error of lack of memory, or of a lost worker.
 
     The message comes from an engine, or from a system or a library that could not allocate a value,
     thread or process. Returns ``None`` for another message.

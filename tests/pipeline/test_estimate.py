@@ -137,7 +137,7 @@ def test_everything_grows_with_the_size(plan):
 
 
 def test_limits_are_met_where_they_say(plan):
-    """A limit is at the same size whatever the size of the data."""
+    """A limit is at the same size for data of any size."""
     preview = make_preview(plan)
     found = make_scale(plan, preview, 10**14).limits
     assert [*found.values()] == sorted(found.values())

@@ -255,6 +255,6 @@ def test_memory_that_runs_out(said: str) -> None:
     ],
 )
 def test_a_lost_worker(said: str) -> None:
-    """What Flink, Spark and Prism say of a killed worker names its likely cause."""
+    """The error of a killed worker names its likely cause."""
     error = run_module.find_error(f"RuntimeError: Pipeline job-002 {said}")
     assert f"{said}. Most often the system has ended it for lack of memory" in str(error)
