@@ -152,7 +152,7 @@ def by_split(batches: Any) -> dict[str, beam.PCollection[pa.RecordBatch]]:
 
 
 def to_chunks(batch: pa.RecordBatch, split: str) -> Iterator[Chunk]:
-    """Yields a batch with rows as a chunk with an address, and no counts.
+    """Yields a batch with rows as a chunk with an address.
 
     The address, range number below ``NUM_RANGES`` and part, is a hash of the rows. Their order
     counts; contents of null slots do not. Equal rows give equal addresses, other rows others (62
