@@ -22,12 +22,6 @@ CODE_LINES = {
 SPINE_LINES = 6_500
 MODULES, MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 400, 20, 400, 8, 12
 # These are above a bound today. A number may only fall; at the bound, its line goes.
-LONG_MODULES = {
-    "beam_pipelines/core/layout/manifest.py": 408,
-    "beam_pipelines/runners/beam_patches.py": 409,
-    "beam_pipelines/sources/images/idx.py": 403,
-    "beam_pipelines/transforms/fit.py": 419,
-}
 LONG_SIGNATURES = {
     "beam_pipelines/dataset/loader.py:load": 11,
     "beam_pipelines/pipeline/api.py:transform": 13,
@@ -101,7 +95,7 @@ def test_the_spine_can_be_read_in_an_afternoon() -> None:
 
 
 def test_folders_have_few_modules() -> None:
-    """At most 400 modules are in main, and 20 flat in a folder."""
+    """Main has at most 400 modules, a folder 20."""
     main = [name for name in modules("beam_pipelines") if not name.endswith("__init__.py")]
     assert len(main) <= MODULES
     folders = collections.Counter(
@@ -115,7 +109,7 @@ def test_folders_have_few_modules() -> None:
 def test_modules_have_few_lines() -> None:
     """A module has at most 400 lines: one idea each."""
     lines = {name: len(text.splitlines()) for name, text in shipped().items()}
-    assert over(lines, MODULE_LINES) == LONG_MODULES
+    assert over(lines, MODULE_LINES) == {}
 
 
 def definitions(kind: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
