@@ -25,7 +25,7 @@ from beam_pipelines.core.layout.dataset_layout import DESCRIPTION, TRANSFORM_GRA
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.files.beam import files
-from beam_pipelines.files.beam.run_file import RunFile
+from beam_pipelines.files.beam.file_checksums import RunFile
 from beam_pipelines.pipeline import (
     commit,
     first_pass_result,
