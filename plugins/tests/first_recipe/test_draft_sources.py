@@ -403,8 +403,9 @@ def test_private_columns_of_a_recipe(tmp_path: pathlib.Path) -> None:
     """No proposal for a private column shows a value of it."""
     lines = "".join(f"{row},secret{row % 3},town{row % 4}\n" for row in range(60))
     (tmp_path / "d.csv").write_text(f"n,who,town\n{lines}")
+    (tmp_path / "key.txt").write_text("0123456789abcdef0123456789abcdef")
     recipe = tmp_path / "r.yaml"
-    for private in ("pii: {allow: [who]}", "protect: {who: drop}"):
+    for private in ("pii: {allow: [who]}", "protect: {who: {keyed_hash: key.txt}}"):
         recipe.write_text(f"name: d\nsources: {{d: d.csv}}\nfrom: d\n{private}\n")
         output = tmp_path / "e.yaml"
         assert run(["init", str(recipe), "-o", str(output), "--overwrite"]) == 0
