@@ -15,9 +15,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 49_803,
-    PLUGINS: 8_324,
-    "tests": 53_575,
+    "beam_pipelines": 48_890,
+    PLUGINS: 7_202,
+    "tests": 53_306,
 }
 SPINE_LINES = 6_500
 MODULES, MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 400, 20, 400, 8, 12
@@ -33,10 +33,6 @@ LARGE_CLASSES = {
     "beam_pipelines/recipe/output.py:Output": 13,
     "beam_pipelines/sources/plan.py:SourcePlan": 18,
 }
-# Modules that name each other's types: a source's plan and its format.
-CIRCLES = [
-    {"beam_pipelines.sources.format", "beam_pipelines.sources.plan"},
-]
 
 
 def modules(folder: str) -> dict[str, str]:
@@ -186,8 +182,7 @@ def circles(graph: dict[str, set[str]]) -> list[set[str]]:
 
 def test_imports_make_no_circle() -> None:
     """No module imports one that imports it, for types neither."""
-    found = circles(imports())
-    assert sorted(map(sorted, found)) == sorted(map(sorted, CIRCLES))
+    assert circles(imports()) == []
 
 
 def test_circles_are_found() -> None:

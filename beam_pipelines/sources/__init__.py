@@ -143,7 +143,7 @@ def register_format(name: str, format_: Format) -> None:
 
 def format_of(plan: SourcePlan) -> Format:
     """Returns the format of a plan, also where it is not registered."""
-    return plan.reader or FORMATS[plan.format]
+    return plan.reader if isinstance(plan.reader, Format) else FORMATS[plan.format]
 
 
 def format_of_path(path: str) -> str | None:

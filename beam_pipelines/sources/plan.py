@@ -18,7 +18,6 @@ from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.recipe.model import Source
 
 if TYPE_CHECKING:
-    from beam_pipelines.sources.format import Format
     from beam_pipelines.sql.expressions import Expression
 
 # Large enough that Beam's price per element and Arrow's per batch vanish, small enough that two
@@ -136,7 +135,7 @@ class SourcePlan(PickledOnce):
     snapshot: Snapshot | None = None
     derive: tuple[Expression, ...] = ()
     private: tuple[str, ...] = ()
-    reader: Format | None = dataclasses.field(default=None, compare=False)
+    reader: object | None = dataclasses.field(default=None, compare=False)
 
     @property
     def as_read(self) -> SourcePlan:

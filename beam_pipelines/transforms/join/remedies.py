@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.text.yaml_text import yaml_text
+from beam_pipelines.sources import format_of
 from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.database import ExpressionError, identifier
@@ -219,8 +220,8 @@ def near_miss(keys: Keys) -> str | None:
     if it has several ranges: a key may have its equal further on.
     """
     left, right = keys.left, keys.right
-    readers = [key.plan.reader for key in (left, right)]
-    is_cheap = all(one and one.has_files and not one.is_file_a_row for one in readers)
+    formats = [format_of(key.plan) for key in (left, right)]
+    is_cheap = all(one.has_files and not one.is_file_a_row for one in formats)
     is_cheap = is_cheap and len(right.plan.ranges) == 1
     if left.type != right.type or not (is_cheap and _is_text_or_time(left.type)):
         return None
