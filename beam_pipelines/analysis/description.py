@@ -16,15 +16,8 @@ import pyarrow.compute as pc
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import MAX_DISTINCT, NumberStatistics
 from beam_pipelines.analysis.statistics.text import LARGE_BYTES, TextStatistics
+from beam_pipelines.core import formatting
 from beam_pipelines.core.arrow.columns import is_date, value_type
-from beam_pipelines.core.formatting import (
-    MINUS,
-    shorten,
-    show_number,
-    show_share,
-    show_spread,
-    show_value,
-)
 
 Show = Callable[[float | None, pa.DataType], str]
 # Whole numbers of this range are years, whatever their column is called.
@@ -92,18 +85,18 @@ def show_of(name: str, columns: Iterable[ColumnStatistics], labels: Sequence[str
         if end is not None
     ]
     low, high = min(ends, default=None), max(ends, default=None)
-    show = _show_year if are_years(name, low, high) else show_value
+    show = _show_year if are_years(name, low, high) else formatting.show_value
     return functools.partial(_show_id, labels, show) if labels else show
 
 
 def _show_id(labels: Sequence[str], show: Show, value: float | None, kind: pa.DataType) -> str:
     is_id = value is not None and value == int(value) and 0 <= value < len(labels)
-    label = f" ({shorten(labels[int(value or 0)], _LONGEST_LABEL)})" if is_id else ""
+    label = f" ({formatting.shorten(labels[int(value or 0)], _LONGEST_LABEL)})" if is_id else ""
     return show(value, kind) + label
 
 
 def _show_year(value: float | None, kind: pa.DataType) -> str:
-    return show_value(value, kind).replace(",", "")
+    return formatting.show_value(value, kind).replace(",", "")
 
 
 def describe(columns: Sequence[ColumnStatistics], show: Show) -> Figures:
@@ -133,13 +126,16 @@ def describe(columns: Sequence[ColumnStatistics], show: Show) -> Figures:
         spreads = [one.standard_deviation if one.count else None for one in numbers]
         yield (
             "Std. deviation",
-            [NOTHING if one is None else Figure(one, show_spread(one, kind)) for one in spreads],
+            [
+                NOTHING if one is None else Figure(one, formatting.show_spread(one, kind))
+                for one in spreads
+            ],
         )
         if not is_date(kind):
             yield "Zeros", [_count(item.zeros, item.count) for item in numbers]
         for name, field in (
             ("NaN", "nans"),
-            (f"{MINUS}∞", "minus_infinities"),
+            (f"{formatting.MINUS}∞", "minus_infinities"),
             ("∞", "plus_infinities"),
         ):
             if any(getattr(item, field) for item in numbers):
@@ -191,11 +187,13 @@ def ends(columns: Sequence[ColumnStatistics], show: Show) -> list[Ends]:
 
 
 def _count(number: float, whole: float | None = None) -> Figure:
-    return Figure(number, f"{number:,}", "" if whole is None else show_share(number, whole))
+    return Figure(
+        number, f"{number:,}", "" if whole is None else formatting.show_share(number, whole)
+    )
 
 
 def _number(value: float) -> Figure:
-    return Figure(value, show_number(value))
+    return Figure(value, formatting.show_number(value))
 
 
 def _value(value: float | None, kind: pa.DataType, show: Show) -> Figure:
@@ -222,7 +220,7 @@ def _weighted(columns: Sequence[ColumnStatistics], show: Show) -> Figures:
     """Yields what the rows' weights change; nothing without weights."""
     presence = [column.weighted for column in columns if column.weighted is not None]
     if len(presence) == len(columns):
-        shares = [show_share(one.missing, one.present + one.missing) for one in presence]
+        shares = [formatting.show_share(one.missing, one.present + one.missing) for one in presence]
         yield "Missing, by weight", [Figure(None, share) for share in shares]
     moments = [
         column.values.weighted.moments

@@ -6,15 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Literal
 
-from beam_pipelines.checks.check import (
-    Check,
-    Facts,
-    Finding,
-    RowReader,
-    SelectedColumns,
-    first_of,
-    listed_pairs,
-)
+from beam_pipelines.checks import check
 from beam_pipelines.checks.meet import Meet, RowDrop, repeats
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.recipe.keys import recipe_key, section
@@ -59,7 +51,7 @@ read_duplicates = section(Duplicates, "a mapping such as {by: rows, action: drop
 
 
 @dataclasses.dataclass(frozen=True)
-class FindDuplicates(Check):
+class FindDuplicates(check.Check):
     """Rows with the values of an earlier row.
 
     Attributes:
@@ -73,7 +65,7 @@ class FindDuplicates(Check):
     columns: tuple[str, ...]
 
     @classmethod
-    def plan(cls, rule: Duplicates, recipe: Recipe, known: SelectedColumns) -> FindDuplicates:  # noqa: ARG003
+    def plan(cls, rule: Duplicates, recipe: Recipe, known: check.SelectedColumns) -> FindDuplicates:  # noqa: ARG003
         known.note_unknown(rule.by, ("duplicates", "by"))
         return cls(rule, rule.by or known.written)
 
@@ -90,13 +82,13 @@ class FindDuplicates(Check):
     def sees(self) -> tuple[str, ...]:
         return self.columns
 
-    def judge(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
+    def judge(self, facts: check.Facts, rows: check.RowReader) -> Iterator[check.Finding]:
         rule, found = self.rule, facts.repeats(EQUAL)
         pairs = rows.pairs_of(found.pairs)
         first = f"; the first is {pairs[0].row}, as {pairs[0].first}" if pairs else ""
         share = show_share(found.rows, facts.rows)
         by = f" of {', '.join(rule.by)}" if rule.by else ""
-        yield Finding(
+        yield check.Finding(
             "ok" if rule.action == "drop" or not found.rows else rule.action,
             f"{found.rows:,} of {facts.rows:,} rows ({share}) have the values{by} of an earlier row"
             f"{first}",
@@ -106,7 +98,9 @@ class FindDuplicates(Check):
                 "action": rule.action,
                 "rows": facts.rows,
                 "found": found.rows,
-                "first": first_of(pairs),
+                "first": check.first_of(pairs),
             },
-            listed_pairs(rows.source, pairs, (f"a duplicate of {pair.first}" for pair in pairs)),
+            check.listed_pairs(
+                rows.source, pairs, (f"a duplicate of {pair.first}" for pair in pairs)
+            ),
         )

@@ -13,14 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.checks.check import (
-    Check,
-    CheckError,
-    Facts,
-    Finding,
-    RowReader,
-    SelectedColumns,
-)
+from beam_pipelines.checks import check
 from beam_pipelines.checks.expectations import Expectation, read_expectations
 from beam_pipelines.checks.meet import Meet, repeats
 from beam_pipelines.core.arrow.columns import empty_batch
@@ -30,14 +23,7 @@ from beam_pipelines.core.limits import allowed_rows, show_budget
 from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
 from beam_pipelines.core.private import HIDDEN
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.sql.aggregates import (
-    UNIQUE,
-    Condition,
-    holds,
-    merged_value,
-    parse_condition,
-    select_values,
-)
+from beam_pipelines.sql import aggregates
 from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
 
@@ -55,7 +41,7 @@ class Expected(NamedTuple):
     """An expectation with its checked condition."""
 
     rule: Expectation
-    condition: Expression | Condition
+    condition: Expression | aggregates.Condition
 
 
 # Whether an expectation is met; first rows that are not; entry of the manifest; what was found.
@@ -64,7 +50,7 @@ _Chunks: TypeAlias = Sequence[tuple[tuple[int, int], Sequence[Any]]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Expect(Check):
+class Expect(check.Check):
     """The expectations of a recipe."""
 
     name, reader = "expect", read_expectations
@@ -76,7 +62,7 @@ class Expect(Check):
         cls,
         rules: tuple[Expectation, ...],
         recipe: Recipe,  # noqa: ARG003
-        known: SelectedColumns,
+        known: check.SelectedColumns,
     ) -> Expect | None:
         if not rules or known.broken:
             return None
@@ -97,17 +83,19 @@ class Expect(Check):
     def piece(self, rows: pa.RecordBatch) -> Any:
         return check_rows(self.expected, rows)
 
-    def explained(self, rows: pa.RecordBatch, error: Exception) -> CheckError:
+    def explained(self, rows: pa.RecordBatch, error: Exception) -> check.CheckError:
         failing = failing_expectation(self.expected, rows)
         expected, found = failing or (self.expected[0], str(error))
         is_row = isinstance(expected.condition, Expression)
         columns = expected.condition.columns if is_row else ()
         expression = Expression(expected.rule.name, expected.rule.sql, columns)
-        return CheckError(found, expression, rows, f"expectation '{expression.name}'")
+        return check.CheckError(found, expression, rows, f"expectation '{expression.name}'")
 
     def revealing(self, private: Collection[str]) -> Iterator[Problem]:
         for index, (_, condition) in enumerate(self.expected):
-            if isinstance(condition, Condition) and set(private) & set(condition.columns):
+            if isinstance(condition, aggregates.Condition) and set(private) & set(
+                condition.columns
+            ):
                 for call in condition.calls:
                     if call.name in _VALUES:
                         message = (
@@ -116,7 +104,7 @@ class Expect(Check):
                         )
                         yield Problem(("expect", index, "column"), message)
 
-    def judge(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
+    def judge(self, facts: check.Facts, rows: check.RowReader) -> Iterator[check.Finding]:
         of_unique = iter([facts.repeats(meet.name) for meet in self.meets])
         for number, (rule, condition) in enumerate(self.expected):
             chunks = [(address, pieces[number]) for address, pieces in facts.pieces]
@@ -145,7 +133,7 @@ class Expect(Check):
             where = f"; the first is {first[0]}" if first else ""
             sql = shorten(" ".join(rule.sql.split()), _SHOWN_SQL)
             line = f"{rule.name}, {sql}{budget}: {found}{where}"
-            yield Finding(severity, line, _HINT, data, listed)
+            yield check.Finding(severity, line, _HINT, data, listed)
 
 
 def _values(values: Mapping[str, Any], private: Collection[str]) -> str:
@@ -179,7 +167,7 @@ def plan_expectations(
         key = "column" if rule.row is None else "row"
         try:
             condition = (
-                parse_condition(rule.name, rule.sql, empty, sizes)
+                aggregates.parse_condition(rule.name, rule.sql, empty, sizes)
                 if rule.row is None
                 else _row_condition(rule, empty, sizes)
             )
@@ -205,9 +193,9 @@ def unique_arguments(expected: Sequence[Expected]) -> tuple[tuple[Expression, ..
     return tuple(
         call.arguments
         for each in expected
-        if isinstance(each.condition, Condition)
+        if isinstance(each.condition, aggregates.Condition)
         for call in each.condition.calls
-        if call.name == UNIQUE
+        if call.name == aggregates.UNIQUE
     )
 
 
@@ -233,21 +221,21 @@ def check_rows(expected: Sequence[Expected], batch: pa.RecordBatch) -> tuple[Any
         return tuple(check_rows([each], batch)[0] for each in expected)
     asked = [_asked(each.condition) for each in expected]
     flat = [sql for own in asked for sql in own]
-    values = iter(select_values(batch, sorted(columns), flat) if flat else ())
+    values = iter(aggregates.select_values(batch, sorted(columns), flat) if flat else ())
     return tuple(
         _pieces(each.condition, [next(values) for _ in own], batch)
         for each, own in zip(expected, asked, strict=True)
     )
 
 
-def _asked(condition: Expression | Condition) -> list[str]:
+def _asked(condition: Expression | aggregates.Condition) -> list[str]:
     if isinstance(condition, Expression):
         return [f"count(*) FILTER (WHERE NOT (\n{condition.sql}\n))"]
     return [sql for call in condition.calls for sql in call.pieces]
 
 
 def _pieces(
-    condition: Expression | Condition, values: list[Any], batch: pa.RecordBatch
+    condition: Expression | aggregates.Condition, values: list[Any], batch: pa.RecordBatch
 ) -> tuple[Any, ...]:
     if isinstance(condition, Expression):
         (failed,) = values
@@ -295,7 +283,7 @@ def judge_rows(rule: Expectation, chunks: _Chunks, rows: int) -> _Judged:
 
 
 def judge_columns(
-    rule: Expectation, condition: Condition, chunks: _Chunks, repeats: Iterator[Repeats]
+    rule: Expectation, condition: aggregates.Condition, chunks: _Chunks, repeats: Iterator[Repeats]
 ) -> _Judged:
     """Judges a condition of columns.
 
@@ -310,14 +298,14 @@ def judge_columns(
     values: list[Any] = []
     places: list[Place] = []
     for index, call in enumerate(condition.calls):
-        if call.name == UNIQUE:
+        if call.name == aggregates.UNIQUE:
             found = next(repeats)
             values.append(not found.rows)
             places += [row for pair in found.pairs for row in pair]
             continue
-        values.append(merged_value(call, [own[index] for _, own in chunks]))
+        values.append(aggregates.merged_value(call, [own[index] for _, own in chunks]))
     try:
-        is_met = holds(condition, values)
+        is_met = aggregates.holds(condition, values)
     except ExpressionError as error:
         raise DataError(
             f"expectation '{rule.name}' ({rule.sql}): found {error}, expected a value. Use "

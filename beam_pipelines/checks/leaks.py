@@ -9,15 +9,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from beam_pipelines.checks.check import (
-    Check,
-    Facts,
-    Finding,
-    RowReader,
-    SelectedColumns,
-    first_of,
-    listed_pairs,
-)
+from beam_pipelines.checks import check
 from beam_pipelines.checks.meet import Meet, later_splits
 from beam_pipelines.core.arrow.columns import type_name, value_type
 from beam_pipelines.core.errors import Problem
@@ -88,7 +80,7 @@ read_leaks: values.ValueReader[Leaks] = values.ValueReader(
 
 
 @dataclasses.dataclass(frozen=True)
-class FindLeaks(Check):
+class FindLeaks(check.Check):
     """Leaks between splits, and from the label.
 
     Attributes:
@@ -105,7 +97,7 @@ class FindLeaks(Check):
     time: str | None
 
     @classmethod
-    def plan(cls, rule: Leaks, recipe: Recipe, known: SelectedColumns) -> FindLeaks:
+    def plan(cls, rule: Leaks, recipe: Recipe, known: check.SelectedColumns) -> FindLeaks:
         label, is_split = recipe.label or "", len(recipe.split.names) > 1
         columns = dict[str, tuple[str, ...]]()
         if is_split:
@@ -133,7 +125,7 @@ class FindLeaks(Check):
             )
             yield Problem((self.name, "time"), message)
 
-    def judge(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
+    def judge(self, facts: check.Facts, rows: check.RowReader) -> Iterator[check.Finding]:
         yield from self._of_rows(facts, rows)
         yield from self._of_times(facts)
         yield from self._of_features(facts)
@@ -144,11 +136,11 @@ class FindLeaks(Check):
         line: str,
         data: Mapping[str, Any],
         listed: tuple[Mapping[str, Any], ...] = (),
-    ) -> Finding:
+    ) -> check.Finding:
         hint = f"{_HINTS[kind]}, or take 'leaks: warn'."
-        return Finding(self.rule.action, line, hint, {"what": kind, **data}, listed)
+        return check.Finding(self.rule.action, line, hint, {"what": kind, **data}, listed)
 
-    def _of_rows(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
+    def _of_rows(self, facts: check.Facts, rows: check.RowReader) -> Iterator[check.Finding]:
         """Yields equal rows and entities of several splits."""
         names, entity = tuple(facts.splits), ", ".join(self.rule.entity)
         has, like, data = "are also", "the values of", dict[str, Any]()
@@ -163,13 +155,13 @@ class FindLeaks(Check):
                     f"{some.rows:,} of {count:,} rows of '{own}' ({show_share(some.rows, count)}) "
                     f"{has} in '{first}'; the first is {pairs[0].row}, as {pairs[0].first}"
                 )
-                numbers = {"rows": count, "found": some.rows, "first": first_of(pairs)}
+                numbers = {"rows": count, "found": some.rows, "first": check.first_of(pairs)}
                 entry = {**data, "also_in": first, "split": own, **numbers}
                 reasons = (f"{like} {pair.first}, in '{first}'" for pair in pairs)
-                listed = listed_pairs(rows.source, pairs, reasons, split=own)
+                listed = check.listed_pairs(rows.source, pairs, reasons, split=own)
                 yield self._finding(ROWS, line, entry, listed)
 
-    def _of_times(self, facts: Facts) -> Iterator[Finding]:
+    def _of_times(self, facts: check.Facts) -> Iterator[check.Finding]:
         """Yields splits with rows later than one below them, by their statistics."""
         if self.time is None:
             return
@@ -186,19 +178,19 @@ class FindLeaks(Check):
                 data = {"column": self.time, "split": own, "also_in": other}
                 yield self._finding(TIME, line, data | {"last": shown[0], "start": shown[1]})
 
-    def _of_features(self, facts: Facts) -> Iterator[Finding]:
+    def _of_features(self, facts: check.Facts) -> Iterator[check.Finding]:
         """Yields columns that give the label away, on sampled rows."""
         if facts.sampled is None or not self.label:
             return
         if "giveaways" not in plugins.installed(plugins.FUNCTIONS):
-            yield Finding("warn", _NOT_SEARCHED, "", {"what": FEATURE})
+            yield check.Finding("warn", _NOT_SEARCHED, "", {"what": FEATURE})
             return
         find = plugins.load(plugins.FUNCTIONS, "giveaways")
         for line, data in find(facts.sampled, self.rule.bound):
             yield self._finding(FEATURE, line, data)
 
 
-def _time_column(name: str, known: SelectedColumns) -> str | None:
+def _time_column(name: str, known: check.SelectedColumns) -> str | None:
     """Returns the column of times; notes what is wrong with it."""
     path = ("leaks", "time")
     if name not in known.schema.names:

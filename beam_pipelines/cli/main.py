@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import click
 
-from beam_pipelines.cli.datasets import feed, graph, inspect, statistics, verify
+from beam_pipelines.cli import datasets
 from beam_pipelines.cli.doctor import doctor
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted
 from beam_pipelines.cli.options import (
@@ -349,15 +349,15 @@ def transform(
     print_summary(read_manifest(made.folder), made.folder, form=form)
 
 
-cli.add_command(feed)
-cli.add_command(inspect)
-cli.add_command(verify)
-cli.add_command(statistics)
+cli.add_command(datasets.feed)
+cli.add_command(datasets.inspect)
+cli.add_command(datasets.verify)
+cli.add_command(datasets.statistics)
 cli.add_command(validate)
 cli.add_command(plan)
 cli.add_command(preview)
 cli.add_command(doctor)
-cli.add_command(graph)
+cli.add_command(datasets.graph)
 
 
 if __name__ == "__main__":

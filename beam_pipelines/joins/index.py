@@ -15,15 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.core.arrow import key_index
 from beam_pipelines.core.arrow.columns import take_rows
-from beam_pipelines.core.arrow.key_index import (
-    NO_KEY,
-    KeyIndex,
-    Rows,
-    all_valid,
-    find_keys,
-    index_keys,
-)
 from beam_pipelines.joins.timed import (
     TimeOrder,
     check_ties,
@@ -55,7 +48,7 @@ class JoinIndex:
       windows: the rows of windows, whose columns ``added`` lacks.
     """
 
-    keys: KeyIndex
+    keys: key_index.KeyIndex
     added: pa.RecordBatch
     order: TimeOrder | None = None
     windows: WindowIndex | None = None
@@ -83,7 +76,7 @@ def build_index(table: pa.Table, join: Join, added: Sequence[tuple[str, str]]) -
     columns = pa.RecordBatch.from_arrays(
         [batch.column(name) for name, _ in added], schema=pa.schema(fields)
     )
-    keys = index_keys([batch.column(name) for name in join.right_on])
+    keys = key_index.index_keys([batch.column(name) for name in join.right_on])
     if timed is None:
         return JoinIndex(keys, columns)
     keys, order = order_by_time(keys, batch, timed)
@@ -108,7 +101,7 @@ def count_names(how: JoinHow, number: int) -> tuple[str, ...]:
 
 def count_null_keys(batch: pa.RecordBatch, on: Sequence[str]) -> int:
     """Returns the rows with a null in a key column."""
-    return int(np.count_nonzero(~all_valid([batch.column(name) for name in on])))
+    return int(np.count_nonzero(~key_index.all_valid([batch.column(name) for name in on])))
 
 
 def join_batch(
@@ -179,16 +172,18 @@ def find_matches(
       int64[n]: begin and end of its matches in ``index.keys.rows``; and the ages in microseconds of
         the newest match of rows that have one, if the join has times.
     """
-    keys = find_keys(index.keys, [batch.column(name) for name in join.left_on])
+    keys = key_index.find_keys(index.keys, [batch.column(name) for name in join.left_on])
     starts = index.keys.starts
-    lows = np.where(keys == NO_KEY, 0, starts[keys])
-    highs = np.where(keys == NO_KEY, 0, starts[keys + 1])
+    lows = np.where(keys == key_index.NO_KEY, 0, starts[keys])
+    highs = np.where(keys == key_index.NO_KEY, 0, starts[keys + 1])
     if index.order is None:
         return lows, highs, lows[:0]
     return see(index.order, lows, highs, batch, join)
 
 
-def _pair_rows(lows: Rows, matches: Rows, how: JoinHow) -> tuple[Rows | None, Rows]:
+def _pair_rows(
+    lows: key_index.Rows, matches: key_index.Rows, how: JoinHow
+) -> tuple[key_index.Rows | None, key_index.Rows]:
     """Returns the left rows, and the place of each match or -1.
 
     Left rows are ``None`` if each occurs once, in order.

@@ -7,28 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis import report
-from beam_pipelines.analysis.alerts import (
-    NULL_KEY,
-    OF_JOIN,
-    Alert,
-    by_kind,
-    find_alerts,
-    find_repeats,
-)
+from beam_pipelines.analysis import alerts, report
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
 from beam_pipelines.analysis.compare import BASELINE, measure_drift
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.analysis.schema import schema_to_text
-from beam_pipelines.core.layout.dataset_layout import (
-    RAW_SCHEMA,
-    REJECTED,
-    REPORT,
-    SEQUENCE_SCHEMA,
-    anomalies_path,
-    index_path,
-    inputs_path,
-)
+from beam_pipelines.core.layout import dataset_layout
 from beam_pipelines.core.layout.manifest import InnerPath, Manifest, to_text
 from beam_pipelines.core.layout.shard_formats import part_compression_of
 from beam_pipelines.encodings.apply import needed
@@ -76,30 +60,30 @@ def write_files(
         write_rejected(place(path), stored, places)
         written.append(path)
     if is_gathered(plan.base):
-        write(inputs_path(plan.recipe.base), masked_to_bytes(plan.base.files))
+        write(dataset_layout.inputs_path(plan.recipe.base), masked_to_bytes(plan.base.files))
     statistics = result.statistics
     for path, content in statistics.files():
         write(path, content)
-    write(RAW_SCHEMA, schema_to_text(result.schema))
+    write(dataset_layout.RAW_SCHEMA, schema_to_text(result.schema))
     expected = (
         result.schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
     )
     for name, anomalies in anomalies_to_proto(result.anomalies, expected).items():
-        write(anomalies_path(name), anomalies.SerializeToString(deterministic=True))
+        write(dataset_layout.anomalies_path(name), anomalies.SerializeToString(deterministic=True))
     manifest = make_manifest(plan, result, shards, place, started)
-    if manifest.schema == SEQUENCE_SCHEMA and result.encoded is not None:
-        write(SEQUENCE_SCHEMA, schema_to_text(result.encoded))
+    if manifest.schema == dataset_layout.SEQUENCE_SCHEMA and result.encoded is not None:
+        write(dataset_layout.SEQUENCE_SCHEMA, schema_to_text(result.encoded))
     for path, text in label_files(manifest.labels, plan.recipe.label).items():
         write(path, text)
     data = _data(plan, result, manifest)
     # No program reads what is rejected, or the report, whose times differ between runs.
-    checked = [path for path in (*written, *others) if not path.startswith(REJECTED)]
+    checked = [path for path in (*written, *others) if not path.startswith(dataset_layout.REJECTED)]
     manifest = dataclasses.replace(
         manifest,
-        alerts=by_kind(alert for alert in data.alerts if alert.what != OF_JOIN),
+        alerts=alerts.by_kind(alert for alert in data.alerts if alert.what != alerts.OF_JOIN),
         files=file_checksums.entries_of({InnerPath(path): place(path) for path in checked}),
     )
-    write(REPORT, report.render_report(report.Report(manifest, statistics, data)))
+    write(dataset_layout.REPORT, report.render_report(report.Report(manifest, statistics, data)))
     write(manifest_name, to_text(manifest))
     return written
 
@@ -123,7 +107,7 @@ def write_indexes(
         own.sort(key=lambda shard: shard.path)
         compression = part_compression_of(own[0].path)
         index = join_indexes([shard.indexed() for shard in own], compression, folder)
-        path = index_path(split)
+        path = dataset_layout.index_path(split)
         with files.replace(place(path)) as file:
             write_index(file, index)
         written.append(path)
@@ -140,7 +124,11 @@ def _rejected(
     """
     for name, source in result.row_counts.sources.items():
         if source.stored:
-            yield f"{REJECTED}/{name}.jsonl", source.stored, plan.sources[name].places
+            yield (
+                f"{dataset_layout.REJECTED}/{name}.jsonl",
+                source.stored,
+                plan.sources[name].places,
+            )
 
 
 def _data(plan: Plan, result: FirstPassResult, manifest: Manifest) -> report.ReportData:
@@ -162,22 +150,22 @@ def _data(plan: Plan, result: FirstPassResult, manifest: Manifest) -> report.Rep
     )
 
 
-def _alerts(plan: Plan, manifest: Manifest, result: FirstPassResult) -> Iterator[Alert]:
+def _alerts(plan: Plan, manifest: Manifest, result: FirstPassResult) -> Iterator[alerts.Alert]:
     """Yields the alerts, but of columns that are only dropped."""
     for join in joins_of(manifest):
         for warning in join.warnings():
-            yield Alert(f"join with {join.source}", OF_JOIN, warning)
+            yield alerts.Alert(f"join with {join.source}", alerts.OF_JOIN, warning)
     yield from _repeats(plan, manifest, result)
     yield from result.sampled.alerts
     _, used = needed(plan.encode, plan.encode.written)
-    for alert in find_alerts(result.statistics, plan.recipe.label, plan.recipe.split.by):
-        if alert.feature in used or alert.what == NULL_KEY:
+    for alert in alerts.find_alerts(result.statistics, plan.recipe.label, plan.recipe.split.by):
+        if alert.feature in used or alert.what == alerts.NULL_KEY:
             yield alert
 
 
-def _repeats(plan: Plan, manifest: Manifest, result: FirstPassResult) -> Iterator[Alert]:
+def _repeats(plan: Plan, manifest: Manifest, result: FirstPassResult) -> Iterator[alerts.Alert]:
     """Yields an alert of equal rows, unless a check looks for them."""
     is_told = any(check.finds_equal_rows for check in plan.select.checks)
     if not is_told and not manifest.counts.repeated:
         sampled, rows = result.sampled, manifest.counts.written
-        yield from find_repeats(sampled.compared, sampled.repeats, rows)
+        yield from alerts.find_repeats(sampled.compared, sampled.repeats, rows)

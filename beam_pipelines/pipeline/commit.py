@@ -20,18 +20,10 @@ from beam_pipelines.core.layout import dataset_layout
 from beam_pipelines.core.layout.shard_formats import SHARD_FOLDERS
 from beam_pipelines.dataset.manifest import listed_files, listed_shards, read_manifest
 from beam_pipelines.files.beam import file_changes, file_checksums, files, listing
-from beam_pipelines.pipeline import run_lock
+from beam_pipelines.pipeline import run_lock, validate
 from beam_pipelines.pipeline.artifacts import write_files, write_indexes
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, check_joins_of
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.validate import (
-    OFFENDERS,
-    anomalies_error,
-    check_findings,
-    has_errors,
-    write_listed,
-    write_offenders,
-)
 from beam_pipelines.sources import format_of
 from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.row_counts import RowCounts
@@ -317,13 +309,15 @@ def write_description(
     write_files(
         plan, result, (), partial(files.within, folder), dataset_layout.DESCRIPTION, started
     )
-    paths = write_listed(result.findings, folder)
+    paths = validate.write_listed(result.findings, folder)
     if stops:
-        check_findings(result.findings, "the data do not pass", paths if stays else {})
-    offenders, path = write_offenders(plan, result.anomalies, result.schema, folder, OFFENDERS)
-    if stops and has_errors(result.anomalies):
+        validate.check_findings(result.findings, "the data do not pass", paths if stays else {})
+    offenders, path = validate.write_offenders(
+        plan, result.anomalies, result.schema, folder, validate.OFFENDERS
+    )
+    if stops and validate.has_errors(result.anomalies):
         outcome = "the data do not pass"
-        raise anomalies_error(
+        raise validate.anomalies_error(
             result.anomalies, plan.contract_path, outcome, offenders, path if stays else "", plan
         )
 

@@ -28,16 +28,10 @@ from beam_pipelines.core.layout.tensor_representations import add_representation
 from beam_pipelines.encodings.apply import BatchEncoder
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.files.beam import files
+from beam_pipelines.pipeline import validate
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.private import without_private
 from beam_pipelines.pipeline.sampled_rows import LabelColumn, describe_sample
-from beam_pipelines.pipeline.validate import (
-    Findings,
-    baseline_of,
-    check_run,
-    judge_checks,
-    stop_on_findings,
-)
 from beam_pipelines.sinks.parquet.sink import columns_of
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.tfrecord.framing import missing_records
@@ -85,7 +79,7 @@ class FirstPassResult:
     fitted: str
     analyzed: str
     shards: ShardPlan
-    findings: Findings = dataclasses.field(default_factory=dict)
+    findings: validate.Findings = dataclasses.field(default_factory=dict)
     sampled: report.SampledRows = dataclasses.field(default_factory=report.SampledRows)
     shares: Mapping[str, Any] | None = None
     sampled_classes: Mapping[str, Any] | None = None
@@ -172,7 +166,9 @@ def make_result(
     return FirstPassResult(
         row_counts=row_counts,
         statistics=statistics,
-        anomalies=find_anomalies(statistics, expected, plan.policy, baseline_of(plan.policy)),
+        anomalies=find_anomalies(
+            statistics, expected, plan.policy, validate.baseline_of(plan.policy)
+        ),
         schema=schema,
         encoded=encoded_schema,
         fitted=fitting.fitted,
@@ -181,7 +177,7 @@ def make_result(
             shards, columns=_written_columns(plan, encoded_schema or schema)
         ),
         sampled=dataclasses.replace(sampled, images=_images(samples, plan)),
-        findings=judge_checks(plan, own.pieces, found, facts),
+        findings=validate.judge_checks(plan, own.pieces, found, facts),
         shares=load_shares(plan.split, fitting.shares) if fitting.shares else None,
         sampled_classes=_describe_sampled(plan, row_counts),
     )
@@ -216,8 +212,8 @@ def check_anomalies(
       DataError: an anomaly is not accepted, a check stops the run, or a row has no label or no
         record.
     """
-    stop_on_findings(result.findings, folder)
-    check_run(plan, result.anomalies, result.schema, folder, "nothing was written")
+    validate.stop_on_findings(result.findings, folder)
+    validate.check_run(plan, result.anomalies, result.schema, folder, "nothing was written")
     label = plan.recipe.label
     if label is not None and (nulls := _count_nulls(result, label)):
         raise DataError(

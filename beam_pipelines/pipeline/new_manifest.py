@@ -13,25 +13,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow.columns import column_type, parse_type, type_name
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.layout.dataset_layout import (
-    ENCODED_SCHEMA,
-    ENCODINGS,
-    RAW_SCHEMA,
-    SEQUENCE_SCHEMA,
-    TRANSFORM_GRAPH,
-)
-from beam_pipelines.core.layout.manifest import (
-    Counts,
-    File,
-    InnerPath,
-    Manifest,
-    ManifestJoin,
-    ManifestShard,
-    ManifestSnapshot,
-    ManifestSource,
-    ManifestSplit,
-    Record,
-)
+from beam_pipelines.core.layout import dataset_layout, manifest
 from beam_pipelines.core.layout.shard_formats import PARQUET_COMPRESSION, TFRECORD
 from beam_pipelines.core.version import __version__
 from beam_pipelines.encodings.labels import labels_of_features
@@ -71,7 +53,7 @@ def make_manifest(
     shards: Sequence[write.ShardInfo],
     place: Callable[[str], str],
     started: float,
-) -> Manifest:
+) -> manifest.Manifest:
     """Returns the manifest of a dataset, without alerts and checksums of files.
 
     Arguments are those of ``artifacts.write_files``.
@@ -79,25 +61,32 @@ def make_manifest(
     recipe, rows, sampled = plan.recipe, result.row_counts, result.sampled_classes
     base, is_parquet = rows.sources[recipe.base], recipe.output.format != TFRECORD
     ordered = sorted(shards, key=lambda shard: shard.path)
-    schema = ENCODED_SCHEMA if result.encoded is not None else RAW_SCHEMA
+    schema = (
+        dataset_layout.ENCODED_SCHEMA if result.encoded is not None else dataset_layout.RAW_SCHEMA
+    )
     if result.encoded is not None and plan.encode.lists:
-        schema = SEQUENCE_SCHEMA
+        schema = dataset_layout.SEQUENCE_SCHEMA
     timings = {"total_secs": round(time.time() - started, 3)}
     if result.shards.finished:
         timings["resumed_shards"] = len(result.shards.finished)
     # The analysis of a preprocessing_fn is stored in the graph only.
-    encodings = place(ENCODINGS if plan.preprocessing is None else TRANSFORM_GRAPH)
-    return Manifest(
+    encodings = place(
+        dataset_layout.ENCODINGS if plan.preprocessing is None else dataset_layout.TRANSFORM_GRAPH
+    )
+    return manifest.Manifest(
         name=recipe.name,
         date=None if recipe.date is None else recipe.date.isoformat(),
         span=None if recipe.date is None else span_of(recipe.date),
         recipe=normalised(recipe),
         recipe_hash=recipe_hash(recipe),
         directory=mask(recipe.directory),
-        schema=InnerPath(schema),
+        schema=manifest.InnerPath(schema),
         columns={field.name: type_name(field.type) for field in plan.encode.columns},
         label=recipe.label,
-        labels={**plan.labels, **_vocabulary_of_label(plan, result, place(ENCODINGS))},
+        labels={
+            **plan.labels,
+            **_vocabulary_of_label(plan, result, place(dataset_layout.ENCODINGS)),
+        },
         encodings=None if result.encoded is None else file_checksums.folder_fingerprint(encodings),
         contract=None
         if plan.contract is None
@@ -111,10 +100,10 @@ def make_manifest(
         },
         sources={name: _source(one, rows.sources[name]) for name, one in plan.sources.items()},
         joins=tuple(
-            ManifestJoin(source=join.source, how=join.how, **vars(counts))
+            manifest.ManifestJoin(source=join.source, how=join.how, **vars(counts))
             for join, counts in zip(recipe.join, rows.joins, strict=True)
         ),
-        counts=Counts(
+        counts=manifest.Counts(
             read=base.read,
             rejected=base.rejected,
             added=rows.added,
@@ -151,20 +140,20 @@ def is_gathered(plan: SourcePlan) -> bool:
     return bool(plan.ranges) and plan.ranges[0].members != (0, 0)
 
 
-def _record_kind(recipe: Recipe) -> Record:
+def _record_kind(recipe: Recipe) -> manifest.Record:
     if recipe.output.record is not None:
         return "raw"
     return "example" if recipe.sequence is None else "sequence_example"
 
 
-def _split(rows: int, shards: Sequence[write.ShardInfo]) -> ManifestSplit:
-    return ManifestSplit(
+def _split(rows: int, shards: Sequence[write.ShardInfo]) -> manifest.ManifestSplit:
+    return manifest.ManifestSplit(
         rows=rows,
         bytes=sum(shard.bytes for shard in shards),
         framed_bytes=sum(shard.framed_bytes for shard in shards),
         shards=tuple(
-            ManifestShard(
-                path=InnerPath(shard.path),
+            manifest.ManifestShard(
+                path=manifest.InnerPath(shard.path),
                 rows=shard.rows,
                 bytes=shard.bytes,
                 crc32c=f"{shard.crc32c:08x}",
@@ -174,13 +163,13 @@ def _split(rows: int, shards: Sequence[write.ShardInfo]) -> ManifestSplit:
     )
 
 
-def _source(plan: SourcePlan, counts: SourceCounts) -> ManifestSource:
+def _source(plan: SourcePlan, counts: SourceCounts) -> manifest.ManifestSource:
     found = None
     if plan.decisions:
         source = plan.source
         shown = {"columns": source.columns, **format_of(plan).found_of(source)}
         found = {name: value for name, value in shown.items() if value not in (None, {}, ())}
-    return ManifestSource(
+    return manifest.ManifestSource(
         format=plan.format,
         columns={field.name: _type_name(field.type) for field in plan.read_schema},
         labels=plan.labels,
@@ -190,19 +179,21 @@ def _source(plan: SourcePlan, counts: SourceCounts) -> ManifestSource:
         decisions=tuple(plan.decisions),
         found=found,
         partitions=tuple(plan.reader.names) if isinstance(plan.reader, Partitioned) else (),
-        snapshot=plan.snapshot and ManifestSnapshot(**plan.snapshot._asdict()),
+        snapshot=plan.snapshot and manifest.ManifestSnapshot(**plan.snapshot._asdict()),
     )
 
 
-def _files(plan: SourcePlan, fingerprints: Mapping[str, str]) -> Iterator[File]:
+def _files(plan: SourcePlan, fingerprints: Mapping[str, str]) -> Iterator[manifest.File]:
     """Yields the files of a source; of gathered small ones the first."""
     gathered = plan.ranges if is_gathered(plan) else ()
     for byte_range in gathered:
         (first, end), path = byte_range.members, byte_range.file.path
         found = fingerprints.get(path, "")
-        yield File(path=mask(path), bytes=byte_range.end, fingerprint=found, files=end - first)
+        yield manifest.File(
+            path=mask(path), bytes=byte_range.end, fingerprint=found, files=end - first
+        )
     for file in () if gathered else plan.files:
-        yield File(
+        yield manifest.File(
             path=mask(file.path),
             bytes=file.size_bytes,
             fingerprint=fingerprints.get(file.path, ""),

@@ -26,7 +26,7 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.read_splits import ReadSplits, note_rows
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import ProgressLog
-from beam_pipelines.transforms import spill
+from beam_pipelines.transforms import spill, write
 from beam_pipelines.transforms.deal import DealChunks
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.fit import FitEncodings
@@ -36,7 +36,6 @@ from beam_pipelines.transforms.row_counts import BASE, MergeCounts
 from beam_pipelines.transforms.size_sample import sample_rows, sample_share
 from beam_pipelines.transforms.spill import LoadChunks, SpillChunks, SpilledChunk
 from beam_pipelines.transforms.statistics import AccumulateStatistics, SplitTables
-from beam_pipelines.transforms.write import Note, ShardInfo, Spilled, Target, WriteDealtShards
 
 
 class FittedEncoder(NamedTuple):
@@ -271,9 +270,9 @@ class WriteSpilled(beam.PTransform):
     folders: RunFolders
     encoder: FittedEncoder
     planned: beam.PCollection[str]
-    note: Note | None = None
+    note: write.Note | None = None
 
-    def expand(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection[ShardInfo]:
+    def expand(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection[write.ShardInfo]:
         plan, folders = self.plan, self.folders
         folder, is_encoded = folders.scratch_of("kept"), plan.preprocessing is not None
         if is_encoded:
@@ -286,19 +285,21 @@ class WriteSpilled(beam.PTransform):
             spilled
             | "DealChunks" >> deal
             | "Write"
-            >> WriteDealtShards(
+            >> write.WriteDealtShards(
                 self._target(),
                 shard_plan,
-                Spilled(folder, merged),
+                write.Spilled(folder, merged),
                 None if is_encoded else plan.encode,
                 self.encoder.fitted,
             )
         )
 
-    def _target(self) -> Target:
+    def _target(self) -> write.Target:
         plan = self.plan
         folder = self.folders.temporary_of()
-        return Target(plan.shard_name, plan.recipe.output, folder, plan.encode.lists, self.note)
+        return write.Target(
+            plan.shard_name, plan.recipe.output, folder, plan.encode.lists, self.note
+        )
 
     def _encoded(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection:
         log = ProgressLog(self.folders.progress)

@@ -15,14 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.analysis.alerts import UNKNOWN, Alert
-from beam_pipelines.analysis.report.sampled import (
-    Coverage,
-    EncodedFeature,
-    Example,
-    Examples,
-    SampledRows,
-    describe_encoding,
-)
+from beam_pipelines.analysis.report import sampled
 from beam_pipelines.analysis.rounding import find_merged, find_whole
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.checks.check import SampledSplits
@@ -80,7 +73,7 @@ def describe_sample(
     encoded: Sequence[Chunk],
     label: LabelColumn = _NO_LABEL,
     origins: Mapping[str, tuple[str, Source]] = MappingProxyType({}),
-) -> tuple[SampledRows, SampledSplits | None]:
+) -> tuple[sampled.SampledRows, SampledSplits | None]:
     """Describes sampled rows, and returns them for checks.
 
     Args:
@@ -93,9 +86,9 @@ def describe_sample(
     whole = _by_split(splits, raw, encoded)
     sample = _thinned(whole)
     if not sample:
-        return SampledRows(), None
+        return sampled.SampledRows(), None
     hashes = _hashes(whole)
-    found = SampledRows(
+    found = sampled.SampledRows(
         sum(split.raw.num_rows for split in sample.values()),
         _examples(plan, sample),
         encodings=tuple(_encodings(plan, sample)),
@@ -214,7 +207,7 @@ def _thinned(sample: Mapping[str, _Split]) -> dict[str, _Split]:
     }
 
 
-def _examples(plan: EncodePlan, sample: Mapping[str, _Split]) -> Examples:
+def _examples(plan: EncodePlan, sample: Mapping[str, _Split]) -> sampled.Examples:
     """Returns ten rows, as many of each split as its share."""
     total = sum(split.raw.num_rows for split in sample.values())
     places = np.arange(min(_EXAMPLES, total)) * total // min(_EXAMPLES, total)
@@ -230,8 +223,10 @@ def _examples(plan: EncodePlan, sample: Mapping[str, _Split]) -> Examples:
         )
         for row, features in zip(python_rows(raw), encoded.to_pylist(), strict=True):
             cells = (_cell(name, row, features, labels) for name in names[:_MOST_NAMES])
-            rows.append(Example(split, tuple(cells)))
-    return Examples(tuple(names[:_MOST_NAMES]), tuple(rows), max(0, len(names) - _MOST_NAMES))
+            rows.append(sampled.Example(split, tuple(cells)))
+    return sampled.Examples(
+        tuple(names[:_MOST_NAMES]), tuple(rows), max(0, len(names) - _MOST_NAMES)
+    )
 
 
 def _cell(
@@ -245,7 +240,7 @@ def _cell(
     return raw, show_cell(value, _CHARACTERS) + texts
 
 
-def _encodings(plan: EncodePlan, sample: Mapping[str, _Split]) -> Iterator[EncodedFeature]:
+def _encodings(plan: EncodePlan, sample: Mapping[str, _Split]) -> Iterator[sampled.EncodedFeature]:
     """Yields the encoded features that are written, in the recipe's order."""
     columns: dict[str, dict[str, ColumnStatistics]] = {}
     labels = labels_of_features(plan)
@@ -257,7 +252,7 @@ def _encodings(plan: EncodePlan, sample: Mapping[str, _Split]) -> Iterator[Encod
         for name in inputs:
             if name not in columns:
                 columns[name] = _statistics({k: v.raw for k, v in sample.items()}, name)
-        yield describe_encoding(
+        yield sampled.describe_encoding(
             chain.name,
             [step.kind for step in chain.steps],
             {name: columns[name] for name in inputs},
@@ -271,7 +266,9 @@ def _statistics(batches: Mapping[str, pa.RecordBatch], name: str) -> dict[str, C
     return {split: ColumnStatistics.of(batch.column(name)) for split, batch in batches.items()}
 
 
-def _coverage(plan: EncodePlan, chain: Chain, sample: Mapping[str, _Split]) -> dict[str, Coverage]:
+def _coverage(
+    plan: EncodePlan, chain: Chain, sample: Mapping[str, _Split]
+) -> dict[str, sampled.Coverage]:
     """Returns what a chain's vocabulary knows in each split; empty without one."""
     for place, step in enumerate(chain.steps):
         if isinstance(step.encoding, FittedVocabulary):
@@ -301,14 +298,14 @@ def _up_to(plan: EncodePlan, chain: Chain, *more: Chain) -> EncodePlan:
     return dataclasses.replace(plan, chains=(*chains, *more))
 
 
-def _known(vocabulary: FittedVocabulary, values: pa.Array) -> Coverage:
+def _known(vocabulary: FittedVocabulary, values: pa.Array) -> sampled.Coverage:
     while pa.types.is_list(values.type):
         values = values.flatten()
     encoded = values.drop_null().dictionary_encode()
     ids = vocabulary.apply(encoded.dictionary).to_numpy(zero_copy_only=False)
     is_known = (ids >= 0) & (ids < len(vocabulary.tokens))
     counts = np.bincount(encoded.indices.to_numpy(), minlength=len(ids))
-    return Coverage(
+    return sampled.Coverage(
         len(vocabulary.tokens),
         len(encoded),
         int(counts[is_known].sum()),

@@ -14,15 +14,7 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.core.layout.schema_features import (
-    VALUE_TYPES,
-    Domains,
-    domains_of,
-    feature_lists_of,
-    features_of,
-    has_one_value,
-    has_one_value_a_step,
-)
+from beam_pipelines.core.layout import schema_features
 from beam_pipelines.reader.arrays import DTYPES
 from beam_pipelines.reader.images import Image, check_image
 from beam_pipelines.reader.lookup import Lookup, TextIds, make_lookup
@@ -122,7 +114,7 @@ def wanted_features(
       DataError: the schema has no features, or a type of its own.
       ValueError: there is no such feature, or a wish does not suit it.
     """
-    known = {feature.name: feature for feature in features_of(schema)}
+    known = {feature.name: feature for feature in schema_features.features_of(schema)}
     if not known:
         raise DataError(f"{folder}: found no features in the schema. Convert again.")
     names = _names(folder, known, wishes)
@@ -134,7 +126,7 @@ def wanted_features(
         if as_ in kinds and value is not None:
             raise ValueError(f"{argument}: found it with as_='{as_}', expected another kind.")
     context = {feature.name for feature in schema.feature}
-    lists = {feature.name for feature in feature_lists_of(schema)}
+    lists = {feature.name for feature in schema_features.feature_lists_of(schema)}
     for name in names:
         if name in context & lists:
             raise ValueError(
@@ -142,7 +134,7 @@ def wanted_features(
                 "Leave it out of 'columns'."
             )
     several = lists & set(lists_of_lists)
-    domains = domains_of(schema)
+    domains = schema_features.domains_of(schema)
     found = [
         _feature(folder, known[name], name in lists, name in several, wishes, domains)
         for name in names
@@ -196,16 +188,16 @@ def _feature(
     is_list: bool,
     is_several: bool,
     wishes: Wishes,
-    domains: Domains,
+    domains: schema_features.Domains,
 ) -> ReadFeature:
     name = feature.name
-    if feature.type not in VALUE_TYPES:
+    if feature.type not in schema_features.VALUE_TYPES:
         raise DataError(
             f"{folder}: feature '{name}' has the type "
             f"{schema_pb2.FeatureType.Name(feature.type)} in the schema, expected INT, FLOAT or "
             "BYTES. Leave it out of 'columns'."
         )
-    type_, lookup = VALUE_TYPES[feature.type], None
+    type_, lookup = schema_features.VALUE_TYPES[feature.type], None
     image, fill = (wishes.get("images") or {}).get(name), (wishes.get("fill") or {}).get(name)
     if name in (wishes.get("lookup") or {}):
         lookup, type_ = _lookup(feature, wishes, domains), pa.int64()
@@ -218,7 +210,7 @@ def _feature(
                 "expected a feature with one value a row. "
                 + ("Leave it out." if fill is None else "Give 'padding' instead.")
             )
-        one = has_one_value_a_step(feature) and not is_several
+        one = schema_features.has_one_value_a_step(feature) and not is_several
         # Steps that may be null have one value at most: only lists of lists have more.
         steps = "one" if one else "several" if is_several else "some"
         return _as_list(found._replace(steps=steps), wishes)
@@ -237,12 +229,14 @@ def _feature(
         return found._replace(shape=shape)
     if fill is not None:
         return found._replace(shape=shape, fill=_fill_value(found, fill))
-    if has_one_value(feature):
+    if schema_features.has_one_value(feature):
         return found
     return _as_list(found, wishes)
 
 
-def _lookup(feature: schema_pb2.Feature, wishes: Wishes, domains: Domains) -> TextIds:
+def _lookup(
+    feature: schema_pb2.Feature, wishes: Wishes, domains: schema_features.Domains
+) -> TextIds:
     name, given = feature.name, (wishes.get("lookup") or {})[feature.name]
     if feature.type != schema_pb2.BYTES:
         raise ValueError(f"lookup: found numbers in '{name}', expected texts. Leave it out.")

@@ -12,12 +12,12 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from beam_pipelines.reader import sequence
 from beam_pipelines.reader.columns import FeatureValues, with_keyed
 from beam_pipelines.reader.features import ReadFeature
 from beam_pipelines.reader.order import MOST_PARTS, Entries, Int64s, divide, spread
 from beam_pipelines.reader.parse import gather_rows, parse_rows
 from beam_pipelines.reader.parts import Block, Fetched, Indexed, load, read_bytes
-from beam_pipelines.reader.sequence import Chosen, GlobalBatches, ReadPlan, StreamEpoch, StreamPlace
 
 # Requests at a time. Arrow's client of S3 keeps 25 connections.
 MOST_REQUESTS = 24
@@ -45,7 +45,7 @@ class OwnPlan(NamedTuple):
       sizes: int64[n], its rows of each batch.
     """
 
-    plan: ReadPlan
+    plan: sequence.ReadPlan
     own: Entries
     sizes: Int64s
 
@@ -66,14 +66,14 @@ def places_of(own: Entries, source: int) -> list[int]:
     return sorted(set(own.places[own.sources == source].tolist()))
 
 
-def first_kept(source: StreamEpoch, places: Sequence[int]) -> int:
+def first_kept(source: sequence.StreamEpoch, places: Sequence[int]) -> int:
     """Returns the first place that a later plan may need."""
     windows = source.epoch.windows
     return int(windows[np.searchsorted(windows, places[-1], side="right") - 1])
 
 
 def _requests(
-    source: StreamEpoch, places: Sequence[int]
+    source: sequence.StreamEpoch, places: Sequence[int]
 ) -> Iterator[tuple[Indexed, range, Sequence[int]]]:
     """Yields neighbouring parts of an extent to ask for, and their places."""
     parts = source.epoch.parts[places]
@@ -113,7 +113,7 @@ class Fetcher:
                     self._found[source.key, place] = Fetched(request, start)
         return count
 
-    def take(self, source: StreamEpoch, place: int) -> Fetched | None:
+    def take(self, source: sequence.StreamEpoch, place: int) -> Fetched | None:
         """Returns the bytes of a part, which are not held any more."""
         key = source.key, place
         if key not in self._found:
@@ -121,7 +121,7 @@ class Fetcher:
         fetched, self._found[key] = self._found[key], None
         return fetched
 
-    def forget(self, source: StreamEpoch, first: int) -> None:
+    def forget(self, source: sequence.StreamEpoch, first: int) -> None:
         """Forgets parts that were taken, before a place."""
         self._found = {
             (key, place): fetched
@@ -135,7 +135,11 @@ class Fetcher:
 
 
 def shares(
-    plans: Iterator[ReadPlan], rank: int, world_size: int, most: int, fetcher: Fetcher | None
+    plans: Iterator[sequence.ReadPlan],
+    rank: int,
+    world_size: int,
+    most: int,
+    fetcher: Fetcher | None,
 ) -> Iterator[OwnPlan]:
     """Yields a rank's shares of plans, whose parts are being fetched.
 
@@ -172,7 +176,7 @@ class Group(NamedTuple):
       columns: feature, or name of a ``Keyed`` -> values of all rows.
     """
 
-    behind: tuple[StreamPlace, ...]
+    behind: tuple[sequence.StreamPlace, ...]
     edges: list[int]
     columns: dict[str, FeatureValues]
 
@@ -198,7 +202,7 @@ class _Held:
         self._found: dict[tuple[tuple[int, int], int], tuple[Future[Block], int]] = {}
         self._sizes: dict[Future[Block], int] = {}
 
-    def find(self, plan: ReadPlan, own: Entries) -> _Needed:
+    def find(self, plan: sequence.ReadPlan, own: Entries) -> _Needed:
         """Returns the parts of a plan, and forgets earlier ones."""
         kept: dict[tuple[tuple[int, int], int], tuple[Future[Block], int]] = {}
         keys, entries = np.unique(own.sources << _PLACE_BITS | own.places, return_inverse=True)
@@ -230,7 +234,7 @@ class _Held:
         self._sizes = {block: self._sizes[block] for block, _ in kept.values()}
         return _Needed(list(bases), numbers[entries])
 
-    def _load(self, source: StreamEpoch, places: Sequence[int]) -> None:
+    def _load(self, source: sequence.StreamEpoch, places: Sequence[int]) -> None:
         """Begins to load those parts of a source that are not held."""
         key, split, epoch = source
         missing = [place for place in places if (key, place) not in self._found]
@@ -254,11 +258,11 @@ class Reading(NamedTuple):
       rank, world_size: the part of each batch to read.
     """
 
-    order: GlobalBatches
-    place: StreamPlace
+    order: sequence.GlobalBatches
+    place: sequence.StreamPlace
     end: int
     most: int
-    chosen: Chosen
+    chosen: sequence.Chosen
     features: Sequence[ReadFeature]
     as_: str
     rank: int
@@ -319,7 +323,7 @@ def read_groups(
 def _parse(
     reading: Reading,
     finish: Callable[[Group], _Finished],
-    plan: ReadPlan,
+    plan: sequence.ReadPlan,
     own: Entries,
     sizes: Int64s,
     needed: _Needed,

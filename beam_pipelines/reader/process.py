@@ -28,14 +28,14 @@ import numpy as np
 import numpy.typing as npt
 
 from beam_pipelines.core.process import python_process
+from beam_pipelines.reader import pipeline
 from beam_pipelines.reader.columns import DenseColumn
 from beam_pipelines.reader.frameworks import Batch, mapped
-from beam_pipelines.reader.pipeline import MAX_THREADS, Group, Reading, groups_ahead, read_groups
 from beam_pipelines.reader.sequence import StreamPlace
 
 # One for each group that is prepared ahead or in use, and three that the other process copies: a
 # thread that waits for a block never waits for a group behind its own.
-BLOCKS = groups_ahead(MAX_THREADS) + 4
+BLOCKS = pipeline.groups_ahead(pipeline.MAX_THREADS) + 4
 _COMMAND = """
 from beam_pipelines.reader.process import serve
 serve([int(number) for number in sys.argv[1:]])
@@ -106,7 +106,7 @@ class PackedGroup(NamedTuple):
         return {name: found[name] for name in self.features}
 
 
-def pack(group: Group) -> tuple[PackedGroup, Contents]:
+def pack(group: pipeline.Group) -> tuple[PackedGroup, Contents]:
     """Plans the block of a group, and returns the block's contents."""
     contents: Contents = []
     end = 0
@@ -188,7 +188,7 @@ class ReadingProcess:
             self, _end, os.getpid(), self._process, self._connection, self.blocks
         )
 
-    def begin(self, reading: Reading) -> None:
+    def begin(self, reading: pipeline.Reading) -> None:
         """Begins a pass; all groups of the one before were returned."""
         self._send(reading)
 
@@ -215,7 +215,7 @@ class ReadingProcess:
         """Gives a block back, to be filled again."""
         self._send(block)
 
-    def _send(self, message: Reading | int) -> None:
+    def _send(self, message: pipeline.Reading | int) -> None:
         try:
             self._connection.send(message)
         except OSError:
@@ -254,7 +254,7 @@ def serve(descriptors: list[int]) -> None:
     free: LifoQueue[_SharedBlock] = LifoQueue()  # few threads fill few blocks, again and again
     for block in reversed(blocks):
         free.put(block)
-    readings: SimpleQueue[Reading] = SimpleQueue()
+    readings: SimpleQueue[pipeline.Reading] = SimpleQueue()
 
     def receive() -> None:
         while True:
@@ -277,18 +277,18 @@ def serve(descriptors: list[int]) -> None:
 
 
 def _messages(
-    reading: Reading, free: LifoQueue[_SharedBlock]
+    reading: pipeline.Reading, free: LifoQueue[_SharedBlock]
 ) -> Iterator[Filled | Exception | None]:
     """Yields the groups of a pass, then ``None`` or an error."""
     try:
-        yield from read_groups(reading, partial(_fill, reading.most, free))
+        yield from pipeline.read_groups(reading, partial(_fill, reading.most, free))
     except Exception as error:  # noqa: BLE001 - the other process raises it
         yield error
     else:
         yield None
 
 
-def _fill(most: int, free: LifoQueue[_SharedBlock], group: Group) -> Filled:
+def _fill(most: int, free: LifoQueue[_SharedBlock], group: pipeline.Group) -> Filled:
     """Copies a group to a free block."""
     packed, contents = pack(group)
     block = free.get()

@@ -10,28 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from beam_pipelines.core.errors import DataError, nearest
+from beam_pipelines.reader import frameworks, sequence
 from beam_pipelines.reader.columns import with_keyed
 from beam_pipelines.reader.features import ReadFeature, Wishes
-from beam_pipelines.reader.frameworks import (
-    Batch,
-    check_installed,
-    check_sharding,
-    find_rank,
-    handover,
-)
 from beam_pipelines.reader.images import image_bytes
 from beam_pipelines.reader.order import ORDER_VERSION
 from beam_pipelines.reader.parse import RowFinder, parse_rows
 from beam_pipelines.reader.parts import check_files
 from beam_pipelines.reader.pipeline import MOST_BATCHES, Group, Reading, read_groups
-from beam_pipelines.reader.sequence import (
-    REMAINDERS,
-    Chosen,
-    GlobalBatches,
-    Remainder,
-    Stream,
-    StreamPlace,
-)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -54,7 +40,7 @@ class BatchOptions(Wishes, total=False):
     shuffle: bool
     seed: int
     epochs: int
-    remainder: Remainder
+    remainder: sequence.Remainder
     rank: int | None
     world_size: int | None
 
@@ -72,7 +58,7 @@ def options_of(batch_size: int, as_: str, given: BatchOptions) -> tuple[Wishes, 
             raise TypeError(f"batches() has no argument {name!r}.{nearest(name, known)}")
     rest: Any = dict(given)
     wishes: Any = {name: rest.pop(name) for name in Wishes.__optional_keys__ & rest.keys()}
-    ranks = find_rank(rest.pop("rank", None), rest.pop("world_size", None))
+    ranks = frameworks.find_rank(rest.pop("rank", None), rest.pop("world_size", None))
     own = {name: rest[name] for name in rest if name in ReadOptions._fields}
     return wishes, ReadOptions(batch_size, as_, *ranks, **own)
 
@@ -85,12 +71,12 @@ class ReadOptions(NamedTuple):
     rank: int
     world_size: int
     epochs: int = 1
-    remainder: Remainder = "short"
+    remainder: sequence.Remainder = "short"
     sharding: Any = None
     device: Any = None
 
 
-class Reader(Iterator[Batch]):
+class Reader(Iterator[frameworks.Batch]):
     """Iterates over batches: dictionaries of feature -> values.
 
     One pass (a ``for`` loop to its end) is ``epochs`` epochs; the next pass goes on with the epochs
@@ -103,7 +89,7 @@ class Reader(Iterator[Batch]):
 
     def __init__(
         self,
-        streams: Sequence[Stream],
+        streams: Sequence[sequence.Stream],
         weights: Sequence[int],
         features: Sequence[ReadFeature],
         options: ReadOptions,
@@ -119,11 +105,15 @@ class Reader(Iterator[Batch]):
             for found in stream.split.indexed:
                 check_files(found)
         size = options.batch_size * options.world_size
-        self._order = GlobalBatches(tuple(streams), tuple(weights), size, options.remainder)
+        self._order = sequence.GlobalBatches(
+            tuple(streams), tuple(weights), size, options.remainder
+        )
         self.features, self.options = features, options
-        self._place, self._chosen = StreamPlace(0, 0), Chosen()
+        self._place, self._chosen = sequence.StreamPlace(0, 0), sequence.Chosen()
         self._finder = RowFinder(streams[0].split)
-        self._batches: Generator[tuple[StreamPlace, Batch], None, None] | None = None
+        self._batches: (
+            Generator[tuple[sequence.StreamPlace, frameworks.Batch], None, None] | None
+        ) = None
         self._device: Device | None = None
         if options.device is not None:  # the imports take as long as a first batch
             from beam_pipelines.reader import devices
@@ -142,7 +132,7 @@ class Reader(Iterator[Batch]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __next__(self) -> Batch:
+    def __next__(self) -> frameworks.Batch:
         if self._is_closed:
             raise ValueError("reader: found it closed, expected an open one. Make another.")
         if self._process != os.getpid():
@@ -153,7 +143,7 @@ class Reader(Iterator[Batch]):
             self._place, batch = next(self._batches)
         except StopIteration:  # the next call begins the next pass
             self._stop()
-            self._chosen = Chosen()
+            self._chosen = sequence.Chosen()
             raise
         except BaseException:
             self._stop()
@@ -162,7 +152,7 @@ class Reader(Iterator[Batch]):
         return batch
 
     @property
-    def streams(self) -> tuple[Stream, ...]:
+    def streams(self) -> tuple[sequence.Stream, ...]:
         """The splits that are read; a mixture has several."""
         return self._order.streams
 
@@ -187,7 +177,7 @@ class Reader(Iterator[Batch]):
                 "from 1."
             )
         self._stop()
-        self._chosen = Chosen(start, stop, step)
+        self._chosen = sequence.Chosen(start, stop, step)
 
     def seek(self, batch: int) -> None:
         """Goes to a batch, counted from the first one of epoch 0.
@@ -198,9 +188,9 @@ class Reader(Iterator[Batch]):
         if batch < 0:
             raise ValueError(f"batch: found {batch}, expected a number from 0.")
         self._stop()
-        self._place, self._chosen = self._order.start_of(batch), Chosen()
+        self._place, self._chosen = self._order.start_of(batch), sequence.Chosen()
 
-    def take(self, rows: Sequence[int]) -> Batch:
+    def take(self, rows: Sequence[int]) -> frameworks.Batch:
         """Returns rows by their numbers, without a change of the reader's place.
 
         Args:
@@ -220,7 +210,7 @@ class Reader(Iterator[Batch]):
         batch = {name: column.cut(0, count) for name, column in columns.items()}
         if self._device is not None:
             return self._device.copy(batch, self._order.seed)
-        return handover(options.as_, None)(batch)
+        return frameworks.handover(options.as_, None)(batch)
 
     def state_dict(self) -> dict[str, int | str]:
         """Returns the place behind the last batch.
@@ -277,7 +267,7 @@ class Reader(Iterator[Batch]):
                 raise ValueError(f"state: found {key} {value!r}, expected 0 to {most:,}.")
             found.append(value)
         self._stop()
-        self._place, self._chosen = StreamPlace(*found), Chosen()
+        self._place, self._chosen = sequence.StreamPlace(*found), sequence.Chosen()
 
     def close(self) -> None:
         """Ends threads and processes. A closed reader gives no more batches."""
@@ -300,7 +290,7 @@ class Reader(Iterator[Batch]):
             self._batches.close()
         self._batches = None
 
-    def _read(self) -> Generator[tuple[StreamPlace, Batch], None, None]:
+    def _read(self) -> Generator[tuple[sequence.StreamPlace, frameworks.Batch], None, None]:
         """Yields the rest of a pass: batches with the places behind them."""
         options, place = self.options, self._place
         end = (place.epoch // options.epochs + 1) * options.epochs
@@ -318,12 +308,14 @@ class Reader(Iterator[Batch]):
         batches = self._device.read(reading) if self._device else self._on_host(reading)
         try:
             yield from batches
-            self._place = StreamPlace(end, 0)  # also if no batch was left
+            self._place = sequence.StreamPlace(end, 0)  # also if no batch was left
         finally:
             batches.close()
 
-    def _on_host(self, reading: Reading) -> Generator[tuple[StreamPlace, Batch], None, None]:
-        hand_over = handover(self.options.as_, self.options.sharding)
+    def _on_host(
+        self, reading: Reading
+    ) -> Generator[tuple[sequence.StreamPlace, frameworks.Batch], None, None]:
+        hand_over = frameworks.handover(self.options.as_, self.options.sharding)
 
         def keep(group: Group) -> Group:
             return group
@@ -346,7 +338,7 @@ class Reader(Iterator[Batch]):
 
 
 def _check(
-    streams: Sequence[Stream], features: Sequence[ReadFeature], options: ReadOptions
+    streams: Sequence[sequence.Stream], features: Sequence[ReadFeature], options: ReadOptions
 ) -> None:
     for name, value, least in (
         ("batch_size", options.batch_size, 1),
@@ -363,12 +355,13 @@ def _check(
         )
     if options.as_ not in KINDS:
         raise ValueError(f"as_: found {options.as_!r}, expected one of {', '.join(KINDS)}.")
-    check_installed(options.as_)
+    frameworks.check_installed(options.as_)
     _check_place(features, options)
-    if options.remainder not in REMAINDERS:
+    if options.remainder not in sequence.REMAINDERS:
         raise ValueError(
-            f"remainder: found {options.remainder!r}, expected one of {', '.join(REMAINDERS)}."
-            f"{nearest(str(options.remainder), REMAINDERS)}"
+            f"remainder: found {options.remainder!r}, expected one of "
+            f"{', '.join(sequence.REMAINDERS)}."
+            f"{nearest(str(options.remainder), sequence.REMAINDERS)}"
         )
     size = options.batch_size * options.world_size
     rows = sum(stream.split.rows for stream in streams)
@@ -384,7 +377,7 @@ def _check(
             "do not divide evenly. Give remainder='drop'."
         )
     sizes = {min(size, rows), rest} - {0}
-    check_sharding(options.as_, options.sharding, features, sorted(sizes, reverse=True))
+    frameworks.check_sharding(options.as_, options.sharding, features, sorted(sizes, reverse=True))
 
 
 def _check_place(features: Sequence[ReadFeature], options: ReadOptions) -> None:

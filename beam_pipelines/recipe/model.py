@@ -14,19 +14,10 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from beam_pipelines.core.errors import masked_repr
 from beam_pipelines.core.limits import MOST_NESTING_DEPTH, Limits
-from beam_pipelines.recipe import keys
+from beam_pipelines.recipe import keys, sections
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.output import Output, check_output
 from beam_pipelines.recipe.protect import Protection, read_protect
-from beam_pipelines.recipe.sections import (
-    Fit,
-    OnError,
-    Sample,
-    Sequences,
-    Statistics,
-    check_sequence,
-    read_sample,
-)
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.recipe.text.lines import Lines
 from beam_pipelines.recipe.unions import Union, derive_key
@@ -237,11 +228,11 @@ class Recipe:
     keep: tuple[str, ...] = keys.recipe_key(
         read_texts, (), "all columns", "The only columns to keep, after derive; not with drop."
     )
-    sequence: Sequences | None = keys.recipe_key(
+    sequence: sections.Sequences | None = keys.recipe_key(
         keys.section(
-            Sequences,
+            sections.Sequences,
             "a mapping such as {group_by: user, order_by: time} or {features: [tokens]}",
-            check_sequence,
+            sections.check_sequence,
         ),
         None,
         "none",
@@ -253,9 +244,9 @@ class Recipe:
         "values stay as they are",
         "Feature: encodings, in order; each entry sees the features above it.",
     )
-    fit: Fit = keys.recipe_key(
-        keys.section(Fit, "a mapping such as {splits: [train], weight: importance}"),
-        Fit(),
+    fit: sections.Fit = keys.recipe_key(
+        keys.section(sections.Fit, "a mapping such as {splits: [train], weight: importance}"),
+        sections.Fit(),
         "the split `train`",
         "What encodings are fitted on.",
     )
@@ -271,22 +262,28 @@ class Recipe:
     allow_anomalies: tuple[str, ...] = keys.recipe_key(
         read_texts, (), "none", "Anomalies that are accepted: TYPE or FEATURE:TYPE.", omitted=True
     )
-    sample: Sample | None = keys.recipe_key(
-        read_sample, None, "none", "How many rows of each class a split keeps.", omitted=True
+    sample: sections.Sample | None = keys.recipe_key(
+        sections.read_sample,
+        None,
+        "none",
+        "How many rows of each class a split keeps.",
+        omitted=True,
     )
     split: Split = keys.recipe_key(keys.ELSEWHERE, Split(), "`{train: 1}`", "How rows are divided.")
     schema: str | None = keys.recipe_key(
         read_text, None, "inferred", "Path of the TFMD schema that the data have to meet."
     )
-    statistics: Statistics = keys.recipe_key(
-        keys.section(Statistics, "a mapping such as {weight: importance, slice_by: [country]}"),
-        Statistics(),
+    statistics: sections.Statistics = keys.recipe_key(
+        keys.section(
+            sections.Statistics, "a mapping such as {weight: importance, slice_by: [country]}"
+        ),
+        sections.Statistics(),
         "none",
         "Weights, slices and columns of the statistics.",
     )
-    on_error: OnError = keys.recipe_key(
-        keys.section(OnError, "a mapping such as {reject: 0.1%}"),
-        OnError(),
+    on_error: sections.OnError = keys.recipe_key(
+        keys.section(sections.OnError, "a mapping such as {reject: 0.1%}"),
+        sections.OnError(),
         "`{reject: 0}`",
         "What a bad row does.",
     )

@@ -5,13 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal, get_args
 
-from beam_pipelines.core.layout.shard_formats import (
-    TFRECORD,
-    Compression,
-    ShardFormat,
-    is_whole_name,
-    suffix_of,
-)
+from beam_pipelines.core.layout import shard_formats
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import recipe_key
@@ -43,8 +37,11 @@ class Output:
         "`name`",
         "Start of the shards' names; {split} and {date}.",
     )
-    compression: Compression = recipe_key(
-        values.read_choice(get_args(Compression)), "gzip", "`gzip`", "Compression of shard files."
+    compression: shard_formats.Compression = recipe_key(
+        values.read_choice(get_args(shard_formats.Compression)),
+        "gzip",
+        "`gzip`",
+        "Compression of shard files.",
     )
     level: int = recipe_key(
         values.read_integer(0, 9),
@@ -70,8 +67,8 @@ class Output:
     record: str | None = recipe_key(
         values.read_text, None, "none", "Column of the records themselves, instead of tf.Examples."
     )
-    format: ShardFormat = recipe_key(
-        values.read_choice(get_args(ShardFormat)),
+    format: shard_formats.ShardFormat = recipe_key(
+        values.read_choice(get_args(shard_formats.ShardFormat)),
         "tfrecord",
         "`tfrecord`",
         "Format of the shards.",
@@ -94,7 +91,7 @@ def check_output(value: values.Value, output: Output) -> None:
             f"found 'num_shards: {output.num_shards}' and 'shards_multiple_of: "
             f"{output.shards_multiple_of}', expected a multiple of it."
         )
-    if is_whole_name(output.shard_name):
+    if shard_formats.is_whole_name(output.shard_name):
         _check_whole_name(value, output)
     _check_formats(value, output)
     if output.compression == "none" and "level" in value.keys:
@@ -105,7 +102,7 @@ def check_output(value: values.Value, output: Output) -> None:
 
 def _check_formats(value: values.Value, output: Output) -> None:
     """Notes keys that the formats of shards do not have."""
-    if output.format == TFRECORD:
+    if output.format == shard_formats.TFRECORD:
         return
     if output.record is not None:
         value.wrong(
@@ -123,7 +120,7 @@ def _check_formats(value: values.Value, output: Output) -> None:
 
 
 def _check_whole_name(value: values.Value, output: Output) -> None:
-    suffix = suffix_of(output.format, output.compression)
+    suffix = shard_formats.suffix_of(output.format, output.compression)
     name = output.shard_name or ""
     if output.num_shards != 1:
         value.wrong(
@@ -132,7 +129,7 @@ def _check_whole_name(value: values.Value, output: Output) -> None:
             "shard_name",
         )
     if not name.endswith(suffix):
-        is_tfrecord = output.format == TFRECORD
+        is_tfrecord = output.format == shard_formats.TFRECORD
         given = f"compression: {output.compression}" if is_tfrecord else f"format: {output.format}"
         value.wrong(
             f"found '{name}' with '{given}', expected the suffix '{suffix}', or another "

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.core import errors
 from beam_pipelines.core.arrow import columns
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest, nearest_column
 from beam_pipelines.core.process import plugins
 from beam_pipelines.files.beam import files
 from beam_pipelines.files.beam.spool import as_file
@@ -84,7 +84,9 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
             check_suffix(file.path)
     if source.format is not None and source.format not in FORMATS:
         problems.append(
-            problem(source, "format", f"unknown format '{name}'.{nearest(str(name), FORMATS)}")
+            problem(
+                source, "format", f"unknown format '{name}'.{errors.nearest(str(name), FORMATS)}"
+            )
         )
     elif name is None and found:
         check_readable(found[0].path)
@@ -102,14 +104,14 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
         problems.extend(_check_family(source, name, FORMATS[name].options))
     problems.extend(_check_options(source))
     if problems or name is None:
-        raise RecipeProblems(problems)
+        raise errors.RecipeProblems(problems)
     path = tuple(files.resolve(pattern, directory) for pattern in source.path)
     source = FORMATS[name].placed(
         dataclasses.replace(source, path=path), lambda path: files.resolve(path, directory)
     )
     for file in found:
         if file.size_bytes == 0 and not is_file_a_row:
-            raise DataError(
+            raise errors.DataError(
                 f"{file.path}: found an empty file, expected data. Leave it out, or check what "
                 "wrote it."
             )
@@ -158,7 +160,7 @@ def _plan_owned(source: Source, directory: str, owner: str) -> SourcePlan:
         *_check_options(source),
     ]
     if problems:
-        raise RecipeProblems(problems)
+        raise errors.RecipeProblems(problems)
     plan, contents = planner.plan(source, directory)
     check_columns(source, plan.files[0].path, len(contents.names))
     _check_names(source, contents)
@@ -190,7 +192,7 @@ def with_images(
     return dataclasses.replace(plan, images=tuple(dict.fromkeys([*plan.images, *images])))
 
 
-def _check_family(source: Source, name: str, own: Sequence[str]) -> list[Problem]:
+def _check_family(source: Source, name: str, own: Sequence[str]) -> list[errors.Problem]:
     """Returns a problem for each option that only other formats have."""
     if source.options.keys() <= set(own):
         return []
@@ -206,11 +208,11 @@ def _check_family(source: Source, name: str, own: Sequence[str]) -> list[Problem
     ]
 
 
-def _check_options(source: Source) -> list[Problem]:
+def _check_options(source: Source) -> list[errors.Problem]:
     problems = []
     known = [*CODEC_FOR_COMPRESSION, "zlib", "none"]
     if source.compression is not None and source.compression not in known:
-        hint = nearest(source.compression, known)
+        hint = errors.nearest(source.compression, known)
         problems.append(
             problem(source, "compression", f"unknown compression '{source.compression}'.{hint}")
         )
@@ -228,7 +230,7 @@ def _check_options(source: Source) -> list[Problem]:
     ]
 
 
-def _check_tensors(source: Source, format_name: str) -> list[Problem]:
+def _check_tensors(source: Source, format_name: str) -> list[errors.Problem]:
     if FORMATS[format_name].has_arrays:
         return []
     return [
@@ -255,7 +257,7 @@ def _check_names(source: Source, contents: Contents) -> None:
     ):
         for name in names:
             if name not in known:
-                hint = nearest_column(name, contents.names)
+                hint = errors.nearest_column(name, contents.names)
                 problems.append(
                     problem(source, key, f"there is no column '{name}' in the source.{hint}")
                 )
@@ -270,7 +272,7 @@ def _check_names(source: Source, contents: Contents) -> None:
             )
             problems.append(problem(source, "columns", message))
     if problems:
-        raise RecipeProblems(problems)
+        raise errors.RecipeProblems(problems)
 
 
 def _ranges(source: Source, format_name: str, found: Sequence[FileInfo]) -> Sequence[ByteRange]:

@@ -13,13 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.sql.database import (
-    ExpressionError,
-    arguments_of,
-    cast_target,
-    constant_of,
-    walk,
-)
+from beam_pipelines.sql import database
 
 MOST = 1_000_000
 _FAR = 10**18
@@ -95,7 +89,7 @@ class _Sizes:
         if size > MOST:
             name = str(node.get("function_name", node["type"]))
             shown = f"{size:,}" if size < _FAR else "more than 10^18"
-            raise ExpressionError(
+            raise database.ExpressionError(
                 f"found a part ('{name}') that may become {shown} times as large as a value "
                 f"of a column, expected at most {MOST:,}; use smaller numbers, or shorten a text "
                 "by left(x, 100) before"
@@ -118,18 +112,18 @@ class _Sizes:
         if kind in ("COMPARISON", "CONJUNCTION", "BETWEEN") or not sizes:
             return 1
         return (max if node["type"] == "OPERATOR_COALESCE" else sum)(sizes) * (
-            4 if kind == "CAST" and cast_target(node) in _TEXT_TYPES else 1
+            4 if kind == "CAST" and database.cast_target(node) in _TEXT_TYPES else 1
         )
 
     def _leaf(self, node: Mapping[str, Any], known: Parameters) -> int:
         if node["class"] == "CONSTANT":
-            kind, text = constant_of(node)
+            kind, text = database.constant_of(node)
             return max(1, len(text.encode())) if kind == "STRING" else 1
         name = str(node["column_names"][0]).lower()
         return max(known.get(name, (1, 1))[0], self._columns.get(name, 1))
 
     def _call(self, node: Mapping[str, Any], known: Parameters) -> int:
-        name, arguments = str(node["function_name"]).lower(), arguments_of(node)
+        name, arguments = str(node["function_name"]).lower(), database.arguments_of(node)
         if name in _WITH_LAMBDA and len(arguments) > 1 and arguments[1]["class"] == "LAMBDA":
             size = self.of(arguments[0], known)
             body = self.of(arguments[1]["expr"], _inner(arguments[1], known, [(1, size)]))
@@ -153,15 +147,15 @@ class _Sizes:
 
 def _check_paths(paths: Sequence[Any]) -> None:
     """Refuses paths that repeat parts of JSON at several levels."""
-    nodes = list(walk(paths))
+    nodes = list(database.walk(paths))
     if any(node.get("class") == "COLUMN_REF" for node in nodes):
         return  # DuckDB refuses wildcards in paths of a row
-    texts = [constant_of(node)[1] for node in nodes if node.get("class") == "CONSTANT"]
+    texts = [database.constant_of(node)[1] for node in nodes if node.get("class") == "CONSTANT"]
     # ``a->'b'->>'c'`` is parsed from the right.
     calls = {node["function_name"] for node in nodes if "function_name" in node}
     if calls - {"list_value", "-", "->>"} or any(".." in text or "\\" in text for text in texts):
         message = "found a path of JSON that is computed or has '..', expected one such as '$.a.b'"
-        raise ExpressionError(message)
+        raise database.ExpressionError(message)
 
 
 def _parts(node: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -188,7 +182,7 @@ def _inner(
     """Returns the parameters that the body of a lambda knows."""
     names = [
         str(node["column_names"][0]).lower()
-        for node in walk(function["lhs"])
+        for node in database.walk(function["lhs"])
         if node.get("class") == "COLUMN_REF"
     ]
     own = [*sizes, *[(1, 1)] * len(names)]
@@ -200,10 +194,10 @@ def _number(node: Mapping[str, Any]) -> int | None:
     if node["class"] == "CAST":
         return _number(node["child"])
     if node["class"] == "FUNCTION" and node["function_name"] == "-":
-        arguments = arguments_of(node)
+        arguments = database.arguments_of(node)
         number = _number(arguments[0]) if len(arguments) == 1 else None
         return None if number is None else -number
-    kind, text = constant_of(node)
+    kind, text = database.constant_of(node)
     if kind not in ("INTEGER", "NUMERIC"):
         return None
     try:
@@ -219,13 +213,13 @@ def _upper(node: Mapping[str, Any]) -> int | None:
     ``least(n, 100)`` has one.
     """
     if node["class"] == "FUNCTION" and str(node["function_name"]).lower() == "least":
-        numbers = [_number(each) for each in arguments_of(node)]
+        numbers = [_number(each) for each in database.arguments_of(node)]
         return min((number for number in numbers if number is not None), default=None)
     return _number(node)
 
 
-def _unknown(name: str, example: str) -> ExpressionError:
-    return ExpressionError(
+def _unknown(name: str, example: str) -> database.ExpressionError:
+    return database.ExpressionError(
         f"found {name}() with a size that depends on the row or is no plain number, expected one "
         f"such as {example}"
     )
@@ -253,7 +247,7 @@ def _series(name: str, arguments: Sequence[Any], sizes: Sequence[int]) -> int:  
 
 def _formatted(name: str, arguments: Sequence[Any], sizes: Sequence[int]) -> int:
     """Returns the size of a text by a format, whose widths count."""
-    kind, text = constant_of(arguments[0]) if arguments else ("", "")
+    kind, text = database.constant_of(arguments[0]) if arguments else ("", "")
     mark, field = ("{", r"\{([^}]*)") if name == "format" else ("%", "%([^a-zA-Z%]*)")
     fields = re.findall(field, text.replace(mark * 2, ""))
     if kind != "STRING" or any(mark in each or (mark == "%" and "*" in each) for each in fields):

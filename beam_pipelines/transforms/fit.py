@@ -23,16 +23,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.encodings import Encoding, Feature, Fitted, apply
-from beam_pipelines.encodings.analyzers import (
-    Analysis,
-    KeyedSums,
-    Moments,
-    Quantiles,
-    StepKey,
-    numbers_from_bytes,
-    numbers_to_bytes,
-)
+from beam_pipelines.encodings import Encoding, Feature, Fitted, analyzers, apply
 from beam_pipelines.encodings.plan import EncodePlan, needs_fit, with_fitted
 from beam_pipelines.encodings.stored import FittedSteps
 from beam_pipelines.files.beam import files
@@ -47,13 +38,13 @@ PARTITION_BYTES = 128 << 20
 # Keyed sums that a worker keeps before it adds them up.
 _BUFFER_BYTES = 64 << 20
 
-Analyses: TypeAlias = Mapping[StepKey, Analysis]
-Numbers: TypeAlias = Mapping[StepKey, Moments | Quantiles]
+Analyses: TypeAlias = Mapping[analyzers.StepKey, analyzers.Analysis]
+Numbers: TypeAlias = Mapping[analyzers.StepKey, analyzers.Moments | analyzers.Quantiles]
 
 
 def analyze_batch(
     plan: EncodePlan, read: int, batch: pa.RecordBatch, where: str
-) -> dict[StepKey, Analysis]:
+) -> dict[analyzers.StepKey, analyzers.Analysis]:
     """Returns one batch's analysis for each encoding that a pass fits.
 
     Args:
@@ -80,7 +71,7 @@ def analyze_batch(
         for name in batch.schema.names
         if name in names
     }
-    analyses: dict[StepKey, Analysis] = {}
+    analyses: dict[analyzers.StepKey, analyzers.Analysis] = {}
     for number in numbers:
         chain = plan.chains[number]
         arrays = tuple(features[name] for name in chain.inputs)
@@ -96,7 +87,7 @@ def analyze_batch(
             analyses[number, index] = (
                 analyzer.of(arrays[0])
                 if isinstance(analyzer, type)
-                else cast("KeyedSums", analyzer).count(arrays[0])
+                else cast("analyzers.KeyedSums", analyzer).count(arrays[0])
             )
             if not encoding.fills:
                 break
@@ -135,7 +126,7 @@ def _unfilled(encoding: Encoding, array: pa.Array) -> pa.Array:
 
 def finish_read(
     plan: EncodePlan, read: int, analyses: Analyses
-) -> dict[StepKey, tuple[str, Fitted]]:
+) -> dict[analyzers.StepKey, tuple[str, Fitted]]:
     """Fits the encodings of a pass to the merged analyses.
 
     Where an encoding of the same pass fills nulls, the analyses of the next steps of the chain
@@ -144,7 +135,7 @@ def finish_read(
     Raises:
       DataError: an encoding cannot be fitted (no values, say).
     """
-    result: dict[StepKey, tuple[str, Fitted]] = {}
+    result: dict[analyzers.StepKey, tuple[str, Fitted]] = {}
     inputs = plan.step_inputs()
     for number, chain in enumerate(plan.chains):
         filled: pa.Array | None = None  # the value of a null after the steps so far
@@ -154,7 +145,7 @@ def finish_read(
                 analysis = analyses[number, index]
                 if (
                     filled is not None
-                    and isinstance(analysis, Moments | Quantiles)
+                    and isinstance(analysis, analyzers.Moments | analyzers.Quantiles)
                     and filled[0].is_valid
                 ):
                     analysis = analysis.with_nulls_as(float(filled[0].as_py()))
@@ -200,7 +191,9 @@ def fit_batch(plan: EncodePlan, batch: pa.RecordBatch, where: str) -> EncodePlan
         analyses = analyze_batch(plan, read, batch, where)
         for (number, index), value in analyses.items():
             if isinstance(value, pa.RecordBatch):
-                analyzer = cast("KeyedSums", plan.chains[number].steps[index].declared.analyzer)
+                analyzer = cast(
+                    "analyzers.KeyedSums", plan.chains[number].steps[index].declared.analyzer
+                )
                 analyses[number, index] = analyzer.select(add_sums([value]))
         plan = with_fitted(plan, finish_read(plan, read, analyses))
     return plan
@@ -283,7 +276,7 @@ class _AnalyzeChunks(beam.DoFn):
         self._loaded: EncodePlan | None = None
 
     def start_bundle(self) -> None:
-        self._waiting: dict[StepKey, list[pa.RecordBatch]] = {}
+        self._waiting: dict[analyzers.StepKey, list[pa.RecordBatch]] = {}
         self._first: tuple[int, int] | None = None
 
     def process(self, chunk: Chunk) -> Iterator[Any]:
@@ -295,7 +288,9 @@ class _AnalyzeChunks(beam.DoFn):
             key: value for key, value in analyses.items() if not isinstance(value, pa.RecordBatch)
         }
         if numbers:
-            yield exchange.Message(address, {(0, chunk.range_number): numbers_to_bytes(numbers)})
+            yield exchange.Message(
+                address, {(0, chunk.range_number): analyzers.numbers_to_bytes(numbers)}
+            )
         sums = {key: value for key, value in analyses.items() if isinstance(value, pa.RecordBatch)}
         self._first = self._first or address
         for key, batch in sums.items():
@@ -316,7 +311,9 @@ class _AnalyzeChunks(beam.DoFn):
 
 
 def pack_sums(
-    order: tuple[int, ...], sums: Mapping[StepKey, Sequence[pa.RecordBatch]], partitions: int
+    order: tuple[int, ...],
+    sums: Mapping[analyzers.StepKey, Sequence[pa.RecordBatch]],
+    partitions: int,
 ) -> exchange.Message:
     """Adds up sums by key, for the partitions of their steps.
 
@@ -337,7 +334,7 @@ def pack_sums(
 def select_partition(received: exchange.Received, plan: EncodePlan) -> Iterator[exchange.Message]:
     """Adds up one partition's sums; yields the rows that are selected."""
     number, index, partition = received.partition
-    analyzer = cast("KeyedSums", plan.chains[number].steps[index].declared.analyzer)
+    analyzer = cast("analyzers.KeyedSums", plan.chains[number].steps[index].declared.analyzer)
     selected = analyzer.select(add_sums(_batches(received)))
     yield exchange.Message((partition,), {(number, index): batches_to_bytes([selected], "lz4")})
 
@@ -347,14 +344,14 @@ def _batches(received: exchange.Received) -> list[pa.RecordBatch]:
 
 
 def _merge_received(received: exchange.Received) -> bytes:
-    return numbers_to_bytes(
-        merge_numbers([numbers_from_bytes(payload) for payload in received.payloads()])
+    return analyzers.numbers_to_bytes(
+        merge_numbers([analyzers.numbers_from_bytes(payload) for payload in received.payloads()])
     )
 
 
 def merge_numbers(parts: Sequence[Numbers]) -> Numbers:
     """Merges moments and quantiles in order, step by step."""
-    merged: dict[StepKey, Any] = {}
+    merged: dict[analyzers.StepKey, Any] = {}
     for key in parts[0]:
         own: list[Any] = [part[key] for part in parts]
         merged[key] = type(own[0]).merged(own)
@@ -376,7 +373,7 @@ def _finish(
     empty = pa.RecordBatch.from_pylist([], plan.columns)
     analyses = analyze_batch(plan, read, empty, "no rows")
     nodes = [
-        Node(order, numbers_from_bytes(payload))
+        Node(order, analyzers.numbers_from_bytes(payload))
         for own in exchange.receive_all(numbers, files.join(scratch, "numbers"))
         for order, payload in zip(own.orders, own.payloads(), strict=True)
     ]

@@ -23,14 +23,7 @@ from beam_pipelines.core.arrow.ipc import PackedBatch, pack
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.files.beam import files
-from beam_pipelines.transforms.exchange import (
-    MOST_IN_ELEMENT,
-    Message,
-    Received,
-    SendMessages,
-    Sent,
-    receive,
-)
+from beam_pipelines.transforms import exchange
 from beam_pipelines.transforms.merged_files import (
     MergeBins,
     merge_messages,
@@ -47,7 +40,7 @@ PIECE_BYTES = 16 * MIB
 PIECE_TIMES = 4
 _MORE = "more"
 
-Send = Callable[[Any], Message] | None
+Send = Callable[[Any], exchange.Message] | None
 
 
 @dataclasses.dataclass
@@ -69,7 +62,7 @@ class MeetByKey(beam.PTransform):
     """
 
     send: Send | tuple[Send, ...]
-    decide: Callable[[Received], Iterable[Any]]
+    decide: Callable[[exchange.Received], Iterable[Any]]
     folder: str
     tags: tuple[str, ...] = ()
     merges: bool = True
@@ -79,14 +72,14 @@ class MeetByKey(beam.PTransform):
         branches = (elements,) if isinstance(elements, beam.PCollection) else elements
         sends = self.send if isinstance(self.send, tuple) else (self.send,)
         merges = self.merges and files.is_object(self.folder)
-        folder, get = self.folder, receive
+        folder, get = self.folder, exchange.receive
         sent = []
         # Flatten after sending: engines materialize its inputs, and a message has no size limit.
         for number, (branch, send) in enumerate(zip(branches, sends, strict=True)):
             messages = branch if send is None else branch | f"ToMessages{number}" >> beam.Map(send)
             if merges:
                 messages = messages | f"ToBins{number}" >> beam.Map(to_bins)
-            sent.append(messages | f"Send{number}" >> SendMessages(folder))
+            sent.append(messages | f"Send{number}" >> exchange.SendMessages(folder))
         addresses = sent | beam.Flatten()
         if merges:
             merge = partial(merge_messages, folder=folder)
@@ -107,15 +100,15 @@ class MeetByKey(beam.PTransform):
 
 
 def _decide(
-    get: Callable[..., Received],
+    get: Callable[..., exchange.Received],
     folder: str,
-    decide: Callable[[Received], Iterable[Any]],
-    group: tuple[Any, Iterable[Sequence[Sent]]],
+    decide: Callable[[exchange.Received], Iterable[Any]],
+    group: tuple[Any, Iterable[Sequence[exchange.Sent]]],
 ) -> Iterable[Any]:
     return decide(get(*group, folder))
 
 
-def cut_partition(partition: int, sent: Iterable[Sequence[Sent]]) -> Iterator[Any]:
+def cut_partition(partition: int, sent: Iterable[Sequence[exchange.Sent]]) -> Iterator[Any]:
     """Cuts what a partition gets into pieces of some size.
 
     A piece has all messages of kind 0, and some of kind 1, in order.
@@ -134,7 +127,7 @@ def cut_partition(partition: int, sent: Iterable[Sequence[Sent]]) -> Iterator[An
     rest = ordered[len(shared) :]
     size = sum(each.length for each in rest)
     count = max(1, size // max(PIECE_BYTES, PIECE_TIMES * sum(each.length for each in shared)))
-    pieces: dict[int, list[Sent]] = {0: []}
+    pieces: dict[int, list[exchange.Sent]] = {0: []}
     start = 0
     for each in rest:
         pieces.setdefault(start * count // size, []).append(each)
@@ -143,18 +136,18 @@ def cut_partition(partition: int, sent: Iterable[Sequence[Sent]]) -> Iterator[An
     yield (partition,), [shared + first]
     for own in more:
         key, whole = (partition, *own[0].order), shared + own
-        for at in range(0, len(whole), MOST_IN_ELEMENT):
-            yield beam.pvalue.TaggedOutput(_MORE, (key, whole[at : at + MOST_IN_ELEMENT]))
+        for at in range(0, len(whole), exchange.MOST_IN_ELEMENT):
+            yield beam.pvalue.TaggedOutput(_MORE, (key, whole[at : at + exchange.MOST_IN_ELEMENT]))
 
 
 def _piece(
-    get: Callable[..., Received], key: tuple[int, ...], sent: Iterable[Any], folder: str
-) -> Received:
+    get: Callable[..., exchange.Received], key: tuple[int, ...], sent: Iterable[Any], folder: str
+) -> exchange.Received:
     """Returns the payloads of a piece."""
     received = get(key, sent, folder)
     # Merged files may have messages of both kinds; those of kind 1 are the first piece's.
     own = [order[0] == 0 or order >= key[1:] for order in received.orders]
-    return Received(
+    return exchange.Received(
         key,
         tuple(itertools.compress(received.contents, own)),
         tuple(itertools.compress(received.orders, own)),
@@ -205,7 +198,7 @@ def send_rows(
     order: tuple[int, ...],
     parts: Mapping[int, pa.RecordBatch],
     about: Mapping[str, Any] | None = None,
-) -> Message:
+) -> exchange.Message:
     """Sends rows to their partitions, as ``core.ipc.pack`` packs them.
 
     Args:
@@ -213,12 +206,12 @@ def send_rows(
       parts: partition -> its rows.
       about: JSON data for each partition.
     """
-    return Message(
+    return exchange.Message(
         order, {part: pack([PackedBatch(rows, about or {})]) for part, rows in parts.items()}
     )
 
 
-def send_chunk(chunk: Chunk, kind: int) -> Message:
+def send_chunk(chunk: Chunk, kind: int) -> exchange.Message:
     """Sends a chunk to its range.
 
     Args:
@@ -227,10 +220,10 @@ def send_chunk(chunk: Chunk, kind: int) -> Message:
     """
     # A file stays in the page cache, where compression costs more than it saves.
     payload = pack([PackedBatch(chunk.batch, chunk.about())], None)
-    return Message((kind, chunk.range_number, chunk.part), {chunk.range_number: payload})
+    return exchange.Message((kind, chunk.range_number, chunk.part), {chunk.range_number: payload})
 
 
-def send_counts(chunk: Chunk, kind: int = 0) -> Message:
+def send_counts(chunk: Chunk, kind: int = 0) -> exchange.Message:
     """Sends a chunk without its rows to its range."""
     nothing = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
     return send_chunk(chunk._replace(batch=nothing), kind)
@@ -261,13 +254,13 @@ class MergeTree(beam.PTransform):
     """
 
     leaves: int
-    merge: Callable[[Received], bytes]
+    merge: Callable[[exchange.Received], bytes]
     folder: str
     most: int = FAN_IN
 
     def expand(
-        self, messages: beam.PCollection[Message]
-    ) -> beam.PCollection[tuple[Any, list[Sent]]]:
+        self, messages: beam.PCollection[exchange.Message]
+    ) -> beam.PCollection[tuple[Any, list[exchange.Sent]]]:
         width, level = self.leaves, 0
         while width > self.most:
             folder = files.join(self.folder, f"level{level}")
@@ -276,14 +269,16 @@ class MergeTree(beam.PTransform):
                 _to_parents, merge, folder, merges=False
             )
             width, level = -(-width // FAN_IN), level + 1
-        return messages | "Send" >> SendMessages(self.folder)
+        return messages | "Send" >> exchange.SendMessages(self.folder)
 
 
-def _merge_node(received: Received, merge: Callable[[Received], bytes]) -> Iterator[Message]:
-    yield Message(received.orders[0], {received.partition: merge(received)})
+def _merge_node(
+    received: exchange.Received, merge: Callable[[exchange.Received], bytes]
+) -> Iterator[exchange.Message]:
+    yield exchange.Message(received.orders[0], {received.partition: merge(received)})
 
 
-def _to_parents(message: Message) -> Message:
+def _to_parents(message: exchange.Message) -> exchange.Message:
     return message._replace(
         payloads={
             (group, number // FAN_IN): payload

@@ -20,15 +20,7 @@ from typing import Any, Protocol
 import apache_beam as beam
 
 from beam_pipelines.files.beam.file_ranges import read_ranges
-from beam_pipelines.transforms.exchange import (
-    Buffers,
-    Message,
-    Received,
-    SendMessages,
-    Sent,
-    addresses,
-    receive,
-)
+from beam_pipelines.transforms import exchange
 
 # Neighbouring partitions in a bin.
 BIN = 64
@@ -65,19 +57,19 @@ class MergeBins(beam.PTransform):
       folder: for the merged files.
     """
 
-    merge: Callable[[Any, Sequence[Any]], Message]
+    merge: Callable[[Any, Sequence[Any]], exchange.Message]
     folder: str
 
     def expand(
         self, spans: beam.PCollection[tuple[Any, list[Any]]]
-    ) -> beam.PCollection[tuple[Any, list[Sent]]]:
+    ) -> beam.PCollection[tuple[Any, list[exchange.Sent]]]:
         return (
             spans
             | "Group" >> beam.GroupByKey()
             | "Cut" >> beam.FlatMapTuple(cut)
             | "Spread" >> beam.Reshuffle()
             | "Merge" >> beam.MapTuple(self.merge)
-            | "Send" >> SendMessages(self.folder)
+            | "Send" >> exchange.SendMessages(self.folder)
         )
 
 
@@ -94,41 +86,47 @@ def cut(bin_: Any, spans: Iterable[Sequence[_Span]]) -> Iterator[tuple[Any, tupl
     yield bin_, tuple(own)
 
 
-def to_bins(message: Message) -> Message:
+def to_bins(message: exchange.Message) -> exchange.Message:
     """Frames a message's payloads by bin."""
-    bins: dict[Any, list[tuple[Any, Buffers]]] = {}
+    bins: dict[Any, list[tuple[Any, exchange.Buffers]]] = {}
     for partition, payload in message.payloads.items():
         bins.setdefault(bin_of(partition), []).append((partition, payload))
     return message._replace(payloads={bin_: frame(parts) for bin_, parts in bins.items()})
 
 
-def merge_messages(_bin: Any, sent: Sequence[Sent], folder: str) -> Message:
+def merge_messages(_bin: Any, sent: Sequence[exchange.Sent], folder: str) -> exchange.Message:
     """Merges messages that ``to_bins`` made: partition -> its payloads with their orders.
 
     Args:
       sent: of one bin, in order.
       folder: as in ``SendMessages``.
     """
-    merged: dict[Any, list[tuple[Any, Buffers]]] = {}
-    for each, framed in zip(sent, read_ranges(addresses(sent, folder)), strict=True):
+    merged: dict[Any, list[tuple[Any, exchange.Buffers]]] = {}
+    for each, framed in zip(sent, read_ranges(exchange.addresses(sent, folder)), strict=True):
         for partition, payload in parts_of(framed):
             merged.setdefault(partition, []).append((each.order, payload))
-    return Message(sent[0].order, {partition: frame(own) for partition, own in merged.items()})
+    return exchange.Message(
+        sent[0].order, {partition: frame(own) for partition, own in merged.items()}
+    )
 
 
-def receive_merged(partition: Any, sent: Iterable[Sequence[Sent]], folder: str) -> Received:
+def receive_merged(
+    partition: Any, sent: Iterable[Sequence[exchange.Sent]], folder: str
+) -> exchange.Received:
     """Returns the payloads of one partition, in memory, as ``merge_messages`` merged them.
 
     Args:
       partition, sent, folder: as in ``exchange.receive``.
     """
-    framed = read_ranges(receive(partition, sent, folder).contents)  # type: ignore[arg-type]  # of addresses
+    framed = read_ranges(exchange.receive(partition, sent, folder).contents)  # type: ignore[arg-type]  # of addresses
     parts = [part for each in framed for part in parts_of(each)]
     parts.sort(key=operator.itemgetter(0))
-    return Received(partition, tuple(part for _, part in parts), tuple(order for order, _ in parts))
+    return exchange.Received(
+        partition, tuple(part for _, part in parts), tuple(order for order, _ in parts)
+    )
 
 
-def frame(parts: Sequence[tuple[Any, Buffers]]) -> list[Any]:
+def frame(parts: Sequence[tuple[Any, exchange.Buffers]]) -> list[Any]:
     """Returns buffers that hold payloads with their keys."""
     payloads: list[Any] = [[part] if isinstance(part, bytes) else [*part] for _, part in parts]
     sizes = [sum(map(len, own)) for own in payloads]

@@ -26,15 +26,8 @@ from apache_beam.utils.shared import Shared
 
 from beam_pipelines.core.chunks import MergedCounts
 from beam_pipelines.core.errors import Problem, RecipeProblems
+from beam_pipelines.core.layout import shard_formats
 from beam_pipelines.core.layout.dataset_layout import INDEX, INDEX_SUFFIX, split_folder
-from beam_pipelines.core.layout.shard_formats import (
-    TFRECORD,
-    Compression,
-    PartCompression,
-    folder_of,
-    suffix_of,
-    without_suffix,
-)
 from beam_pipelines.files.beam import files
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.output import Output
@@ -285,17 +278,20 @@ def shard_path(
     split: str,
     number: int,
     count: int,
-    compression: Compression,
-    format_: str = TFRECORD,
+    compression: shard_formats.Compression,
+    format_: str = shard_formats.TFRECORD,
 ) -> str:
     """Returns a shard's path within the dataset.
 
     It is ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``, say. A name with a suffix is
     that of the only shard; other formats have their own suffix in its place.
     """
-    folder, suffix = split_folder(folder_of(format_), split), suffix_of(format_, compression)
+    folder, suffix = (
+        split_folder(shard_formats.folder_of(format_), split),
+        shard_formats.suffix_of(format_, compression),
+    )
     name = name.replace("{split}", split)
-    whole = without_suffix(name)
+    whole = shard_formats.without_suffix(name)
     if whole is not None:
         return f"{folder}/{whole}{suffix}"
     return f"{folder}/{name}-{number:05d}-of-{count:05d}{suffix}"
@@ -317,7 +313,7 @@ def own_index_path(shard: str) -> str:
 
 def write_own_index(
     shard: part_index.IndexedShard,
-    compression: PartCompression,
+    compression: shard_formats.PartCompression,
     parts: part_index.PartColumns,
     folder: str,
 ) -> None:
@@ -333,7 +329,7 @@ def write_own_index(
 
 
 def read_own_index(
-    shard: part_index.IndexedShard, compression: PartCompression, folder: str
+    shard: part_index.IndexedShard, compression: shard_formats.PartCompression, folder: str
 ) -> part_index.PartIndex:
     """Returns the index of one shard.
 
@@ -345,7 +341,9 @@ def read_own_index(
 
 
 def join_indexes(
-    shards: Sequence[part_index.IndexedShard], compression: PartCompression, folder: str
+    shards: Sequence[part_index.IndexedShard],
+    compression: shard_formats.PartCompression,
+    folder: str,
 ) -> part_index.PartIndex:
     """Returns the index of a split's shards.
 

@@ -22,7 +22,7 @@ from beam_pipelines.files.beam import file_checksums, files
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.sinks import Settings, sink_of
 from beam_pipelines.tfrecord.part_index import IndexedShard
-from beam_pipelines.transforms.deal import DealtShard, Loaded, load_merged, load_rows, place_shard
+from beam_pipelines.transforms import deal
 from beam_pipelines.transforms.encode import LoadedEncodings
 from beam_pipelines.transforms.exchange import Sent
 from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan, shard_path, write_own_index
@@ -180,7 +180,7 @@ class _Threads(threading.local):
 _threads = _Threads()
 
 
-def encode_rows(encode: BatchEncoder, loaded: Loaded) -> pa.RecordBatch:
+def encode_rows(encode: BatchEncoder, loaded: deal.Loaded) -> pa.RecordBatch:
     """Encodes the rows of a partition.
 
     Raises:
@@ -207,23 +207,23 @@ class Spilled(NamedTuple):
     merged: str = ""
 
     def loads(
-        self, dealt: DealtShard, plan: ShardPlan, output: Output
-    ) -> list[Callable[[], Loaded] | None]:
+        self, dealt: deal.DealtShard, plan: ShardPlan, output: Output
+    ) -> list[Callable[[], deal.Loaded] | None]:
         """Returns functions that load a shard's partitions; ``None`` of one without rows."""
         found: Any
         if self.merged:
             found = [[] for _ in range(plan.locate(dealt.shard)[0].partitions_per_shard)]
             for partition, sent in cast("Sequence[tuple[int, Sent]]", dealt.dealt):
                 found[partition].append(sent)
-            load = partial(load_merged, folder=self.merged)
+            load = partial(deal.load_merged, folder=self.merged)
         else:
-            schema, found = place_shard(dealt, plan, output, self.folder)
-            load = partial(load_rows, schema)
+            schema, found = deal.place_shard(dealt, plan, output, self.folder)
+            load = partial(deal.load_rows, schema)
         return [partial(load, own) if own else None for own in found]
 
 
 def write_dealt(
-    dealt: DealtShard,
+    dealt: deal.DealtShard,
     plan: ShardPlan,
     encode: EncodePlan | None,
     target: Target,
@@ -245,7 +245,7 @@ def write_dealt(
     encoder = None if encode is None else BatchEncoder(encode)
     loads = spilled.loads(dealt, plan, target.output)
 
-    def prepared(partition: int, load: Callable[[], Loaded] | None) -> pa.RecordBatch:
+    def prepared(partition: int, load: Callable[[], deal.Loaded] | None) -> pa.RecordBatch:
         batch = None
         if load is not None:
             loaded = load()
@@ -287,7 +287,7 @@ class _WriteShard(beam.DoFn):
     def start_bundle(self) -> None:
         give_back_memory()
 
-    def process(self, dealt: DealtShard) -> Iterator[ShardInfo]:
+    def process(self, dealt: deal.DealtShard) -> Iterator[ShardInfo]:
         encode = None if self._encodings is None else self._encodings.get()
         yield write_dealt(dealt, self._plan.get(), encode, self._target, self._spilled)
 
@@ -315,7 +315,7 @@ class WriteDealtShards(beam.PTransform):
     encode: EncodePlan | None
     fitted: str = ""
 
-    def expand(self, dealt: beam.PCollection[DealtShard]) -> beam.PCollection[ShardInfo]:
+    def expand(self, dealt: beam.PCollection[deal.DealtShard]) -> beam.PCollection[ShardInfo]:
         encodings = None if self.encode is None else LoadedEncodings(self.encode, self.fitted)
         return dealt | "Write" >> beam.ParDo(
             _WriteShard(LoadedShardPlan(self.plan), encodings, self.target, self.spilled)

@@ -16,15 +16,7 @@ from typing import NamedTuple, TypeAlias
 from tensorflow_metadata.proto.v0 import anomalies_pb2, path_pb2, schema_pb2, statistics_pb2
 
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
-from beam_pipelines.analysis.anomalies.rules.comparators import (
-    DRIFT,
-    SKEW,
-    Comparison,
-    baseline_reason,
-    compare,
-    dataset_reasons,
-    missing_split,
-)
+from beam_pipelines.analysis.anomalies.rules import comparators
 from beam_pipelines.analysis.anomalies.rules.feature import (
     feature_findings,
     is_in_environment,
@@ -40,13 +32,7 @@ from beam_pipelines.analysis.compare import compare_columns, same_splits
 from beam_pipelines.analysis.statistics.proto import proto_of
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.view import FeatureView, views_of
-from beam_pipelines.core.layout.schema_features import (
-    TYPE_FOR_STATISTICS_TYPE,
-    Steps,
-    domains_of,
-    features_by_path,
-    name_of,
-)
+from beam_pipelines.core.layout import schema_features
 
 # A step of a path that TFDV writes without quotes (path.cc).
 _PLAIN_STEP = re.compile(r"\([^()]*\)|[^().']+", re.DOTALL)
@@ -86,7 +72,7 @@ class SplitAnomalies:
     data_missing: bool = False
     dataset: tuple[Reason, ...] = ()
     measured: tuple[anomalies_pb2.DriftSkewInfo, ...] = ()
-    paths: Mapping[str, Steps] = dataclasses.field(default_factory=dict)
+    paths: Mapping[str, schema_features.Steps] = dataclasses.field(default_factory=dict)
 
     @property
     def has_errors(self) -> bool:
@@ -122,7 +108,7 @@ def find_anomalies(
     first = next(iter(statistics.values()), None)
     known = {} if baseline is None else baseline
     same = same_splits(statistics, known)
-    lost = [missing_split(one, False) for one in known if one not in same.values()]
+    lost = [comparators.missing_split(one, False) for one in known if one not in same.values()]
     found = {}
     for split, current in statistics.items():
         columns, rows = views_of(current), current.rows
@@ -136,9 +122,9 @@ def find_anomalies(
         ):
             reasons[name] = (*reasons.get(name, ()), *more)
         rows_before = None if previous is None else previous.rows
-        dataset = [*dataset_reasons(schema.dataset_constraints, rows, rows_before)]
+        dataset = [*comparators.dataset_reasons(schema.dataset_constraints, rows, rows_before)]
         if policy.compares:
-            dataset += [missing_split(split, True)] if rows and previous is None else []
+            dataset += [comparators.missing_split(split, True)] if rows and previous is None else []
             dataset += lost
             lost = []
         found[split] = SplitAnomalies(
@@ -151,8 +137,8 @@ def find_anomalies(
             dataset=_with_accepted(dataset, DATASET, policy),
             measured=tuple(measured.values()),
             paths={
-                name_of(path): path
-                for path in [*features_by_path(schema), *columns]
+                schema_features.name_of(path): path
+                for path in [*schema_features.features_by_path(schema), *columns]
                 if len(path) > 1
             },
         )
@@ -171,17 +157,21 @@ def _with_accepted(
 def _in_order(
     reasons: Mapping[str, tuple[Reason, ...]], schema: schema_pb2.Schema
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
-    names = dict.fromkeys([*map(name_of, features_by_path(schema)), *reasons])
+    names = dict.fromkeys(
+        [*map(schema_features.name_of, schema_features.features_by_path(schema)), *reasons]
+    )
     return ((name, reasons[name]) for name in names if name in reasons)
 
 
 def _feature_reasons(
-    columns: Mapping[Steps, FeatureView], schema: schema_pb2.Schema, environment: str | None
+    columns: Mapping[schema_features.Steps, FeatureView],
+    schema: schema_pb2.Schema,
+    environment: str | None,
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
-    features, domains = features_by_path(schema), domains_of(schema)
-    retired: set[Steps] = set()  # with the features of such structs
+    features, domains = schema_features.features_by_path(schema), schema_features.domains_of(schema)
+    retired: set[schema_features.Steps] = set()  # with the features of such structs
     for path, feature in features.items():
-        name = name_of(path)
+        name = schema_features.name_of(path)
         if is_retired(feature) or path[:-1] in retired:
             retired.add(path)
             continue
@@ -201,7 +191,7 @@ def _feature_reasons(
         yield name, (*wrong, *findings)
     for path in columns:
         if path not in features:
-            yield name_of(path), (new_column(),)
+            yield schema_features.name_of(path), (new_column(),)
 
 
 def _differences(
@@ -209,10 +199,10 @@ def _differences(
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
     """Yields what ``compare`` finds against the baseline."""
     for column in () if previous is None else compare_columns(previous, current):
-        yield column.name, tuple(map(baseline_reason, column.findings))
+        yield column.name, tuple(map(comparators.baseline_reason, column.findings))
 
 
-_Compared: TypeAlias = tuple[str, Comparison, TableStatistics, TableStatistics | None]
+_Compared: TypeAlias = tuple[str, comparators.Comparison, TableStatistics, TableStatistics | None]
 
 
 def _compared(
@@ -223,14 +213,14 @@ def _compared(
 ) -> Iterator[_Compared]:
     """Yields what the schema's comparators compare: words, both sides."""
     if baseline is not None:
-        yield "drift", DRIFT, current, previous
+        yield "drift", comparators.DRIFT, current, previous
     if first is not None and first.rows:
-        yield "skew", SKEW, first, current
+        yield "skew", comparators.SKEW, first, current
 
 
 def _comparisons(
     todo: Iterable[_Compared],
-    columns: Mapping[Steps, FeatureView],
+    columns: Mapping[schema_features.Steps, FeatureView],
     schema: schema_pb2.Schema,
     measured: dict[str, anomalies_pb2.DriftSkewInfo],
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
@@ -239,7 +229,7 @@ def _comparisons(
         field = f"{kind}_comparator"
         features = {
             path: feature
-            for path, feature in features_by_path(schema).items()
+            for path, feature in schema_features.features_by_path(schema).items()
             if feature.HasField(field) and _is_comparable(feature, columns.get(path))
         }
         if not features:
@@ -248,10 +238,10 @@ def _comparisons(
         for path, feature in features.items():
             if path not in left:
                 continue
-            values, reasons = compare(
+            values, reasons = comparators.compare(
                 getattr(feature, field), comparison, left[path], right.get(path)
             )
-            name = name_of(path)
+            name = schema_features.name_of(path)
             if values:
                 info = anomalies_pb2.DriftSkewInfo(path=path_pb2.Path(step=path))
                 getattr(measured.setdefault(name, info), f"{kind}_measurements").extend(values)
@@ -262,12 +252,12 @@ def _is_comparable(feature: schema_pb2.Feature, column: FeatureView | None) -> b
     """Whether a feature is active, present and of the schema's type."""
     if is_retired(feature) or column is None or not column.column.present:
         return False
-    return bool(TYPE_FOR_STATISTICS_TYPE[column.type] == feature.type)
+    return bool(schema_features.TYPE_FOR_STATISTICS_TYPE[column.type] == feature.type)
 
 
 def _by_path(
     statistics: TableStatistics | None,
-) -> dict[Steps, statistics_pb2.FeatureNameStatistics]:
+) -> dict[schema_features.Steps, statistics_pb2.FeatureNameStatistics]:
     features = () if statistics is None else proto_of(statistics).features
     return {tuple(feature.path.step): feature for feature in features}
 
@@ -282,7 +272,7 @@ def anomalies_to_proto(
     return {split: _split_to_proto(found, schema) for split, found in anomalies.items()}
 
 
-def serialized_path(path: Steps) -> str:
+def serialized_path(path: schema_features.Steps) -> str:
     """Returns a path as TFDV writes it, joined by dots.
 
     A step with one of ``.'()`` is in quotes, unless it begins and ends with parentheses.

@@ -8,14 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.analysis.description import (
-    Ends,
-    Figure,
-    describe,
-    ends,
-    quantiles,
-    show_of,
-)
+from beam_pipelines.analysis import description
 from beam_pipelines.analysis.drift import FEW_VALUES
 from beam_pipelines.analysis.report import details
 from beam_pipelines.analysis.report.charts import (
@@ -92,12 +85,12 @@ def _feature(
 ) -> FeatureRow:
     drifts, class_names = data.drifts.get(name, ()), data.class_names.get(name, ())
     first, described = next(iter(columns.values())), data.sampled.described
-    show = show_of(name, columns.values())
-    named = show_of(name, columns.values(), class_names)
+    show = description.show_of(name, columns.values())
+    named = description.show_of(name, columns.values(), class_names)
     values = frequent_values(columns, _TOP_VALUES, named)
     is_text = isinstance(first.values, TextStatistics)
     stats = list(columns.values())
-    found, cuts = dict(describe(stats, show)), dict(quantiles(stats, show))
+    found, cuts = dict(description.describe(stats, show)), dict(description.quantiles(stats, show))
     drawn = values[:FEW_VALUES] if is_text or len(values) <= FEW_VALUES else ()
     largest = max(drifts, key=lambda drift: drift.value, default=None)
     tables = details.detail_tables(columns, found, cuts, values, drifts)
@@ -118,7 +111,7 @@ def _feature(
         cells=(
             _once(map(_missing, stats, found["Missing"])),
             _once(map(details.cell_of, found["Distinct"])),
-            _once(map(_range, ends(stats, show))),
+            _once(map(_range, description.ends(stats, show))),
             [details.show_drift(largest) if largest else details.Cell("–")],
             *([one.cells.get(name, details.Cell("–"))] for one in described),
         ),
@@ -135,11 +128,11 @@ def _once(cells: Iterable[details.Cell]) -> list[details.Cell]:
     return found[:1] if len(set(found)) == 1 else found
 
 
-def _missing(column: ColumnStatistics, figure: Figure) -> details.Cell:
+def _missing(column: ColumnStatistics, figure: description.Figure) -> details.Cell:
     return details.Cell(figure.share, is_high=column.missing_fraction >= _MANY_MISSING)
 
 
-def _range(found: Ends) -> details.Cell:
+def _range(found: description.Ends) -> details.Cell:
     low, high = found.low.text, found.high.text
     return details.Cell(low, "" if low == high else high, found.unit)
 

@@ -15,13 +15,7 @@ from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.view import FeatureView, view_of_column
 from beam_pipelines.core.arrow.columns import shape_of
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.layout.schema_features import (
-    TYPE_FOR_STATISTICS_TYPE,
-    add_feature,
-    domains_of,
-    duplicates,
-    parse_schema,
-)
+from beam_pipelines.core.layout import schema_features
 from beam_pipelines.files.beam import files
 
 # TFDV's default (validation_api.infer_schema).
@@ -81,7 +75,7 @@ def infer_features(
 
     See ``infer_schema``.
     """
-    taken = set(domains_of(schema))
+    taken = set(schema_features.domains_of(schema))
     for name in names:
         feature, values = _infer_feature(name, tables, schema)
         if values:
@@ -101,8 +95,8 @@ def _infer_feature(
     columns = [view_of_column(name, column) for column in known]
     filled = [column for column in columns if column.column.present]
     first = (filled or columns)[0]
-    feature = add_feature(schema, first.path)
-    feature.type = TYPE_FOR_STATISTICS_TYPE[first.type]
+    feature = schema_features.add_feature(schema, first.path)
+    feature.type = schema_features.TYPE_FOR_STATISTICS_TYPE[first.type]
     feature.presence.min_count = int(len(filled) == len(tables))
     if not filled:
         return feature, []
@@ -120,8 +114,8 @@ def read_schema(path: str) -> schema_pb2.Schema:
       DataError: the file cannot be read or is no schema; the message names the line.
     """
     data = files.read_document(path)
-    schema = parse_schema(data, path)
-    for name, count in duplicates(schema):
+    schema = schema_features.parse_schema(data, path)
+    for name, count in schema_features.duplicates(schema):
         raise DataError(
             f"{path}: found feature '{name}' {count} times, expected it once. Remove the others."
         )

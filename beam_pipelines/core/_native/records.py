@@ -9,13 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core._native.shared import (
-    DamagedRecordError,
-    check_lists,
-    imported,
-    kernels,
-    type_error,
-)
+from beam_pipelines.core._native import shared
 
 __all__ = ["frame", "parse_examples", "serialize", "unframe"]
 
@@ -48,12 +42,12 @@ def serialize(
         of one name.
     """
     batch.validate()
-    check_lists(batch.schema, lists)
+    shared.check_lists(batch.schema, lists)
     names = batch.schema.names
     flags = bytes(name in lists for name in names)
     capsules = None if rows is None else pa.array(rows).__arrow_c_array__()
     try:
-        pair = kernels.serialize(
+        pair = shared.kernels.serialize(
             batch.__arrow_c_array__(),
             [name.encode() for name in names],
             flags,
@@ -62,8 +56,8 @@ def serialize(
             framed,
         )
     except TypeError as error:
-        raise type_error(batch.schema, str(error)) from None
-    return imported(pair)
+        raise shared.type_error(batch.schema, str(error)) from None
+    return shared.imported(pair)
 
 
 def frame(records: pa.Array) -> pa.LargeBinaryArray:
@@ -81,12 +75,12 @@ def frame(records: pa.Array) -> pa.LargeBinaryArray:
     """
     records.validate()
     try:
-        pair = kernels.frame(records.__arrow_c_array__())
+        pair = shared.kernels.frame(records.__arrow_c_array__())
     except TypeError:
         raise TypeError(
             f"records: found {records.type}, expected a binary or string array"
         ) from None
-    return imported(pair)
+    return shared.imported(pair)
 
 
 def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
@@ -102,12 +96,12 @@ def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
     Raises:
       DamagedRecordError: a CRC does not match. Records before it are whole.
     """
-    pair, damage = kernels.unframe(_one_text(data).__arrow_c_array__())
-    found = imported(pair)
+    pair, damage = shared.kernels.unframe(_one_text(data).__arrow_c_array__())
+    found = shared.imported(pair)
     # Arrow's `to_numpy` imports pandas, which takes longer than a reader's first batch.
     starts = np.frombuffer(found.buffers()[1], np.int64, len(found))
     if damage:
-        raise DamagedRecordError(
+        raise shared.DamagedRecordError(
             len(starts) - 1, int(starts[-1]), "length" if damage == 1 else "data"
         )
     return starts
@@ -172,7 +166,7 @@ def parse_examples(
         order = pa.Array.from_buffers(pa.int64(), len(rows), buffers).__arrow_c_array__()
     pairs = [chunk.__arrow_c_array__() for chunk in chunks]
     try:
-        pair = kernels.parse_examples(pairs, order, *wanted, framed, is_closed)
+        pair = shared.kernels.parse_examples(pairs, order, *wanted, framed, is_closed)
     except TypeError:
         found = ", ".join(sorted({str(chunk.type) for chunk in chunks}))
         raise TypeError(f"records: found {found}, expected binary or string arrays") from None

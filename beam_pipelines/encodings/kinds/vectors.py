@@ -13,15 +13,9 @@ import pyarrow as pa
 from beam_pipelines.core.arrow.binary_arrays import byte_lengths, is_valid
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import nearest
+from beam_pipelines.encodings import formula
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.formula import (
-    checked,
-    exact_floats,
-    exact_floats_tensor,
-    from_matrix,
-    narrowed_tensor,
-)
 from beam_pipelines.encodings.values import (
     MOST_PLACES,
     as_lists,
@@ -120,7 +114,7 @@ class OneHot(Fixed):
         )
         shape = tf.stack([x.nrows(), tf.constant(size, tf.int64)])
         counts = tf.scatter_nd(places, tf.ones_like(places[:, 0], tf.float32), shape)
-        return from_matrix(tf.minimum(counts, 1.0))
+        return formula.from_matrix(tf.minimum(counts, 1.0))
 
     def _known_size(self) -> int:
         if self.size is None:
@@ -263,9 +257,9 @@ class Vector(Fixed):
         dtype = tf.int64 if all(feature.dtype.is_integer for feature in features) else tf.float32
         columns = []
         for name, x, length in zip(self.inputs, features, self.lengths, strict=True):
-            values = checked(x.flat_values, x.row_lengths() == length, _wrong(name, length))
+            values = formula.checked(x.flat_values, x.row_lengths() == length, _wrong(name, length))
             if dtype.is_floating:
-                values = narrowed_tensor(exact_floats_tensor(values, dtype, name))
+                values = formula.narrowed_tensor(formula.exact_floats_tensor(values, dtype, name))
             columns.append(tf.reshape(values, [x.nrows(), length]))
         matrix = tf.concat(columns, axis=1)
         if self.as_bytes:
@@ -277,7 +271,7 @@ class Vector(Fixed):
             matrix = tf.strings.reduce_join(
                 tf.gather(table, tf.cast(octets, tf.int32)), axis=1, keepdims=True
             )
-        return from_matrix(matrix)
+        return formula.from_matrix(matrix)
 
 
 def _rows(name: str, array: pa.Array, length: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -290,7 +284,7 @@ def _rows(name: str, array: pa.Array, length: int, dtype: np.dtype[Any]) -> npt.
         raise pa.ArrowInvalid(_wrong(name, length))
     values = array.flatten() if pa.types.is_list(array.type) else array
     if dtype.kind == "f":
-        values = narrowed(exact_floats(values, pa.float32(), name))
+        values = narrowed(formula.exact_floats(values, pa.float32(), name))
     numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(array), length)
     return numbers
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from beam_pipelines.core import errors
 from beam_pipelines.core.arrow.columns import type_name
-from beam_pipelines.core.errors import HIDDEN, DataError, RecipeError, RecipeProblems, nearest
 from beam_pipelines.core.layout.dataset_layout import (
     MANIFEST,
     RAW_SCHEMA_FOLDER,
@@ -77,14 +77,14 @@ def plan_transform(
       RecipeError, RecipeProblems: the new data do not match its recipe.
     """
     if not new_data and date is None:
-        raise RecipeError(
+        raise errors.RecipeError(
             "found no NEW_DATA, expected new files, or the --date of others in the recipe's paths."
         )
     manifest = read_manifest(dataset)
     check_files(dataset, manifest, RAW_SCHEMA_FOLDER, TRANSFORM_GRAPH)
     recipe = _with_settings(_recipe(dataset, manifest), settings)
     if recipe.preprocessing_fn is not None:
-        raise RecipeError(
+        raise errors.RecipeError(
             f"{dataset}: found the graph of a preprocessing_fn, which is code, expected encodings "
             "alone. If you trust who made it, your own program can run it: "
             f'tensorflow_transform.TFTransformOutput("{files.join(dataset, TRANSFORM_GRAPH)}")'
@@ -124,7 +124,7 @@ def plan_transform(
     )
     planned: dict[str, SourcePlan] = {}
     plan = None
-    with contextlib.suppress(RecipeProblems):  # which come again, unless types are the cause
+    with contextlib.suppress(errors.RecipeProblems):  # which come again, unless types are the cause
         plan = make_plan(changed_recipe, None, input_roots, planned)
     typed = {name: _typed(one, planned, manifest) for name, one in changed.items()}
     if plan is None or typed != changed:
@@ -155,7 +155,7 @@ def _graph_of(dataset: str, is_needed: bool) -> str:
     if listing.files_below(graph):
         return graph
     if is_needed:
-        raise DataError(
+        raise errors.DataError(
             f"{dataset}: found a dataset without encodings, so there is nothing to apply. Use "
             "convert; or --grow for one more dataset that is read with it as one."
         )
@@ -167,11 +167,12 @@ def _check_sources(dataset: str, recipe: Recipe, sources: Mapping[str, str]) -> 
     for name in sources:
         if name not in recipe.sources or name == recipe.base:
             known = [other for other in recipe.sources if other != recipe.base]
-            raise RecipeError(
-                f"--source {name}: unknown source, expected one of {known}.{nearest(name, known)}"
+            raise errors.RecipeError(
+                f"--source {name}: unknown source, expected one of {known}."
+                f"{errors.nearest(name, known)}"
             )
     if recipe.sources[recipe.base].union is not None:
-        raise RecipeError(
+        raise errors.RecipeError(
             f"{dataset}: found a dataset of the union '{recipe.base}', whose new data would come "
             "from several sources, expected one source. Convert with the recipe."
         )
@@ -238,7 +239,7 @@ def _without(
     plan = make_plan(bare, None, input_roots, planned)
     written = tuple(name for name in plan.encode.written if bare.label == label or name != label)
     if not written:
-        raise RecipeError(
+        raise errors.RecipeError(
             f"sources.{recipe.base}: the new data lack '{label}', the only feature; expected "
             "columns of features. Keep one with 'encode', and convert again."
         )
@@ -253,7 +254,7 @@ def _recipe(dataset: str, manifest: Manifest) -> Recipe:
             recipe, date=None if date is None else path_dates.parse_date(date)
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(
+        raise errors.DataError(
             f"{files.join(dataset, MANIFEST)}: found no recipe that this version reads "
             f"({error!r}). Convert again with --overwrite."
         ) from error
@@ -268,7 +269,7 @@ def _with_settings(recipe: Recipe, settings: Sequence[Setting]) -> Recipe:
     for setting in settings:
         section, *key = setting.path[:2]
         if section not in _SETTABLE or not key or key[0] in _OF_FEATURES:
-            raise RecipeError(
+            raise errors.RecipeError(
                 f"{setting.option}: found a key that the dataset's features follow from, expected "
                 f"one in {', '.join(_SETTABLE)}, such as output.num_shards=4. To change the "
                 "features, convert with another recipe."
@@ -288,7 +289,7 @@ def _with_settings(recipe: Recipe, settings: Sequence[Setting]) -> Recipe:
 def _check_has_date(base: Source) -> None:
     """Raises ``RecipeError`` if the recipe reads the same file on every date."""
     if not any(path_dates.has_date(path) for path in base.path):
-        raise RecipeError(
+        raise errors.RecipeError(
             f"found --date without NEW_DATA, and the recipe's path of '{base.name}', "
             f"{', '.join(base.path)}, has no {{date}}. "
             "Name the new files."
@@ -301,14 +302,14 @@ def _check_is_whole(source: Source, base: str) -> None:
     for key, value in texts.items():
         several = value if isinstance(value, (list, tuple)) else [value]
         for text in several:
-            if not (isinstance(text, str) and "://" in text and HIDDEN in text):
+            if not (isinstance(text, str) and "://" in text and errors.HIDDEN in text):
                 continue
             cure = f"Give it with --source {source.name}=URL."
             if key != "path":
                 cure = "Convert the new data with the recipe."
             elif source.name == base:
                 cure = "Name the new data."
-            raise RecipeError(
+            raise errors.RecipeError(
                 f"'{key}' of source '{source.name}': found {text}, as a dataset keeps no secrets "
                 f"of URLs, expected the whole URL. {cure}"
             )
@@ -392,4 +393,4 @@ def check_columns(dataset: str, before: Mapping[str, str], columns: pa.Schema) -
         if before.get(name) != now.get(name)
     ]
     if wrong:
-        raise RecipeError("\n".join(wrong))
+        raise errors.RecipeError("\n".join(wrong))

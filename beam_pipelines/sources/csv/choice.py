@@ -9,13 +9,7 @@ import pyarrow as pa
 from beam_pipelines.core.arrow.columns import parse_type
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.cell_formats import (
-    CellFormat,
-    DateFormat,
-    NumberFormat,
-    WordsFormat,
-    parse_format,
-)
+from beam_pipelines.recipe import cell_formats
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources.csv.evidence import (
@@ -33,7 +27,7 @@ from beam_pipelines.sources.options import CsvOptions
 
 # Lines that a message names, and different values that it proposes as nulls.
 _LINES, _NULLS = 3, 10
-_GROUPED = NumberFormat(",", ".")
+_GROUPED = cell_formats.NumberFormat(",", ".")
 
 
 def without_index(names: tuple[str, ...]) -> str:
@@ -45,7 +39,7 @@ def without_index(names: tuple[str, ...]) -> str:
 
 def choose(
     source: Source,
-    find: Callable[[str, CellFormat], Sequence[Misfit]],
+    find: Callable[[str, cell_formats.CellFormat], Sequence[Misfit]],
     schema: pa.Schema,
     evidence: Mapping[str, Evidence],
     wanted: tuple[str, ...],
@@ -70,7 +64,9 @@ def choose(
     """
     types = {name: schema.field(name).type for name in wanted}
     given = source.options_of(CsvOptions).formats
-    formats = {name: parse_format(text) for name, text in given.items() if name in wanted}
+    formats = {
+        name: cell_formats.parse_format(text) for name, text in given.items() if name in wanted
+    }
     open_ = [name for name in wanted if name not in formats]
     verdicts, decimal = _judge_all(source, types, evidence, open_, default)
     problems, decisions = [], []
@@ -159,12 +155,12 @@ def _decimal_mark(
     for verdict in verdicts:
         for format_ in verdict.readings[:1]:
             is_certain = len(verdict.readings) == 1 and not verdict.misfits
-            if isinstance(format_, NumberFormat) and is_certain and _has_mark(format_):
+            if isinstance(format_, cell_formats.NumberFormat) and is_certain and _has_mark(format_):
                 marks.add(format_.decimal)
     return marks.pop() if len(marks) == 1 else ""
 
 
-def _has_mark(format_: NumberFormat) -> bool:
+def _has_mark(format_: cell_formats.NumberFormat) -> bool:
     """Whether the format was chosen for its separators."""
     return format_.decimal + format_.thousands != "."
 
@@ -174,7 +170,7 @@ def _grouped(decimal: str, may_be_comma: bool) -> Verdict:
     if decimal == ",":
         return Verdict((_GROUPED,), word="numbers")
     if may_be_comma and not decimal:
-        return Verdict((NumberFormat("."), _GROUPED), word="numbers")
+        return Verdict((cell_formats.NumberFormat("."), _GROUPED), word="numbers")
     return Verdict()
 
 
@@ -202,10 +198,10 @@ def _misfits(
     return found, "types", [nulls] * (len(texts) <= _NULLS)
 
 
-def _decision(name: str, format_: CellFormat, evidence: Evidence) -> str:
+def _decision(name: str, format_: cell_formats.CellFormat, evidence: Evidence) -> str:
     example = shorten(evidence.example, 40)
     below = ""
-    if isinstance(format_, NumberFormat) and format_.negative:
+    if isinstance(format_, cell_formats.NumberFormat) and format_.negative:
         marked = "in brackets" if format_.negative == "()" else "with a minus behind it"
         below = f"; a number {marked} is below 0"
     elif "%y" in str(format_):
@@ -215,14 +211,14 @@ def _decision(name: str, format_: CellFormat, evidence: Evidence) -> str:
     )
 
 
-def type_of(format_: CellFormat, evidence: Evidence) -> pa.DataType:
+def type_of(format_: cell_formats.CellFormat, evidence: Evidence) -> pa.DataType:
     """Returns the type of a column's values.
 
     Numbers without a fraction in the sample are int64.
     """
-    if isinstance(format_, WordsFormat):
+    if isinstance(format_, cell_formats.WordsFormat):
         return pa.bool_()
-    if isinstance(format_, DateFormat):
+    if isinstance(format_, cell_formats.DateFormat):
         if not format_.has_day:
             return pa.time64("us")
         return pa.timestamp("us") if format_.has_clock else pa.date32()

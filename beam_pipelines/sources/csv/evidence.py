@@ -19,14 +19,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.formatting import MINUS
-from beam_pipelines.recipe.cell_formats import (
-    WHITE_SPACE,
-    CellFormat,
-    DateFormat,
-    NumberFormat,
-    WordsFormat,
-    parse_format,
-)
+from beam_pipelines.recipe import cell_formats
 from beam_pipelines.sources.csv.formats import NEGATIVE, count_dates, to_plain
 from beam_pipelines.sources.csv.sniffer import CURRENCIES, KNOWN_WORDS, WORDS, kind
 
@@ -46,12 +39,14 @@ _NULL_TEXTS = pa.array(
         *("-", "--", "---", "?", "??", ".", "\\N"),
     ]
 )
-_WORD_FORMATS = [parse_format(text) for text in WORDS]
+_WORD_FORMATS = [cell_formats.parse_format(text) for text in WORDS]
 _UNIT = re.compile(r"[$€£¥￥₹₽₩₺円元원%]|zł|kr|Kč|Ft|R\$|" + CURRENCIES)
 _MARKS = (
-    NumberFormat("."), NumberFormat(","), NumberFormat(".", ","), NumberFormat(",", "."),
-    NumberFormat(".", "'"), NumberFormat(",", "'"), NumberFormat(",", " "), NumberFormat(".", " "),
-    NumberFormat(".", ",", is_indian=True),
+    cell_formats.NumberFormat("."), cell_formats.NumberFormat(","),
+    cell_formats.NumberFormat(".", ","), cell_formats.NumberFormat(",", "."),
+    cell_formats.NumberFormat(".", "'"), cell_formats.NumberFormat(",", "'"),
+    cell_formats.NumberFormat(",", " "), cell_formats.NumberFormat(".", " "),
+    cell_formats.NumberFormat(".", ",", is_indian=True),
 )  # fmt: skip
 # Days without separators, and the numbers that may be some.
 COMPACT, COMPACT_DAYS = "%Y%m%d", (1900_01_01, 2100_12_31)
@@ -119,7 +114,7 @@ class Verdict:
       word: for the values, in messages: ``numbers``, ``dates`` or ``booleans``; empty: texts.
     """
 
-    readings: tuple[CellFormat, ...] = ()
+    readings: tuple[cell_formats.CellFormat, ...] = ()
     misfits: int = 0
     word: str = ""
 
@@ -172,7 +167,7 @@ def _noted(texts: pa.Array) -> dict[str, Any]:
     """Returns what is noted of all texts, none of them null."""
     # A text of several lines may end with one.
     texts = texts.filter(pc.invert(pc.match_substring(texts, "\n")))
-    trimmed = pc.utf8_trim(texts, characters=WHITE_SPACE)
+    trimmed = pc.utf8_trim(texts, characters=cell_formats.WHITE_SPACE)
     is_blank = pc.and_(
         pc.not_equal(pc.binary_length(trimmed), pc.binary_length(texts)),
         pc.greater(pc.binary_length(trimmed), 0),
@@ -191,7 +186,7 @@ def _compact_days(column: pa.Array) -> Counter[str]:
     ends = pc.min_max(column)
     if ends["min"].as_py() < COMPACT_DAYS[0] or ends["max"].as_py() > COMPACT_DAYS[1]:
         return Counter()
-    plain = to_plain(column.drop_null().cast(pa.string()), DateFormat(COMPACT))
+    plain = to_plain(column.drop_null().cast(pa.string()), cell_formats.DateFormat(COMPACT))
     return Counter({COMPACT: len(plain) - plain.null_count})
 
 
@@ -255,9 +250,11 @@ def judge(evidence: Evidence, decimal: str = "") -> Verdict:
     return Verdict(formats, misfits, word)
 
 
-def best_reading(evidence: Evidence, decimal: str = "") -> tuple[int, str, tuple[CellFormat, ...]]:
+def best_reading(
+    evidence: Evidence, decimal: str = ""
+) -> tuple[int, str, tuple[cell_formats.CellFormat, ...]]:
     """Returns the best reading, after the number of cells that it fits."""
-    readings: list[tuple[int, str, tuple[CellFormat, ...]]] = [
+    readings: list[tuple[int, str, tuple[cell_formats.CellFormat, ...]]] = [
         _judge_numbers(evidence, decimal),
         _judge_words(evidence),
         _judge_dates(evidence),
@@ -265,7 +262,9 @@ def best_reading(evidence: Evidence, decimal: str = "") -> tuple[int, str, tuple
     return max(readings, key=lambda reading: reading[0])
 
 
-def _judge_numbers(evidence: Evidence, decimal: str) -> tuple[int, str, tuple[NumberFormat, ...]]:
+def _judge_numbers(
+    evidence: Evidence, decimal: str
+) -> tuple[int, str, tuple[cell_formats.NumberFormat, ...]]:
     shapes = list(evidence.shapes)
     counts = np.array([evidence.shapes[shape] for shape in shapes], np.int64)
     units = Counter[tuple[str, str]]()
@@ -276,7 +275,7 @@ def _judge_numbers(evidence: Evidence, decimal: str) -> tuple[int, str, tuple[Nu
     )
     is_double = np.array([shape == "<double>" for shape in shapes], bool)
     array = pa.array(shapes, pa.string())
-    fits: dict[NumberFormat, int] = {}
+    fits: dict[cell_formats.NumberFormat, int] = {}
     for (before, after), negative, marks in itertools.product(units, _negatives(shapes), _MARKS):
         format_ = dataclasses.replace(marks, before=before, after=after, negative=negative)
         flags = to_plain(array, format_).is_valid().to_numpy(zero_copy_only=False)
@@ -290,7 +289,7 @@ def _judge_numbers(evidence: Evidence, decimal: str) -> tuple[int, str, tuple[Nu
     return most, "numbers", _likely(best, shapes, decimal)
 
 
-def number_formats(texts: list[str], decimal: str) -> tuple[NumberFormat, ...]:
+def number_formats(texts: list[str], decimal: str) -> tuple[cell_formats.NumberFormat, ...]:
     """Returns how texts are written that are all numbers.
 
     Several formats are as likely as each other.
@@ -326,7 +325,9 @@ def _units(shape: str) -> tuple[str, str]:
     return known[0], "" if shape and not re.search("[0-9]", shape) else known[1]
 
 
-def _likely(best: list[NumberFormat], shapes: list[str], decimal: str) -> tuple[NumberFormat, ...]:
+def _likely(
+    best: list[cell_formats.NumberFormat], shapes: list[str], decimal: str
+) -> tuple[cell_formats.NumberFormat, ...]:
     """Returns the likely ones of formats that fit equally many cells.
 
     Two are as likely as each other if they read a cell as different numbers: 1,234.
@@ -334,7 +335,7 @@ def _likely(best: list[NumberFormat], shapes: list[str], decimal: str) -> tuple[
     simple = min(best, key=lambda f: (f.before + f.after != "", _rank(f)))
     best = [f for f in best if (f.before, f.after) == (simple.before, simple.after)]
     array = pa.array([shape for shape in shapes if not shape.startswith("<")], pa.string())
-    values: dict[tuple[float | None, ...], NumberFormat] = {}
+    values: dict[tuple[float | None, ...], cell_formats.NumberFormat] = {}
     for format_ in sorted(best, key=_rank):
         plain = to_plain(array, format_)
         values.setdefault(tuple(_number(text) for text in plain.to_pylist()), format_)
@@ -344,7 +345,7 @@ def _likely(best: list[NumberFormat], shapes: list[str], decimal: str) -> tuple[
     return tuple(different[:2])
 
 
-def _rank(format_: NumberFormat) -> int:
+def _rank(format_: cell_formats.NumberFormat) -> int:
     return _MARKS.index(dataclasses.replace(format_, before="", after="", negative=""))
 
 
@@ -352,21 +353,23 @@ def _number(text: str | None) -> float | None:
     return None if text is None else float(text)
 
 
-def _judge_words(evidence: Evidence) -> tuple[int, str, tuple[CellFormat, ...]]:
+def _judge_words(evidence: Evidence) -> tuple[int, str, tuple[cell_formats.CellFormat, ...]]:
     folded = Counter[str]()
     for shape, count in evidence.shapes.items():
         folded["true" if shape == "<bool>" else shape.strip().casefold()] += count
     if evidence.shapes["<bool>"]:
         folded["false"] += 0
-    best: tuple[int, str, tuple[CellFormat, ...]] = (0, "", ())
+    best: tuple[int, str, tuple[cell_formats.CellFormat, ...]] = (0, "", ())
     for format_ in _WORD_FORMATS:
-        if isinstance(format_, WordsFormat) and {format_.true, format_.false} <= set(folded):
+        if isinstance(format_, cell_formats.WordsFormat) and {format_.true, format_.false} <= set(
+            folded
+        ):
             fits = folded[format_.true] + folded[format_.false]
             best = max(best, (fits, "booleans", (format_,)), key=lambda found: found[0])
     return best
 
 
-def _judge_dates(evidence: Evidence) -> tuple[int, str, tuple[CellFormat, ...]]:
+def _judge_dates(evidence: Evidence) -> tuple[int, str, tuple[cell_formats.CellFormat, ...]]:
     plain = sum(evidence.shapes[shape] for shape in evidence.shapes if _is_moment(shape))
     if not evidence.dates:
         return (plain, "dates", ()) if plain else (0, "", ())
@@ -376,7 +379,7 @@ def _judge_dates(evidence: Evidence) -> tuple[int, str, tuple[CellFormat, ...]]:
     if len(patterns) > 1 and all("." in pattern for pattern in patterns):
         patterns = [p for p in patterns if p.startswith("%d")] or patterns
     iso = [pattern for pattern in patterns if pattern.startswith("%Y-")]
-    formats = tuple(DateFormat(pattern) for pattern in (iso or patterns))
+    formats = tuple(cell_formats.DateFormat(pattern) for pattern in (iso or patterns))
     return most + (plain if iso else 0), "dates", formats
 
 

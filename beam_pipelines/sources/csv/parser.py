@@ -17,13 +17,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core import _native
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import whole_numbers
-from beam_pipelines.sources.csv.codes import (
-    LEADING_ZERO,
-    code_cure,
-    cure,
-    float_cure,
-    text_loses_digits,
-)
+from beam_pipelines.sources.csv import codes
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.text import quotes
@@ -192,15 +186,15 @@ class CsvParser:
 
     def _describe_cell(self, field: pa.Field, found: str) -> str:
         is_exact = field.name in self.exact
-        if is_exact and (code := code_cure(field, found)):
+        if is_exact and (code := codes.code_cure(field, found)):
             return bad_rows.wrong_value(found, "a number without a leading zero", code)
         if is_exact and pa.types.is_floating(field.type):
             expected = whole_numbers.why_text_refused(found)
-            if field.name not in self.long and text_loses_digits(found):
+            if field.name not in self.long and codes.text_loses_digits(found):
                 expected = expected or "no more digits than float64 keeps"
             if expected:
-                return bad_rows.wrong_value(found, expected, float_cure(field.name))
-        return bad_rows.wrong_value(found, field.type, cure(field, found))
+                return bad_rows.wrong_value(found, expected, codes.float_cure(field.name))
+        return bad_rows.wrong_value(found, field.type, codes.cure(field, found))
 
 
 def _kernel_type(type_: pa.DataType) -> str | None:
@@ -211,10 +205,10 @@ def _kernel_type(type_: pa.DataType) -> str | None:
 
 def _check_digits(text: str, is_float: bool, is_told: bool) -> None:
     """Raises ``ValueError`` for leading zeros, and digits that float64 loses."""
-    is_code = text[:1] <= "0" and LEADING_ZERO.match(text)
+    is_code = text[:1] <= "0" and codes.LEADING_ZERO.match(text)
     if is_code or (is_float and len(text) >= _LONG and whole_numbers.why_text_refused(text)):
         raise ValueError(text)
-    if is_told and text_loses_digits(text):
+    if is_told and codes.text_loses_digits(text):
         raise ValueError(text)
 
 

@@ -14,15 +14,8 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.files.beam.path_patterns import has_wildcard
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.csv import sniffer
 from beam_pipelines.sources.csv.header import find_preamble, line_offset, nameless, names_of
-from beam_pipelines.sources.csv.sniffer import (
-    FileDialect,
-    candidates,
-    kind,
-    sniff,
-    split_text,
-    whole_records,
-)
 from beam_pipelines.sources.files.compression import compression_of, read_head
 from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.options import CsvOptions
@@ -81,7 +74,7 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
     options = source.options_of(CsvOptions)
     skipped = options.skip_lines or 0
     text = text[line_offset(text, skipped) :]
-    dialect = sniff(
+    dialect = sniffer.sniff(
         text,
         file.path,
         delimiter=options.delimiter,
@@ -95,7 +88,7 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
     is_blank = dialect.delimiter == "\t" and "  " in dialect.cells[0].strip()
     if options.delimiter is None and (is_one_column or dialect.delimiter == "|" or is_blank):
         _check_delimiter(
-            whole_records(text), file.path, is_one_column or is_blank, options.encoding
+            sniffer.whole_records(text), file.path, is_one_column or is_blank, options.encoding
         )
     if "delimiter" in dialect.reasons:
         source = source.with_options(delimiter=dialect.delimiter)
@@ -153,12 +146,14 @@ def check_agreement(asked: Source, source: Source, files: Sequence[FileInfo], de
                 )
 
 
-def _check_blanks(text: bytes, dialect: FileDialect, path: str, encoding: str | None) -> None:
+def _check_blanks(
+    text: bytes, dialect: sniffer.FileDialect, path: str, encoding: str | None
+) -> None:
     """Raises ``DataError`` for quotes behind a blank, which open no cell."""
     if dialect.quote != '"' or b' "' not in text[:_LOOKED_AT]:
         return
-    some = whole_records(text)[:_LOOKED_AT].decode("utf-8", errors="replace")
-    rows = split_text(some, dialect.delimiter, dialect.quote)[:_ROWS]
+    some = sniffer.whole_records(text)[:_LOOKED_AT].decode("utf-8", errors="replace")
+    rows = sniffer.split_text(some, dialect.delimiter, dialect.quote)[:_ROWS]
     quoted = [next((cell for cell in row if cell.lstrip(" ")[:1] == '"'), "") for row in rows]
     if 2 * sum(map(bool, quoted)) > len(rows):
         example = next(filter(None, quoted))
@@ -197,7 +192,7 @@ def _check_delimiter(text: bytes, path: str, is_one_column: bool, encoding: str 
     if not is_one_column:
         return
     for mark in (*_RARE, _COMMON):
-        rows = split_text("\n".join(lines), mark, '"')
+        rows = sniffer.split_text("\n".join(lines), mark, '"')
         if _is_even(rows, 2) and (mark != _COMMON or (_has_names(rows[0]) and _has_values(rows))):
             shown = f'"{mark}"' if mark.isprintable() else f'"\\x{ord(mark):02x}"'
             raise _question(path, lines[1], len(rows[0]), shown, f"Set 'delimiter: {shown}'")
@@ -206,7 +201,11 @@ def _check_delimiter(text: bytes, path: str, is_one_column: bool, encoding: str 
     above, lines = len(lines) - len(table), table
     comment = ", comment='#'" * bool(above)
     is_single = not any("  " in line or "\t" in line or line != line.strip() for line in lines)
-    rows = split_text("\n".join(lines), " ", '"') if is_single else list(map(_CELLS.findall, lines))
+    rows = (
+        sniffer.split_text("\n".join(lines), " ", '"')
+        if is_single
+        else list(map(_CELLS.findall, lines))
+    )
     is_header = _has_names(rows[0])
     # R writes no name for the names of rows.
     is_r = (is_single or lines[0][:1] == " ") and len(rows[0]) == len(rows[1]) - 1
@@ -237,7 +236,7 @@ def _written(read: str, index: str = "index=False") -> str:
 
 def _is_value(line: str) -> bool:
     """Whether a line is a date, or a number with blanks."""
-    return kind(line) == "date" or _GROUPED.fullmatch(line.strip()) is not None
+    return sniffer.kind(line) == "date" or _GROUPED.fullmatch(line.strip()) is not None
 
 
 def _is_even(rows: Sequence[Sequence[str]], least: int) -> bool:
@@ -251,7 +250,7 @@ def _has_names(cells: Sequence[str]) -> bool:
 def _has_values(rows: Sequence[Sequence[str]]) -> bool:
     """Whether half of the columns have numbers or dates."""
     columns = list(zip(*rows[1:], strict=True))
-    values = sum(all(kind(cell) != "text" for cell in column) for column in columns)
+    values = sum(all(sniffer.kind(cell) != "text" for cell in column) for column in columns)
     return 2 * values >= len(columns)
 
 
@@ -270,7 +269,7 @@ def _preamble(source: Source, text: bytes, default: str) -> tuple[Source, list[s
         return source, []
     # With 'header' the recipe says what the first line is; 'sep=' is neither names nor a row.
     says = options.header is not None
-    dialects = [] if says else candidates(text, options.delimiter, options.quote, default)
+    dialects = [] if says else sniffer.candidates(text, options.delimiter, options.quote, default)
     lines, delimiter, why = find_preamble(text, dialects)
     if not lines:
         return source, []

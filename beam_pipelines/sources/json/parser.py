@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from beam_pipelines.core.arrow.columns import RAW, TENSOR, array_type, is_list, only_chunk
+from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
@@ -158,7 +158,7 @@ def parsed_schema(source: Source, schema: pa.Schema, read_schema: pa.Schema) -> 
     def parsed(name: str, found: pa.DataType) -> pa.DataType | None:
         if name not in read_types:
             return None
-        if array := array_type(source.types.get(name)):
+        if array := columns.array_type(source.types.get(name)):
             # Integers and fractions may both be in a column of declared floats.
             return shapes.with_leaf(found, pa.float64()) if array[1] in _FLOATS else found
         type_ = _parsed_type(read_types[name])
@@ -263,12 +263,12 @@ def _is_refused(number: object) -> bool:
 def _leaves(table: pa.Table | pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
     """Yields the flat columns, lists as their values."""
     for field, column in zip(table.schema, table.columns, strict=True):
-        array = only_chunk(column) if isinstance(column, pa.ChunkedArray) else column
+        array = columns.only_chunk(column) if isinstance(column, pa.ChunkedArray) else column
         for name, values in nested.flatten_array(field.name, array):
-            has_lists = is_list(values.type)
+            has_lists = columns.is_list(values.type)
             yield name, pc.list_flatten(values, recursive=True) if has_lists else values
 
 
 def _may_be_rounded(source: Source, name: str, values: pa.Array) -> bool:
-    is_inferred = source.types.get(name, TENSOR) in (TENSOR, RAW)
+    is_inferred = source.types.get(name, columns.TENSOR) in (columns.TENSOR, columns.RAW)
     return is_inferred and values.type == pa.float64() and whole_numbers.may_be_rounded(values)

@@ -12,13 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.arrow.binary_arrays import (
-    by_length,
-    byte_lengths,
-    is_valid,
-    offsets_of,
-    varint,
-)
+from beam_pipelines.core.arrow import binary_arrays
 from beam_pipelines.core.arrow.columns import RAW, TENSOR, TYPE_FOR_NAME, array_type
 from beam_pipelines.core.arrow.raw_numbers import cut, numbers_of, width_of
 from beam_pipelines.sources.exact_cast import exact_cast
@@ -80,7 +74,7 @@ def serialize(array: pa.Array, name: str) -> pa.BinaryArray:
     kind, item = array_type(name) or (TENSOR, "")
     fixed = shapes.shape_of_type(array.type)
     array = shapes.stored_array(array)
-    present = is_valid(array)
+    present = binary_arrays.is_valid(array)
     dimensions, values = _dimensions(array.drop_null())
     if fixed is not None:
         # Arrow's tensors are stored as lists of one level; and where a dimension is empty, only the
@@ -106,14 +100,18 @@ def serialize(array: pa.Array, name: str) -> pa.BinaryArray:
 def _with_heads(
     payloads: pa.BinaryArray, dimensions: npt.NDArray[np.int64], number: int
 ) -> pa.BinaryArray:
-    sizes = byte_lengths(payloads)
+    sizes = binary_arrays.byte_lengths(payloads)
     distinct, inverse = np.unique(dimensions, axis=0, return_inverse=True)
     heads = pa.array([_head(number, shape) for shape in distinct.tolist()], pa.binary()).take(
         pa.array(inverse.reshape(-1))
     )
     parts = [heads]
     if number != _BYTES:
-        parts.append(by_length(sizes, lambda size: _CONTENT + varint(size) if size else b""))
+        parts.append(
+            binary_arrays.by_length(
+                sizes, lambda size: _CONTENT + binary_arrays.varint(size) if size else b""
+            )
+        )
     return pc.binary_join_element_wise(*parts, payloads, b"")
 
 
@@ -127,7 +125,7 @@ def _dimensions(rows: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
     for dimension in range(dimensions.shape[1]):
         if rows.null_count:
             raise pa.ArrowInvalid("a null inside a list")
-        lengths = np.diff(offsets_of(rows))
+        lengths = np.diff(binary_arrays.offsets_of(rows))
         np.maximum.at(dimensions[:, dimension], owners, lengths)
         if (lengths != dimensions[owners, dimension]).any():
             raise pa.ArrowInvalid("lists of several lengths in one dimension of an array")
@@ -136,15 +134,23 @@ def _dimensions(rows: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
 
 
 def _head(number: int, shape: list[int]) -> bytes:
-    sizes = [_SIZE + varint(size) if size else b"" for size in shape]
-    dimensions = b"".join(_DIMENSION + varint(len(size)) + size for size in sizes)
-    return _DTYPE + varint(number) + _SHAPE + varint(len(dimensions)) + dimensions
+    sizes = [_SIZE + binary_arrays.varint(size) if size else b"" for size in shape]
+    dimensions = b"".join(_DIMENSION + binary_arrays.varint(len(size)) + size for size in sizes)
+    return (
+        _DTYPE
+        + binary_arrays.varint(number)
+        + _SHAPE
+        + binary_arrays.varint(len(dimensions))
+        + dimensions
+    )
 
 
 def _texts(values: pa.Array, counts: npt.NDArray[np.int64]) -> pa.BinaryArray:
-    heads = by_length(byte_lengths(values), lambda length: _STRING + varint(length))
+    heads = binary_arrays.by_length(
+        binary_arrays.byte_lengths(values), lambda length: _STRING + binary_arrays.varint(length)
+    )
     joined = pc.binary_join_element_wise(heads, values.cast(pa.binary()), b"")
-    offsets = offsets_of(joined)
+    offsets = binary_arrays.offsets_of(joined)
     return cut(joined.buffers()[2] or pa.py_buffer(b""), offsets[_ends(counts)], 1)
 
 

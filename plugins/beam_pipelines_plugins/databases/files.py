@@ -10,13 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from beam_pipelines_plugins.databases.database import (
-    Database,
-    TableColumn,
-    TableFacts,
-    Values,
-    file_snapshot,
-)
+from beam_pipelines_plugins.databases import database
 from beam_pipelines_plugins.databases.options import DatabaseOptions
 
 _SQLITE_ROWS, _SAMPLE_ROWS = 16_384, 10_000
@@ -30,7 +24,7 @@ _AFFINITIES = {
 }
 
 
-class SqliteFile(Database):
+class SqliteFile(database.Database):
     """An SQLite file.
 
     Any column may have values of any type: its type follows from the first ones.
@@ -53,9 +47,9 @@ class SqliteFile(Database):
         self._connection.set_progress_handler(lambda: None, 1_000_000)
         self.rows("SELECT count(*) FROM sqlite_master")
 
-    def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
+    def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> database.TableFacts:
         """Returns columns and size; see ``Database``."""
-        rows, columns = self.rows_of(request), list[TableColumn]()
+        rows, columns = self.rows_of(request), list[database.TableColumn]()
         with self.answers():
             head = self._connection.execute(f"SELECT * FROM {rows} LIMIT 0").description
         names = [name for name, *_ in head]
@@ -70,8 +64,8 @@ class SqliteFile(Database):
                 column, kind = f"CAST({column} AS TEXT)", "text"
             elif type_.startswith("float"):
                 kind = "real"
-            columns.append(TableColumn(name, kind, column, _STORED.get(kind)))
-        return TableFacts(tuple(columns), self.count(request))
+            columns.append(database.TableColumn(name, kind, column, _STORED.get(kind)))
+        return database.TableFacts(tuple(columns), self.count(request))
 
     def tables(self) -> list[str]:
         """Returns the names of tables and views."""
@@ -85,11 +79,11 @@ class SqliteFile(Database):
         """Begins a transaction, by its first read; see ``Database``."""
         self.rows("BEGIN")
         self.rows("SELECT count(*) FROM sqlite_master")
-        return file_snapshot(self._path)
+        return database.file_snapshot(self._path)
 
     def read(
-        self, request: DatabaseOptions, columns: Sequence[TableColumn], limit: int | None
-    ) -> Iterator[Sequence[Values]]:
+        self, request: DatabaseOptions, columns: Sequence[database.TableColumn], limit: int | None
+    ) -> Iterator[Sequence[database.Values]]:
         """Yields the rows of a request, with texts as bytes.
 
         They may be no UTF-8.
@@ -127,7 +121,7 @@ _NO_EQUAL = re.compile(
 _CALENDAR = re.compile(r"DATE|TIMESTAMP.*")
 
 
-class DuckDbFile(Database):
+class DuckDbFile(database.Database):
     """A DuckDB file."""
 
     name = "DuckDB"
@@ -142,7 +136,7 @@ class DuckDbFile(Database):
             self._connection = duckdb.connect(url, read_only=True, config=dict(_LOCKED))
         self.rows("SET TimeZone = 'UTC'")
 
-    def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
+    def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> database.TableFacts:
         """Returns columns and size; see ``Database``."""
         columns = []
         for name, kind, *_ in self.rows(f"DESCRIBE SELECT * FROM {self.rows_of(request)}"):
@@ -150,9 +144,11 @@ class DuckDbFile(Database):
             is_odd = bool(_NO_EQUAL.search(kind))
             has_text = types.get(name) == "text" and (is_odd or _CALENDAR.match(kind))
             if has_text or kind.startswith("ENUM("):
-                columns.append(TableColumn(name, kind, f"{column}::VARCHAR", pa.string()))
+                columns.append(database.TableColumn(name, kind, f"{column}::VARCHAR", pa.string()))
             else:
-                columns.append(TableColumn(name, kind, column, None if is_odd else pa.null()))
+                columns.append(
+                    database.TableColumn(name, kind, column, None if is_odd else pa.null())
+                )
         readable = [one for one in columns if one.stored is not None]
         if readable:
             with self.answers():
@@ -160,7 +156,7 @@ class DuckDbFile(Database):
             columns = [
                 one._replace(stored=one.stored and stored.field(one.name).type) for one in columns
             ]
-        return TableFacts(tuple(columns), self.count(request))
+        return database.TableFacts(tuple(columns), self.count(request))
 
     def tables(self) -> list[str]:
         """Returns the names of tables and views."""
@@ -173,11 +169,11 @@ class DuckDbFile(Database):
     def begin(self) -> str:
         """Begins a transaction; see ``Database``."""
         self.rows("BEGIN TRANSACTION")
-        return file_snapshot(self._path)
+        return database.file_snapshot(self._path)
 
     def read(
-        self, request: DatabaseOptions, columns: Sequence[TableColumn], limit: int | None
-    ) -> Iterator[Sequence[Values]]:
+        self, request: DatabaseOptions, columns: Sequence[database.TableColumn], limit: int | None
+    ) -> Iterator[Sequence[database.Values]]:
         """Yields the rows of a request."""
         with self.answers():
             for batch in self._reader(self.select_of(request, columns, limit)):

@@ -19,13 +19,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError, keep_secret
 from beam_pipelines.core.limits import MIB
-from beam_pipelines_plugins.databases.database import (
-    Database,
-    TableColumn,
-    TableFacts,
-    Values,
-    decimal_types,
-)
+from beam_pipelines_plugins.databases import database
 from beam_pipelines_plugins.databases.options import DatabaseOptions
 from beam_pipelines_plugins.extras import needed
 
@@ -141,7 +135,7 @@ _TEXTS = {"bit": "({} + 0)", "geometry": "ST_AsText({})"}
 _UNSIGNED, _BINARY = 32, 63
 
 
-def column_of(field: Any, quoted: str, declared: str | None) -> TableColumn:
+def column_of(field: Any, quoted: str, declared: str | None) -> database.TableColumn:
     """Returns how a column is read.
 
     Args:
@@ -157,12 +151,12 @@ def column_of(field: Any, quoted: str, declared: str | None) -> TableColumn:
         digits = field.length - (field.scale > 0) - (not field.flags & _UNSIGNED)
         kind = f"decimal({digits},{field.scale})"
         if declared is None:
-            stored, found = decimal_types(digits, field.scale)
+            stored, found = database.decimal_types(digits, field.scale)
     if kind in ("char", "text") and field.charsetnr == _BINARY:
         kind, stored = "blob", pa.binary()
     elif declared == "text":
         stored = pa.string()
-    return TableColumn(field.name, kind, value.format(column), stored, found)
+    return database.TableColumn(field.name, kind, value.format(column), stored, found)
 
 
 _FIRST_ROWS, _MOST_ROWS, _BATCH_BYTES = 256, 65_536, 16 * MIB
@@ -178,7 +172,7 @@ _SETTINGS = (
 )
 
 
-class Mysql(Database):
+class Mysql(database.Database):
     """MySQL 5.7 and later."""
 
     name = "MySQL"
@@ -212,7 +206,7 @@ class Mysql(Database):
         """Returns the ORDER BY of a column, nulls last."""
         return f" ORDER BY {key} IS NULL, {key}"
 
-    def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
+    def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> database.TableFacts:
         """Returns columns and size; see ``Database``."""
         with self.answers(), self._connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {self.rows_of(request)} LIMIT 0")
@@ -221,7 +215,9 @@ class Mysql(Database):
                 column_of(field, self.quoted(field.name), types.get(field.name))
                 for field in cursor._result.fields  # noqa: SLF001
             )
-        return TableFacts(columns, self._estimate(f"SELECT * FROM {self.rows_of(request)}"))
+        return database.TableFacts(
+            columns, self._estimate(f"SELECT * FROM {self.rows_of(request)}")
+        )
 
     def begin(self) -> str:
         """Begins at a snapshot; see ``Database``.
@@ -236,8 +232,8 @@ class Mysql(Database):
         return f"{time.decode()} UTC"
 
     def read(
-        self, request: DatabaseOptions, columns: Sequence[TableColumn], limit: int | None
-    ) -> Iterator[Sequence[Values]]:
+        self, request: DatabaseOptions, columns: Sequence[database.TableColumn], limit: int | None
+    ) -> Iterator[Sequence[database.Values]]:
         """Yields the rows of a request as bytes, about 16 MiB each."""
         cursor, number, is_done = self._connection.cursor(self._streamed), _FIRST_ROWS, False
         try:

@@ -14,13 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines_plugins.databases.database import (
-    Database,
-    TableColumn,
-    TableFacts,
-    Values,
-    decimal_types,
-)
+from beam_pipelines_plugins.databases import database
 from beam_pipelines_plugins.databases.options import DatabaseOptions
 from beam_pipelines_plugins.extras import needed
 
@@ -30,7 +24,7 @@ _CALENDAR = ("date", "timestamp", "timestamptz")
 _PLAIN = re.compile("bool|int[248]|float[48]|text|varchar|name|bytea|time|" + "|".join(_CALENDAR))
 
 
-def column_of(field: pa.Field, quoted: str, declared: str | None) -> TableColumn:
+def column_of(field: pa.Field, quoted: str, declared: str | None) -> database.TableColumn:
     """Returns how a column is read.
 
     Args:
@@ -47,19 +41,19 @@ def column_of(field: pa.Field, quoted: str, declared: str | None) -> TableColumn
     kind, column = metadata[b"POSTGRESQL:type"].decode(), f"q.{quoted}"
     item = kind.removeprefix("_")
     if declared == "text" and item != kind:
-        return TableColumn(field.name, kind, f"{column}::text", pa.string())
+        return database.TableColumn(field.name, kind, f"{column}::text", pa.string())
     wanted = declared and declared.removeprefix("list<").removesuffix(">")
     cast, stored, found = _cast_of(item, int(metadata.get(b"POSTGRESQL:typmod", -1)), wanted)
     if item == kind:
         value = f"{column}::{cast}" if cast else column
-        return TableColumn(field.name, kind, value, stored or field.type, found)
+        return database.TableColumn(field.name, kind, value, stored or field.type, found)
     # The driver would put several dimensions into one.
     value = (
         f"CASE WHEN array_ndims({column}) > 1 THEN ({column}::text || ' has several dimensions; "
         f"types: text reads it')::{cast or item}[] ELSE {column}::{cast or item}[] END"
     )
     type_ = pa.list_(stored) if stored else field.type
-    return TableColumn(field.name, kind, value, type_, found and pa.list_(found))
+    return database.TableColumn(field.name, kind, value, type_, found and pa.list_(found))
 
 
 def _cast_of(
@@ -69,7 +63,7 @@ def _cast_of(
     if kind == "numeric" and wanted is None:
         # The scale has 11 bits with a sign; typmod is -1 for any precision.
         precision, scale = (typmod - 4) >> 16, (((typmod - 4) & 0x7FF) ^ 0x400) - 0x400
-        stored, found = decimal_types(precision, scale)
+        stored, found = database.decimal_types(precision, scale)
         return "float8" if found else "int8", stored, found
     if kind == "oid":
         return "int8", pa.int64(), None
@@ -89,7 +83,7 @@ _SETTINGS = (
 _NO_COPY = {"adbc.postgresql.use_copy": "false"}
 
 
-class Postgres(Database):
+class Postgres(database.Database):
     """PostgreSQL 12 and later, and servers that speak its protocol."""
 
     name = "PostgreSQL"
@@ -106,7 +100,7 @@ class Postgres(Database):
         for setting in _SETTINGS:
             self.rows(setting)
 
-    def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> TableFacts:
+    def describe(self, request: DatabaseOptions, types: Mapping[str, str]) -> database.TableFacts:
         """Returns columns and size; see ``Database``."""
         select = f"SELECT * FROM {self.rows_of(request)}"
         with self.answers(), self._connection.cursor() as cursor:
@@ -115,7 +109,7 @@ class Postgres(Database):
             column_of(field, self.quoted(field.name), types.get(field.name)) for field in schema
         )
         ((plan,),) = self.rows(f"EXPLAIN (FORMAT JSON) {select}")
-        return TableFacts(tuple(columns), int(json.loads(plan)[0]["Plan"]["Plan Rows"]))
+        return database.TableFacts(tuple(columns), int(json.loads(plan)[0]["Plan"]["Plan Rows"]))
 
     def begin(self) -> str:
         """Begins at a snapshot; see ``Database``."""
@@ -124,8 +118,8 @@ class Postgres(Database):
         return str(snapshot)
 
     def read(
-        self, request: DatabaseOptions, columns: Sequence[TableColumn], limit: int | None
-    ) -> Iterator[Sequence[Values]]:
+        self, request: DatabaseOptions, columns: Sequence[database.TableColumn], limit: int | None
+    ) -> Iterator[Sequence[database.Values]]:
         """Yields the rows of a request, about 16 MiB each."""
         with self.answers():
             cursor, is_done = self._connection.cursor(), False

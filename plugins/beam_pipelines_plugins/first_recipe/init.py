@@ -32,19 +32,11 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms.read import read_range
 from beam_pipelines.transforms.row_positions import RowPositions
+from beam_pipelines_plugins.first_recipe import draft_sources
 from beam_pipelines_plugins.first_recipe.draft import (
     joined_encodings,
     make_draft,
     with_base_first,
-)
-from beam_pipelines_plugins.first_recipe.draft_sources import (
-    FoundTables,
-    LeftOut,
-    files_of,
-    grouped,
-    pattern_of,
-    series_of,
-    united,
 )
 from beam_pipelines_plugins.first_recipe.image_draft import draft_of_images, others_in
 from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text, with_encodings
@@ -59,7 +51,7 @@ _TABLES = ("csv", "tsv", "json_lines", "json", "parquet", "arrow", "avro", "orc"
 
 def write_recipe(
     data: Sequence[str], output: str, overwrite: bool = False, settings: Sequence[Setting] = ()
-) -> list[LeftOut]:
+) -> list[draft_sources.LeftOut]:
     """Writes a recipe with a source for each data file or pattern.
 
     The shards of one set are one source. The JSON Schema that editors check the recipe with is
@@ -105,7 +97,10 @@ def write_recipe(
     if known:
         plans = [_plan(source, questions) for source in known.sources.values()]
         unread = tuple(others_in(_folders(data)[0], plans))
-        tables, draft = FoundTables(tuple(plans), left_out=unread), draft_of_images(known, plans)
+        tables, draft = (
+            draft_sources.FoundTables(tuple(plans), left_out=unread),
+            draft_of_images(known, plans),
+        )
     else:
         name = functools.partial(name_sources, settings=settings)
         tables = _tables(data, questions, reason, name)
@@ -164,7 +159,7 @@ def _folders(data: Sequence[str]) -> list[str]:
     return [path for path in data if files.is_local(path) and os.path.isdir(path)]
 
 
-def _check_names(tables: FoundTables, settings: Sequence[Setting]) -> None:
+def _check_names(tables: draft_sources.FoundTables, settings: Sequence[Setting]) -> None:
     """Raises ``RecipeError`` for a setting of a source that is not there."""
     names = [plan.source.name for plan in tables.plans]
     for setting in settings:
@@ -176,7 +171,7 @@ def _check_names(tables: FoundTables, settings: Sequence[Setting]) -> None:
 
 def _tables(
     data: Sequence[str], questions: dict[str, list[str]], images: str, name: Names
-) -> FoundTables:
+) -> draft_sources.FoundTables:
     """Plans the tables of files and folders, the base first.
 
     Raises:
@@ -184,7 +179,7 @@ def _tables(
     """
     folders = _folders(data)
     sources = _series([path for path in data if path not in folders], name)
-    left_out: list[LeftOut] = []
+    left_out: list[draft_sources.LeftOut] = []
     for path in folders:
         try:
             tables, others = _tables_in(path, name)
@@ -198,7 +193,7 @@ def _tables(
             for one in others
         ]
     named = _named(sources, name)
-    plans, unlike = united([_readable(_plan(source, questions)) for source in named])
+    plans, unlike = draft_sources.united([_readable(_plan(source, questions)) for source in named])
     found = with_base_first(plans)
     base = found.plans[0]
     if not base.source.planning.keeps_steps:
@@ -233,28 +228,30 @@ def _series(paths: Sequence[str], name: Names) -> list[str | tuple[str, ...]]:
     series: dict[str, list[str]] = {}
     for path in paths:
         is_one = os.path.isfile(path) and not SHARD_NUMBER.search(path)
-        series.setdefault(series_of(path) if is_one else path, []).append(path)
+        series.setdefault(draft_sources.series_of(path) if is_one else path, []).append(path)
     found: list[str | tuple[str, ...]] = []
     for alike in series.values():
         if len({*alike}) < 2:
             found += alike
             continue
-        groups, _ = grouped(alike, "", lambda path: _plan(name([path])[0], {}))
+        groups, _ = draft_sources.grouped(alike, "", lambda path: _plan(name([path])[0], {}))
         around = [one.path for one in os.scandir(os.path.dirname(alike[0]) or ".")]
         around = [os.path.normpath(path) for path in around]
-        tables = [pattern_of(own, around) for own, _ in groups]
+        tables = [draft_sources.pattern_of(own, around) for own, _ in groups]
         taken = {path for own, _ in groups for path in own}
         found += [one[0] if len(one) == 1 else one for one in tables]
         found += [path for path in alike if path not in taken]  # planning says what is wrong
     return found
 
 
-def _tables_in(folder: str, name: Names) -> tuple[list[str | tuple[str, ...]], list[LeftOut]]:
+def _tables_in(
+    folder: str, name: Names
+) -> tuple[list[str | tuple[str, ...]], list[draft_sources.LeftOut]]:
     """Returns the paths of a folder's tables, and what is left out."""
     if has_table_log(folder):
         return [folder], []
-    paths, left_out = files_of(folder)
-    groups, unread = grouped(paths, folder, lambda path: _plan(name([path])[0], {}))
+    paths, left_out = draft_sources.files_of(folder)
+    groups, unread = draft_sources.grouped(paths, folder, lambda path: _plan(name([path])[0], {}))
     if not groups:
         _plan(name([folder])[0], {})  # its error says what is wrong
         return [folder], []
@@ -275,7 +272,7 @@ def _whole_folder(own: Sequence[str], folder: str, paths: Sequence[str]) -> tupl
     inside = {path for path in paths if path.startswith(f"{below}/")}
     if len(own) > 1 and below != folder.rstrip("/") and inside == {*own}:
         return (below,)
-    return pattern_of(own, paths)
+    return draft_sources.pattern_of(own, paths)
 
 
 def _named(tables: Sequence[str | tuple[str, ...]], name: Names) -> list[Source]:

@@ -9,15 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.epochs import (
-    OR_ZERO,
-    seconds_of,
-    show_ends,
-    since,
-    time_name,
-    time_sql,
-    unit_of,
-)
+from beam_pipelines.analysis import epochs
 from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile
 
 _MICROSECONDS = 10**6
@@ -53,7 +45,7 @@ def derive_times(columns: Sequence[ColumnProfile]) -> dict[str, DerivedTime]:
         if not column.distinct or not (column.is_integer or pa.types.is_floating(column.type)):
             continue
         low, high = column.range
-        unit = unit_of(column.name, low, high, column.values.to_numpy())
+        unit = epochs.unit_of(column.name, low, high, column.values.to_numpy())
         if unit is None:
             continue
         times = _moments(column.values, unit)
@@ -61,7 +53,7 @@ def derive_times(columns: Sequence[ColumnProfile]) -> dict[str, DerivedTime]:
         counts = column.counts[is_time.to_numpy(zero_copy_only=False)]
         made = dataclasses.replace(
             column,
-            name=time_name(column.name, taken),
+            name=epochs.time_name(column.name, taken),
             type=times.type,
             nulls=column.rows - int(counts.sum()),
             values=times.filter(is_time),
@@ -69,15 +61,15 @@ def derive_times(columns: Sequence[ColumnProfile]) -> dict[str, DerivedTime]:
             skewness=0.0,
             is_key=False,
         )
-        reason = f"{since(unit)}, {show_ends(low, high, unit)}"
-        sql = time_sql(column.name, unit)
+        reason = f"{epochs.since(unit)}, {epochs.show_ends(low, high, unit)}"
+        sql = epochs.time_sql(column.name, unit)
         found[column.name] = DerivedTime(column.name, unit, sql, made, reason)
     return found
 
 
 def _moments(numbers: pa.Array | pa.ChunkedArray, unit: str) -> pa.Array | pa.ChunkedArray:
     floats = numbers.cast(pa.float64(), safe=False)
-    if unit.endswith(OR_ZERO):
+    if unit.endswith(epochs.OR_ZERO):
         floats = pc.if_else(pc.equal(floats, 0), None, floats)
-    micros = pc.round(pc.multiply(seconds_of(floats, unit), float(_MICROSECONDS)))
+    micros = pc.round(pc.multiply(epochs.seconds_of(floats, unit), float(_MICROSECONDS)))
     return micros.cast(pa.int64(), safe=False).cast(pa.timestamp("us"))

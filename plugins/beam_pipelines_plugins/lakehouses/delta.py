@@ -13,16 +13,9 @@ from beam_pipelines.core.errors import DataError, RecipeProblems, mask
 from beam_pipelines.files.beam import files, input_roots
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import problem
+from beam_pipelines_plugins.lakehouses import snapshots
 from beam_pipelines_plugins.lakehouses.delta_vectors import read_vectors
 from beam_pipelines_plugins.lakehouses.options import DeltaOptions
-from beam_pipelines_plugins.lakehouses.snapshots import (
-    NOTHING,
-    DataFile,
-    TableSnapshot,
-    own_name,
-    plain,
-    utc,
-)
 
 # Colours and arrows in errors of the package.
 _DRAWN = re.compile(r"\x1b\[[0-9;]*m|↳")
@@ -40,7 +33,7 @@ _KNOWN_FEATURES = {
 _MODES, _FILE_NAME = ("none", "name"), b"delta.columnMapping.physicalName"
 
 
-def snapshot_of(source: Source) -> TableSnapshot:
+def snapshot_of(source: Source) -> snapshots.TableSnapshot:
     """Returns a table at its source's version, or the latest.
 
     Raises:
@@ -73,7 +66,7 @@ def _opened(source: Source, path: str) -> DeltaTable:
     return DeltaTable(path, version=source.options_of(DeltaOptions).version)
 
 
-def _snapshot(table: DeltaTable, path: str) -> TableSnapshot:
+def _snapshot(table: DeltaTable, path: str) -> snapshots.TableSnapshot:
     metadata, version, history = table.metadata(), table.version(), table.history(1)
     features = set(table.protocol().reader_features or ())
     mode = metadata.configuration.get("delta.columnMapping.mode") or "none"
@@ -106,22 +99,22 @@ def _snapshot(table: DeltaTable, path: str) -> TableSnapshot:
         if path in metadata.partition_columns:  # the log has the values, even if files do, too
             return ""
         known = (field.metadata or {}).get(_FILE_NAME, b"") if mode == "name" else b""
-        return bytes(known).decode() or own_name(field)
+        return bytes(known).decode() or snapshots.own_name(field)
 
-    return TableSnapshot(
+    return snapshots.TableSnapshot(
         f"Delta table {mask(path)}",
         str(version),
-        "" if millis is None else utc(millis),
-        plain(schema, own_name),
-        plain(schema, key_of),
+        "" if millis is None else snapshots.utc(millis),
+        snapshots.plain(schema, snapshots.own_name),
+        snapshots.plain(schema, key_of),
         None,
         [
-            DataFile(
+            snapshots.DataFile(
                 _absolute(path, name),
                 action["size_bytes"],
                 action["num_records"],
                 action.get("partition") or {},
-                deleted.get(name, NOTHING),
+                deleted.get(name, snapshots.NOTHING),
             )
             for name, action in zip(names, actions, strict=True)
         ],

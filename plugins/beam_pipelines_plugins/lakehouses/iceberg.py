@@ -37,22 +37,13 @@ from beam_pipelines.files.beam import files, input_roots
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import problem
 from beam_pipelines_plugins.formats.avro_blocks import AvroFile, TooLargeError
+from beam_pipelines_plugins.lakehouses import snapshots
 from beam_pipelines_plugins.lakehouses.options import IcebergOptions, local_path
-from beam_pipelines_plugins.lakehouses.snapshots import (
-    NOTHING,
-    DataFile,
-    Positions,
-    TableSnapshot,
-    id_of,
-    own_name,
-    plain,
-    utc,
-)
 
 _MAGIC = bytes.fromhex("d1d33964")
 
 
-def snapshot_of(source: Source) -> TableSnapshot:
+def snapshot_of(source: Source) -> snapshots.TableSnapshot:
     """Returns a table at its source's snapshot, or the current one.
 
     Raises:
@@ -90,14 +81,15 @@ def _chosen(source: Source, table: Table) -> Snapshot:
     if found is None:
         key = "path" if options.snapshot_id is None else "snapshot_id"
         latest = ", ".join(
-            f"{known.snapshot_id} ({utc(known.timestamp_ms)})" for known in table.snapshots()[-5:]
+            f"{known.snapshot_id} ({snapshots.utc(known.timestamp_ms)})"
+            for known in table.snapshots()[-5:]
         )
         message = f"found no such snapshot of the table. The latest are {latest or 'none'}."
         raise RecipeProblems([problem(source, key, message)])
     return found
 
 
-def _snapshot(source: Source, title: str, table: Table, place: str) -> TableSnapshot:
+def _snapshot(source: Source, title: str, table: Table, place: str) -> snapshots.TableSnapshot:
     chosen, schema = _chosen(source, table), table.schema()
     if "snapshot_id" in source.options:
         schema = table.schemas().get(chosen.schema_id or 0, schema)
@@ -114,25 +106,25 @@ def _snapshot(source: Source, title: str, table: Table, place: str) -> TableSnap
                 f"{entry.data_file.file_format.value}, expected Parquet. Have the table's files "
                 "rewritten with the property 'write.format.default' = 'parquet'."
             )
-    deleted: Mapping[str, Positions] = {}
+    deleted: Mapping[str, snapshots.Positions] = {}
     if len(data) < len(entries):
         deleted = _deleted(table.scan(snapshot_id=chosen.snapshot_id).plan_files())
     mapping = table.name_mapping()
     fields = schema_to_pyarrow(schema, include_field_ids=True)
-    return TableSnapshot(
+    return snapshots.TableSnapshot(
         title,
         str(chosen.snapshot_id),
-        utc(chosen.timestamp_ms),
-        plain(fields, own_name),
-        plain(fields, id_of),
+        snapshots.utc(chosen.timestamp_ms),
+        snapshots.plain(fields, snapshots.own_name),
+        snapshots.plain(fields, snapshots.id_of),
         {} if mapping is None else dict(_ids(mapping.root)),
         [
-            DataFile(
+            snapshots.DataFile(
                 local_path(entry.data_file.file_path),
                 entry.data_file.file_size_in_bytes,
                 entry.data_file.record_count,
                 _constants(table, schema, entry.data_file),
-                deleted.get(entry.data_file.file_path, NOTHING),
+                deleted.get(entry.data_file.file_path, snapshots.NOTHING),
             )
             for entry in sorted(data, key=lambda each: each.sequence_number or 0)
         ],
@@ -164,7 +156,7 @@ def _constants(table: Table, schema: Schema, file: IcebergFile) -> dict[str, Any
     return constants
 
 
-def _deleted(tasks: Iterable[FileScanTask]) -> dict[str, Positions]:
+def _deleted(tasks: Iterable[FileScanTask]) -> dict[str, snapshots.Positions]:
     """Returns path of a data file -> its deleted rows.
 
     They are numbers from 0, ascending. Each file is read once.
@@ -173,7 +165,7 @@ def _deleted(tasks: Iterable[FileScanTask]) -> dict[str, Positions]:
       DataError: one cannot be read.
     """
     formats = {each.file_path: each.file_format for task in tasks for each in task.delete_files}
-    found: dict[str, list[Positions]] = collections.defaultdict(list)
+    found: dict[str, list[snapshots.Positions]] = collections.defaultdict(list)
     readers = {FileFormat.PARQUET: _positions, FileFormat.PUFFIN: _vectors}
     for path, kind in formats.items():
         read = readers.get(kind)
@@ -187,7 +179,7 @@ def _deleted(tasks: Iterable[FileScanTask]) -> dict[str, Positions]:
     return {path: np.unique(np.concatenate(parts)) for path, parts in found.items()}
 
 
-def _positions(path: str) -> Iterator[tuple[str, Positions]]:
+def _positions(path: str) -> Iterator[tuple[str, snapshots.Positions]]:
     """Yields data file -> deleted rows of a Parquet file."""
     with files.open_read(path) as file, files.reading(path):
         parquet = pq.ParquetFile(file, page_checksum_verification=True)
@@ -197,7 +189,7 @@ def _positions(path: str) -> Iterator[tuple[str, Positions]]:
                 yield name.as_py(), rows.values.to_numpy(zero_copy_only=False)
 
 
-def _vectors(path: str) -> Iterator[tuple[str, Positions]]:
+def _vectors(path: str) -> Iterator[tuple[str, snapshots.Positions]]:
     """Yields data file -> deletion vector of a Puffin file.
 
     A vector is a magic number and a bitmap, with their length before and their CRC-32 behind, which

@@ -17,14 +17,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import Contents, Planner
 from beam_pipelines.sources.plan import FileInfo, Snapshot, SourcePlan
 from beam_pipelines_plugins.extras import needed
-from beam_pipelines_plugins.lakehouses.options import (
-    DELTA,
-    ICEBERG,
-    DeltaOptions,
-    IcebergOptions,
-    local_path,
-    problems,
-)
+from beam_pipelines_plugins.lakehouses import options
 from beam_pipelines_plugins.lakehouses.snapshots import TableSnapshot
 from beam_pipelines_plugins.lakehouses.table import LakeTable, keep_deletes
 
@@ -40,7 +33,7 @@ class _Lake(Planner):
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the keys of the source that do not fit."""
-        return list(problems(dataclasses.replace(source, format=self.format)))
+        return list(options.problems(dataclasses.replace(source, format=self.format)))
 
     def plan(self, source: Source, directory: str) -> tuple[SourcePlan, Contents]:
         """Plans a table, whose ranges are not cut yet; see ``Planner``.
@@ -54,7 +47,7 @@ class _Lake(Planner):
         with needed(source.path[0], "lakehouse"):
             module = importlib.import_module(f"{__package__}.{self.format}")
         found = module.snapshot_of(source)
-        word = "version" if self.format == DELTA else "snapshot"
+        word = "version" if self.format == options.DELTA else "snapshot"
         if not found.files or found.rows == 0:
             raise DataError(
                 f"{found.title}: found no rows at {word} {found.id}, expected data. Check source "
@@ -81,18 +74,18 @@ class _Lake(Planner):
 class Delta(_Lake):
     """Plans tables of Delta Lake."""
 
-    format, Options = DELTA, DeltaOptions
+    format, Options = options.DELTA, options.DeltaOptions
 
 
 class Iceberg(_Lake):
     """Plans tables of Iceberg."""
 
-    format, Options = ICEBERG, IcebergOptions
+    format, Options = options.ICEBERG, options.IcebergOptions
 
 
 def _placed(source: Source, directory: str) -> Source:
     """Returns the source with absolute places."""
-    path = tuple(files.resolve(local_path(each), directory) for each in source.path)
+    path = tuple(files.resolve(options.local_path(each), directory) for each in source.path)
     for each in path:
         input_roots.check(each)
     return dataclasses.replace(source, path=path)

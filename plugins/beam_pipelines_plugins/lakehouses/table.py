@@ -39,16 +39,10 @@ from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.parquet.footers import pieces_of
 from beam_pipelines.sources.parquet.format import Parquet, batches_of, opened, top_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines_plugins.lakehouses.snapshots import (
-    NOTHING,
-    Positions,
-    id_of,
-    own_name,
-    plain,
-)
+from beam_pipelines_plugins.lakehouses import snapshots
 
 
-def keep_deletes(deleted: Iterable[Positions]) -> bytes:
+def keep_deletes(deleted: Iterable[snapshots.Positions]) -> bytes:
     """Returns an Arrow file with a batch for each item.
 
     So a worker reads the deleted rows of its own file only. Without an item there are no bytes.
@@ -152,11 +146,11 @@ class LakeTable(Format):
         """Returns ``row``, and the number of a range's first one, from 1."""
         return Parquet().numbering(plan, byte_range)
 
-    def _facts(self, file: FileInfo) -> tuple[int, int | None, Positions]:
+    def _facts(self, file: FileInfo) -> tuple[int, int | None, snapshots.Positions]:
         """Returns a file's place, rows by the log, and deleted rows."""
         place, rows, number = json.loads(file.note)
         if number is None:
-            return place, rows, NOTHING
+            return place, rows, snapshots.NOTHING
         kept = self.deletes
         with io.BytesIO(kept) if isinstance(kept, bytes) else files.open_read(kept) as data:
             batch = pa.ipc.open_file(data).get_batch(number)
@@ -179,7 +173,7 @@ class LakeTable(Format):
         file: BinaryIO,
         parquet: pq.ParquetFile,
         number_of_files: int = 0,
-    ) -> Iterator[tuple[pa.RecordBatch, Positions]]:
+    ) -> Iterator[tuple[pa.RecordBatch, snapshots.Positions]]:
         """Yields the rows of a range, and their numbers from 1.
 
         Deleted rows are left out.
@@ -227,13 +221,22 @@ class LakeTable(Format):
     def _own(self, schema: pa.Schema) -> dict[str, tuple[str, pa.DataType, pa.DataType]]:
         """Returns key -> name, plain type and keyed type of columns."""
         ids = self.ids or {}
-        if any(map(id_of, schema)):
+        if any(map(snapshots.id_of, schema)):
             ids = {}
 
         def key_of(field: pa.Field, path: str) -> str:
-            return field.name if self.ids is None else id_of(field) or ids.get(path, f"?{path}")
+            return (
+                field.name
+                if self.ids is None
+                else snapshots.id_of(field) or ids.get(path, f"?{path}")
+            )
 
-        fields = zip(schema.names, plain(schema, own_name), plain(schema, key_of), strict=True)
+        fields = zip(
+            schema.names,
+            snapshots.plain(schema, snapshots.own_name),
+            snapshots.plain(schema, key_of),
+            strict=True,
+        )
         return {key.name: (name, own.type, key.type) for name, own, key in fields if key.name}
 
     def _fitted(
@@ -264,7 +267,7 @@ class LakeTable(Format):
         return array.cast(self.keys.field(number).type).view(type_)
 
 
-def _check_rows(path: str, found: int, rows: int | None, deleted: Positions) -> None:
+def _check_rows(path: str, found: int, rows: int | None, deleted: snapshots.Positions) -> None:
     """Raises ``DataError`` if a file has other rows than the log says."""
     least = int(deleted[-1]) + 1 if len(deleted) else 0
     expected = max(found if rows is None else rows, least)

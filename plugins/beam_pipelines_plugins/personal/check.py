@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.checks.check import Check, Facts, Finding, RowReader, SelectedColumns
+from beam_pipelines.checks import check
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.core.places import Place
 from beam_pipelines.recipe.keys import recipe_key, section
@@ -130,7 +130,7 @@ read_pii: ValueReader[Pii] = ValueReader(
 
 
 @dataclasses.dataclass(frozen=True)
-class FindPersonal(Check):
+class FindPersonal(check.Check):
     """Columns that have personal data: a sum of each chunk."""
 
     name, reader, help = "pii", read_pii, "Looks for columns with personal data."
@@ -142,14 +142,14 @@ class FindPersonal(Check):
         return rule.allow
 
     @classmethod
-    def plan(cls, rule: Pii, recipe: Recipe, known: SelectedColumns) -> FindPersonal:  # noqa: ARG003
+    def plan(cls, rule: Pii, recipe: Recipe, known: check.SelectedColumns) -> FindPersonal:  # noqa: ARG003
         known.note_unknown(rule.allow, ("pii", "allow"))
         return cls(rule, tuple(name for name in known.written if name not in rule.allow))
 
     def piece(self, rows: pa.RecordBatch) -> Any:
         return scan_batch(rows.select(self.columns)) if self.columns else ()
 
-    def judge(self, facts: Facts, rows: RowReader) -> Iterator[Finding]:
+    def judge(self, facts: check.Facts, rows: check.RowReader) -> Iterator[check.Finding]:
         found = find_personal(facts.pieces, facts.rows)
         located = rows.rows_of([each.place for each in found], ())
         names = ", ".join(dict.fromkeys(each.column for each in found))
@@ -159,6 +159,6 @@ class FindPersonal(Check):
         )
         for each, row in zip(found, located, strict=True):
             first = row.where + rows.joined_words(each.column)
-            yield Finding(
+            yield check.Finding(
                 self.rule.action, each.line(first), hint, each.to_json() | {"first": first}
             )

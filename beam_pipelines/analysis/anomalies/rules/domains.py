@@ -12,15 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
-from beam_pipelines.analysis.anomalies.rules import texts
-from beam_pipelines.analysis.anomalies.rules.reason import (
-    Info,
-    Reason,
-    Widen,
-    assign,
-    clear_domain,
-    number_text,
-)
+from beam_pipelines.analysis.anomalies.rules import reason, texts
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.view import FeatureView
@@ -36,7 +28,7 @@ _NOT_BOOLEAN = "Non-boolean values"
 
 def domain_findings(
     feature: schema_pb2.Feature, view: FeatureView, domains: Domains
-) -> Iterator[Reason]:
+) -> Iterator[reason.Reason]:
     """Yields the findings about a feature's values.
 
     The feature has the schema's type and is present in some row.
@@ -44,13 +36,13 @@ def domain_findings(
     kind = feature.WhichOneof("domain_info")
     if view.type == statistics_pb2.FeatureNameStatistics.BYTES and kind not in _DOMAINS_OF_BYTES:
         text = str(feature).replace("\n", " ").strip()
-        yield Reason(
-            Info.DOMAIN_INVALID_FOR_TYPE,
+        yield reason.Reason(
+            reason.Info.DOMAIN_INVALID_FOR_TYPE,
             "Invalid domain type",
             f"Data is marked as BYTES with incompatible domain_info: {text}",
             f"text, for {kind}",
             "bytes",
-            clear_domain,
+            reason.clear_domain,
         )
     elif view.num_values and kind in _FINDINGS_FOR_DOMAIN:
         yield from _FINDINGS_FOR_DOMAIN[kind](feature, view, domains)
@@ -78,18 +70,20 @@ def in_domain(values: pa.Array, allowed: list[str]) -> texts.Mask:
     return known
 
 
-def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Reason]:
+def _int_findings(
+    feature: schema_pb2.Feature, view: FeatureView, _: Domains
+) -> Iterator[reason.Reason]:
     least, most = view.numbers.minimum, view.numbers.maximum
     if view.strings is not None:
         bad = _first_text(view.strings, ~texts.are_integers(view.strings.values))
         if bad is not None:
-            yield Reason(
-                Info.INT_TYPE_NOT_INT_STRING,
+            yield reason.Reason(
+                reason.Info.INT_TYPE_NOT_INT_STRING,
                 _INVALID,
                 f'String values that were not ints were found, such as "{bad}".',
                 "integers as text",
                 f"'{bad}'",
-                clear_domain,
+                reason.clear_domain,
             )
             return
         least, most = pc.min_max(texts.integers(view.strings.values)).as_py().values()
@@ -98,36 +92,38 @@ def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) ->
 
 _RANGE = {
     "int_domain": (
-        (Info.INT_TYPE_SMALL_INT, "Unexpectedly small value: {value}."),
-        (Info.INT_TYPE_BIG_INT, "Unexpectedly large value: {value}."),
+        (reason.Info.INT_TYPE_SMALL_INT, "Unexpectedly small value: {value}."),
+        (reason.Info.INT_TYPE_BIG_INT, "Unexpectedly large value: {value}."),
     ),
     "float_domain": (
-        (Info.FLOAT_TYPE_SMALL_FLOAT, "Unexpectedly low values: {value}<{limit}{six}"),
-        (Info.FLOAT_TYPE_BIG_FLOAT, "Unexpectedly high value: {value}>{limit}{six}"),
+        (reason.Info.FLOAT_TYPE_SMALL_FLOAT, "Unexpectedly low values: {value}<{limit}{six}"),
+        (reason.Info.FLOAT_TYPE_BIG_FLOAT, "Unexpectedly high value: {value}>{limit}{six}"),
     ),
 }
 
 
 def _range_findings(
     feature: schema_pb2.Feature, kind: str, least: float | None, most: float | None
-) -> Iterator[Reason]:
+) -> Iterator[reason.Reason]:
     domain, six = getattr(feature, kind), "(upto six significant digits)"
     ends = (("min", "at least", least, operator.lt), ("max", "at most", most, operator.gt))
     for (bound, words, value, is_beyond), (type_, text) in zip(ends, _RANGE[kind], strict=True):
         limit = getattr(domain, bound)
         if value is not None and domain.HasField(bound) and is_beyond(value, limit):
-            shown, end = number_text(value), number_text(limit)
-            yield Reason(
+            shown, end = reason.number_text(value), reason.number_text(limit)
+            yield reason.Reason(
                 type_,
                 _OUT_OF_RANGE,
                 text.format(value=shown, limit=end, six=six),
                 f"{words} {end}",
                 shown,
-                assign(value, kind, bound),
+                reason.assign(value, kind, bound),
             )
 
 
-def _float_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Reason]:
+def _float_findings(
+    feature: schema_pb2.Feature, view: FeatureView, _: Domains
+) -> Iterator[reason.Reason]:
     domain = feature.float_domain
     # Bounds are 32 bits wide: compared in 64, a bound of 0.1 would be above the value 0.1.
     with np.errstate(over="ignore"):
@@ -139,13 +135,13 @@ def _float_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) 
     if view.strings is not None:
         bad = _first_text(view.strings, ~texts.are_floats(view.strings.values))
         if bad is not None:
-            yield Reason(
-                Info.FLOAT_TYPE_STRING_NOT_FLOAT,
+            yield reason.Reason(
+                reason.Info.FLOAT_TYPE_STRING_NOT_FLOAT,
                 _INVALID,
                 f'String values that were not floats were found, such as "{bad}".',
                 "numbers as text",
                 f"'{bad}'",
-                clear_domain,
+                reason.clear_domain,
             )
             return
         numbers = texts.floats(view.strings.values)
@@ -153,40 +149,42 @@ def _float_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) 
         numbers = numbers[~np.isnan(numbers)]
         least, most = (float(numbers.min()), float(numbers.max())) if len(numbers) else (None, None)
     if domain.disallow_nan and nans:
-        yield Reason(
-            Info.FLOAT_TYPE_HAS_NAN,
+        yield reason.Reason(
+            reason.Info.FLOAT_TYPE_HAS_NAN,
             _INVALID,
             "Float feature has NaN values.",
             "no NaN",
             f"{nans:,} NaN",
-            assign(False, "float_domain", "disallow_nan"),
+            reason.assign(False, "float_domain", "disallow_nan"),
         )
     yield from _range_findings(feature, "float_domain", least, most)
     infinite = [bound for bound in (least, most) if bound is not None and np.isinf(bound)]
     if domain.disallow_inf and infinite:
-        yield Reason(
-            Info.FLOAT_TYPE_HAS_INF,
+        yield reason.Reason(
+            reason.Info.FLOAT_TYPE_HAS_INF,
             _INVALID,
             "Float feature has Inf values.",
             "no infinities",
-            ", ".join(map(number_text, infinite)),
-            assign(False, "float_domain", "disallow_inf"),
+            ", ".join(map(reason.number_text, infinite)),
+            reason.assign(False, "float_domain", "disallow_inf"),
         )
 
 
-def _bool_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Reason]:
+def _bool_findings(
+    feature: schema_pb2.Feature, view: FeatureView, _: Domains
+) -> Iterator[reason.Reason]:
     if view.strings is not None:
         allowed = truth_values(feature.bool_domain)
         bad = _first_text(view.strings, ~in_domain(view.strings.values, allowed))
         if bad is not None:
             names = '{"' + '", "'.join(allowed) + '"}' if allowed else "{}"
-            yield Reason(
-                Info.BOOL_TYPE_UNEXPECTED_STRING,
+            yield reason.Reason(
+                reason.Info.BOOL_TYPE_UNEXPECTED_STRING,
                 _NOT_BOOLEAN,
                 f'Saw unexpected value "{bad}" instead of {names}.',
                 names,
                 f"'{bad}'",
-                clear_domain,
+                reason.clear_domain,
             )
     elif feature.type == schema_pb2.INT:
         yield from _bool_int_findings(view)
@@ -194,25 +192,25 @@ def _bool_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -
         yield from _bool_float_findings(view)
 
 
-def _bool_int_findings(view: FeatureView) -> Iterator[Reason]:
+def _bool_int_findings(view: FeatureView) -> Iterator[reason.Reason]:
     for kind, strange, is_strange in (
-        (Info.BOOL_TYPE_SMALL_INT, view.numbers.minimum, (view.numbers.minimum or 0) < 0),
-        (Info.BOOL_TYPE_BIG_INT, view.numbers.maximum, (view.numbers.maximum or 0) > 1),
+        (reason.Info.BOOL_TYPE_SMALL_INT, view.numbers.minimum, (view.numbers.minimum or 0) < 0),
+        (reason.Info.BOOL_TYPE_BIG_INT, view.numbers.maximum, (view.numbers.maximum or 0) > 1),
     ):
         if strange is not None and is_strange:
             description = (
                 f"Integers (such as {strange:.6g}) not in {{0, 1}}: converting to an integer."
             )
             widen = _to_range("int_domain", view)
-            yield Reason(kind, _NOT_BOOLEAN, description, "0 or 1", str(strange), widen)
+            yield reason.Reason(kind, _NOT_BOOLEAN, description, "0 or 1", str(strange), widen)
             return
 
 
-def _bool_float_findings(view: FeatureView) -> Iterator[Reason]:
+def _bool_float_findings(view: FeatureView) -> Iterator[reason.Reason]:
     ends = (view.numbers.minimum, view.numbers.maximum)
     strange = next((bound for bound in ends if bound not in (None, 0, 1)), None)
     if strange is not None:
-        found = number_text(strange)
+        found = reason.number_text(strange)
         description = f"Floats (such as {found}) not in {{0, 1}}"
     elif view.numbers.nans:
         found, description = f"{view.numbers.nans:,} NaN", "Floats (such as NaN) not in {0, 1}"
@@ -221,8 +219,8 @@ def _bool_float_findings(view: FeatureView) -> Iterator[Reason]:
     else:
         return
     description += ": converting to float_domain."
-    kind, widen = Info.BOOL_TYPE_UNEXPECTED_FLOAT, _to_range("float_domain", view)
-    yield Reason(kind, _NOT_BOOLEAN, description, "0 or 1", found, widen)
+    kind, widen = reason.Info.BOOL_TYPE_UNEXPECTED_FLOAT, _to_range("float_domain", view)
+    yield reason.Reason(kind, _NOT_BOOLEAN, description, "0 or 1", found, widen)
 
 
 def _has_values_between_0_and_1(numbers: NumberStatistics) -> bool:
@@ -231,7 +229,7 @@ def _has_values_between_0_and_1(numbers: NumberStatistics) -> bool:
     return bool((numbers.values[above : above + 1] < 1).any())
 
 
-def _to_range(kind: str, view: FeatureView) -> Widen:
+def _to_range(kind: str, view: FeatureView) -> reason.Widen:
     """Returns the change to the range of the values."""
     domain = (schema_pb2.IntDomain if kind == "int_domain" else schema_pb2.FloatDomain)()
     if view.numbers.minimum is not None and view.numbers.maximum is not None:
@@ -246,7 +244,7 @@ def _copy_domain(kind: str, domain: Any, feature: schema_pb2.Feature, _: Domains
 
 def _string_findings(
     feature: schema_pb2.Feature, view: FeatureView, domains: Domains
-) -> Iterator[Reason]:
+) -> Iterator[reason.Reason]:
     texts = view.strings
     if texts is None:
         return
@@ -266,8 +264,8 @@ def _string_findings(
     least = (
         f", at least {100 * constraints.min_domain_mass:.6g}% of the values" if tolerated else ""
     )
-    yield Reason(
-        Info.ENUM_TYPE_UNEXPECTED_STRING_VALUES,
+    yield reason.Reason(
+        reason.Info.ENUM_TYPE_UNEXPECTED_STRING_VALUES,
         "Unexpected string values",
         f"Examples contain values missing from the schema: {named}{more}. ",
         f"one of {len(allowed)} values{least}",
@@ -308,7 +306,9 @@ def _share(count: int, total: int) -> str:
     return "<1%" if percent < 1 else f"~{int(percent)}%"
 
 
-_FINDINGS_FOR_DOMAIN: dict[str | None, Callable[[Any, FeatureView, Any], Iterator[Reason]]] = {
+_FINDINGS_FOR_DOMAIN: dict[
+    str | None, Callable[[Any, FeatureView, Any], Iterator[reason.Reason]]
+] = {
     "int_domain": _int_findings,
     "float_domain": _float_findings,
     "bool_domain": _bool_findings,

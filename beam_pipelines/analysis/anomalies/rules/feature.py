@@ -8,8 +8,8 @@ from functools import partial
 
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
+from beam_pipelines.analysis.anomalies.rules import reason
 from beam_pipelines.analysis.anomalies.rules.domains import domain_findings
-from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason, assign, clear, deprecate
 from beam_pipelines.analysis.statistics.view import FeatureView, Level
 from beam_pipelines.core.layout.schema_features import (
     TYPE_FOR_STATISTICS_TYPE,
@@ -20,10 +20,10 @@ _Feature = statistics_pb2.FeatureNameStatistics
 _FEWER = "The feature was present in fewer examples than expected"
 
 
-def missing_column() -> Reason:
+def missing_column() -> reason.Reason:
     """Returns the reason for a feature without a column."""
-    return Reason(
-        Info.SCHEMA_MISSING_COLUMN,
+    return reason.Reason(
+        reason.Info.SCHEMA_MISSING_COLUMN,
         "Column dropped",
         "Column is completely missing",
         "a column",
@@ -31,70 +31,78 @@ def missing_column() -> Reason:
     )
 
 
-def new_column() -> Reason:
+def new_column() -> reason.Reason:
     """Returns the reason for a column that is not in the schema."""
     description = "New column (column in data but not in schema)"
-    return Reason(Info.SCHEMA_NEW_COLUMN, "New column", description, "no such column", "a column")
+    return reason.Reason(
+        reason.Info.SCHEMA_NEW_COLUMN, "New column", description, "no such column", "a column"
+    )
 
 
-def not_in_environment(name: str, environment: str) -> Reason:
+def not_in_environment(name: str, environment: str) -> reason.Reason:
     """Returns the reason for a column whose feature the environment lacks."""
     description = (
         f"New column {name} found in data but not in the environment {environment} in the schema."
     )
     short = "Column missing in environment"
-    return Reason(
-        Info.SCHEMA_NEW_COLUMN, short, description, f"none in environment {environment}", "a column"
+    return reason.Reason(
+        reason.Info.SCHEMA_NEW_COLUMN,
+        short,
+        description,
+        f"none in environment {environment}",
+        "a column",
     )
 
 
-def not_present() -> Reason:
+def not_present() -> reason.Reason:
     """Returns the finding about a required feature that has only nulls."""
-    return Reason(
-        Info.FEATURE_TYPE_NOT_PRESENT,
+    return reason.Reason(
+        reason.Info.FEATURE_TYPE_NOT_PRESENT,
         "Column dropped",
         "The feature was not present in any examples.",
         "values",
         "only nulls",
-        deprecate,
+        reason.deprecate,
     )
 
 
-def wrong_type(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Reason]:
+def wrong_type(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[reason.Reason]:
     """Yields the finding about a feature of another type than the schema's."""
     if TYPE_FOR_STATISTICS_TYPE[view.type] == feature.type:
         return
     expected, found = schema_pb2.FeatureType.Name(feature.type), _Feature.Type.Name(view.type)
     short = "Unexpected data type"
     description = f"Expected data of type: {expected} but got {found}"
-    yield Reason(Info.UNEXPECTED_DATA_TYPE, short, description, expected, found, deprecate)
+    yield reason.Reason(
+        reason.Info.UNEXPECTED_DATA_TYPE, short, description, expected, found, reason.deprecate
+    )
 
 
-def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Reason]:
+def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[reason.Reason]:
     """Yields findings about the number and share of rows with the feature."""
     presence = feature.presence
     if presence.HasField("min_count") and view.column.present < presence.min_count:
-        yield Reason(
-            Info.FEATURE_TYPE_LOW_NUMBER_PRESENT,
+        yield reason.Reason(
+            reason.Info.FEATURE_TYPE_LOW_NUMBER_PRESENT,
             "Column dropped",
             f"{_FEWER}: minimum count = {presence.min_count}, actual = {view.column.present}",
             f"at least {presence.min_count:,} present",
             f"{view.column.present:,} present",
-            assign(view.column.present, "presence", "min_count"),
+            reason.assign(view.column.present, "presence", "min_count"),
         )
     share = view.column.present / view.rows
     if presence.HasField("min_fraction") and share < presence.min_fraction:
-        yield Reason(
-            Info.FEATURE_TYPE_LOW_FRACTION_PRESENT,
+        yield reason.Reason(
+            reason.Info.FEATURE_TYPE_LOW_FRACTION_PRESENT,
             "Column dropped",
             f"{_FEWER}: minimum fraction = {presence.min_fraction:f}, actual = {share:f}",
             f"at least {100 * presence.min_fraction:.6g}% of the rows",
             f"{100 * share:.6g}% of the rows ({view.column.missing:,} missing)",
-            assign(share, "presence", "min_fraction"),
+            reason.assign(share, "presence", "min_fraction"),
         )
 
 
-def valency_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Reason]:
+def valency_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[reason.Reason]:
     """Yields the findings about the number of values in a row.
 
     Checks ``value_count``, ``value_counts`` and ``shape``.
@@ -126,24 +134,24 @@ def valency_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator
         yield from _shape_findings(feature, view)
 
 
-def _nested_mismatch(description: str, expected: str, view: FeatureView) -> Reason:
-    return Reason(
-        Info.VALUE_NESTEDNESS_MISMATCH,
+def _nested_mismatch(description: str, expected: str, view: FeatureView) -> reason.Reason:
+    return reason.Reason(
+        reason.Info.VALUE_NESTEDNESS_MISMATCH,
         "Mismatched value nest level",
         description,
         f"{expected} of lists",
         f"{len(view.levels)} level{'s' * (len(view.levels) > 1)}",
-        clear("shape_type"),
+        reason.clear("shape_type"),
     )
 
 
 def _count_findings(
     count: schema_pb2.ValueCount, found: Level, level: int | None
-) -> Iterator[Reason]:
+) -> Iterator[reason.Reason]:
     where = "." if level is None else f" at nestedness level {level}."
     if count.HasField("min") and found.min_values < count.min:
-        yield Reason(
-            Info.FEATURE_TYPE_LOW_NUMBER_VALUES,
+        yield reason.Reason(
+            reason.Info.FEATURE_TYPE_LOW_NUMBER_VALUES,
             "Missing values",
             f"Some examples have fewer values than expected{where}",
             f"at least {count.min} values",
@@ -151,8 +159,8 @@ def _count_findings(
             partial(_widen_count, level=level, minimum=found.min_values),
         )
     if count.HasField("max") and found.max_values > count.max:
-        yield Reason(
-            Info.FEATURE_TYPE_HIGH_NUMBER_VALUES,
+        yield reason.Reason(
+            reason.Info.FEATURE_TYPE_HIGH_NUMBER_VALUES,
             "Superfluous values",
             f"Some examples have more values than expected{where}",
             f"at most {count.max} values",
@@ -178,7 +186,7 @@ def _widen_count(
         count.max = maximum
 
 
-def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Reason]:
+def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[reason.Reason]:
     size = math.prod(dimension.size for dimension in feature.shape.dim)
     found = math.prod(level.min_values for level in view.levels)
     is_fixed = all(
@@ -205,10 +213,17 @@ def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
         )
         shown = f"{lengths} values, {view.column.missing:,} missing"
     expected, short = f"{size} value{'s' * (size != 1)} in every row", "Feature shape dropped"
-    yield Reason(Info.INVALID_FEATURE_SHAPE, short, description, expected, shown, clear("shape"))
+    yield reason.Reason(
+        reason.Info.INVALID_FEATURE_SHAPE,
+        short,
+        description,
+        expected,
+        shown,
+        reason.clear("shape"),
+    )
 
 
-def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Reason]:
+def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[reason.Reason]:
     """Yields the findings about the number of distinct values.
 
     As in TFDV, only texts are counted.
@@ -217,35 +232,35 @@ def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
         return
     limits = feature.unique_constraints
     if view.texts is None:
-        yield Reason(
-            Info.FEATURE_TYPE_NO_UNIQUE,
+        yield reason.Reason(
+            reason.Info.FEATURE_TYPE_NO_UNIQUE,
             "No unique values",
             "UniqueConstraints specified for the feature, but unique values were not counted "
             "(i.e., feature is not string or "
             "categorical).",
             "a text feature",
             "numbers or bytes",
-            clear("unique_constraints"),
+            reason.clear("unique_constraints"),
         )
         return
     unique = view.texts.distinct
     if limits.HasField("min") and unique < limits.min:
-        yield Reason(
-            Info.FEATURE_TYPE_LOW_UNIQUE,
+        yield reason.Reason(
+            reason.Info.FEATURE_TYPE_LOW_UNIQUE,
             "Low number of unique values",
             f"Expected at least {limits.min} unique values but found only {unique}.",
             f"at least {limits.min:,} distinct values",
             f"{unique:,}",
-            assign(unique, "unique_constraints", "min"),
+            reason.assign(unique, "unique_constraints", "min"),
         )
     if limits.HasField("max") and unique > limits.max:
-        yield Reason(
-            Info.FEATURE_TYPE_HIGH_UNIQUE,
+        yield reason.Reason(
+            reason.Info.FEATURE_TYPE_HIGH_UNIQUE,
             "High number of unique values",
             f"Expected no more than {limits.max} unique values but found {unique}.",
             f"at most {limits.max:,} distinct values",
             f"{unique:,}",
-            assign(unique, "unique_constraints", "max"),
+            reason.assign(unique, "unique_constraints", "max"),
         )
 
 
@@ -286,7 +301,7 @@ def is_required(
 
 def feature_findings(
     feature: schema_pb2.Feature, view: FeatureView, domains: Domains, required: bool
-) -> Iterator[Reason]:
+) -> Iterator[reason.Reason]:
     """Yields the findings about an active feature that has a column.
 
     Values are checked only if they are counted and of the schema's type.
