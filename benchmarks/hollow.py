@@ -29,7 +29,6 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.coders import FastPrimitivesCoder
 
-from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.chunks import Chunk, ChunkCounts
 from beam_pipelines.core.layout.shard_formats import part_compression_of
 from beam_pipelines.core.limits import MIB
@@ -54,6 +53,7 @@ from beam_pipelines.transforms.shards import (
     write_own_index,
 )
 from beam_pipelines.transforms.spill import SpilledChunk
+from beam_pipelines.transforms.statistics import SplitTables
 from beam_pipelines.transforms.write import ShardInfo
 
 RANGES_OF_A_FILE = 64
@@ -184,9 +184,7 @@ def make_result(run: Run) -> str:
     texts = ["".join(each) for each in rng.choice([*"abcdefgh"], (1000, ROW_BYTES - 60)).tolist()]
     batch = pa.record_batch([pa.array(texts), pa.array(range(1000))], schema=plan.split.schema)
     samples = [Chunk(0, 0, batch, {}, split=name) for name in plan.recipe.split.names]
-    statistics = {
-        name: TableStatistics.of(batch, plan.statistics) for name in plan.recipe.split.names
-    }
+    statistics = SplitTables((), plan.recipe.split.names, batch.schema, plan.statistics)
     result = first_pass_result.make_result(
         plan,
         statistics,

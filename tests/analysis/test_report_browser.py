@@ -195,11 +195,11 @@ def test_links_to_a_feature(visit, site, feature: str) -> None:
     body = page.locator("#table > tbody").nth(number)
     body.locator(".feature").hover()
     body.get_by_role("link", name="Link to this feature").click()
-    assert body.locator(".more").is_visible()
+    body.locator(".more").wait_for()
     address = page.url
     assert address.startswith(f"{site.address('hostile')}#feature-")
     page.reload()
-    assert body.locator(".more").is_visible()
+    body.locator(".more").wait_for()
     assert 0 <= body.bounding_box()["y"] < 900
     assert page.locator(".more:visible").count() == 1
     site.asked.pop()
@@ -213,7 +213,7 @@ def test_what_a_screen_reader_finds(visit) -> None:
     features = page.get_by_role("table", name="Features")
     assert features.get_by_role("columnheader", name="Missing").count() == 1
     assert features.get_by_role("rowheader", name="skewed").count() == 1
-    assert page.get_by_role("img", name="1,234,567 rows of source").count() == 1
+    assert page.get_by_role("img", name="3 rejected").count() == 1
     assert page.evaluate(
         "[...document.querySelectorAll('svg')].every(svg => svg.ariaLabel || svg.closest('.wide'))"
     )
@@ -246,7 +246,7 @@ CONTRAST = """() => {
     const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
     if (!own || !element.checkVisibility()) continue;
     const style = getComputedStyle(element);
-    const color = rgb(element.closest("svg") ? style.fill : style.color);
+    const color = rgb(element.matches("svg *:not(foreignObject *)") ? style.fill : style.color);
     const [low, high] = [light(color), light(behind(element))].sort((a, b) => a - b);
     const ratio = (high + 0.05) / (low + 0.05);
     if (ratio < 4.5) poor.add(`${element.tagName}.${element.className.baseVal ?? element.className} ${ratio.toFixed(2)}`);

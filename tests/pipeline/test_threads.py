@@ -94,8 +94,4 @@ def test_conversions_in_threads(folder: Path, times: int) -> None:
     after = patched()
     changed = [key for key, value in before.items() if after.get(key) is not value]
     assert changed == []
-    acting = (
-        beam_patches._keeps_labels, beam_patches._trusts_steps, beam_patches._stores_pickles,
-        beam_patches._drops_processors, beam_patches._views,
-    )  # fmt: skip
-    assert not any(variable.get() for variable in acting)
+    assert not beam_patches._active.get()

@@ -313,7 +313,7 @@ def test_a_schema_is_inferred_widened_and_compared(folder, capsys):
     )
     assert cli("schema", "diff", "old.pbtxt", "s.pbtxt") == 0
     assert capsys.readouterr().out == printed
-    assert "  int_domain.min:         0 → -5\n" in printed
+    assert "  - int_domain.min: 0\n  + int_domain.min: -5\n" in printed
     assert cli("validate", "r.yaml") == 0
     assert cli("schema", "update", "s.pbtxt", "seen") == 0
     assert capsys.readouterr().out.endswith("no difference\n")

@@ -26,7 +26,7 @@ from apache_beam.transforms.ptransform import PTransform
 STEPS = {
     "Convert/FirstPass/ReadSplits/Read/Read", "Convert/FirstPass/MakeResult", "Convert/BuildGraph",
     "Convert/SaveShardPlan", "Convert/WriteShards/DealChunks/Await", "Convert/NoteFinished",
-    "Convert/Commit",
+    "Convert/Commit/All",
 }  # fmt: skip
 _BREAKS = ("GroupByKey", "Flatten", "Reshuffle")
 

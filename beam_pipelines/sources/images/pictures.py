@@ -97,12 +97,12 @@ def check_png(data: bytes, image: Image.Image) -> int:
         image,
         depth * _SAMPLES[color],
     )
-    if color != _PALETTE:
-        return _SAMPLES[color]
     sizes = {kind: len(content) for kind, content in chunks}
     colors, alpha = sizes.get(b"PLTE", 0) / 3, sizes.get(b"tRNS")
-    if colors not in range(1, 257):
+    if (color == _PALETTE or b"PLTE" in sizes) and colors not in range(1, 257):
         raise ValueError("the palette is missing or wrong")
+    if color != _PALETTE:
+        return _SAMPLES[color]
     if alpha is None:
         return 3
     # Decoders disagree on alpha that does not fit.
