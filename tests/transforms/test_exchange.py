@@ -78,7 +78,7 @@ def pieces_of(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(meet, "PIECE_BYTES", piece_bytes)
         patch.setattr(meet, "PIECE_TIMES", 0)
-        patch.setattr(meet, "MOST_IN_ELEMENT", 3)
+        patch.setattr(exchange, "MOST_IN_ELEMENT", 3)
         first, *more = meet.cut_partition(partition, [sent[::2], sent[1::2]])
     pieces[first[0]] += itertools.chain(*first[1])
     for key, some in (tagged.value for tagged in more):
