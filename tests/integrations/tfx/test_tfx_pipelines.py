@@ -317,7 +317,7 @@ def test_a_run_that_fails_leaves_no_dataset(tmp_path):
     write_contract(tmp_path)
     run = subprocess.run([sys.executable, "alone.py"], cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 1
-    assert "DataError" in run.stderr
+    assert "FindingsError" in run.stderr
     assert "age" in run.stderr.strip().splitlines()[-1]
     assert states(tmp_path) == [("RecipeExampleGen", "FAILED")]
     left = {
