@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 48_770,
+    "beam_pipelines": 48_767,
     PLUGINS: 7_158,
     "tests": 53_217,
 }
@@ -81,7 +81,7 @@ def test_lines_of_code_stay_within_their_budget(folder: str, most: int) -> None:
 
 
 def test_the_spine_can_be_read_in_an_afternoon() -> None:
-    """What ARCHITECTURE.md lists as the spine is short."""
+    """The spine, as ARCHITECTURE.md lists it, has few lines of code."""
     page = (ROOT / "ARCHITECTURE.md").read_text()
     section = page.partition("## The spine\n")[2].partition("\n## ")[0]
     listed = re.findall(r"[a-z_/]+\.py", section.partition("```text")[2])

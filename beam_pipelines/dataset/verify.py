@@ -24,10 +24,7 @@ from beam_pipelines.core.layout.schema_features import (
     has_one_value_a_step,
 )
 from beam_pipelines.dataset.manifest import changed_files, listed_shards, read_manifest
-from beam_pipelines.dataset.shard_records import (
-    feature_list_names,
-    read_blocks,
-)
+from beam_pipelines.dataset.shard_records import feature_list_names, read_blocks
 from beam_pipelines.files.beam import file_checksums, files
 from beam_pipelines.reader.folders.opened import Opened
 from beam_pipelines.reader.parts import Indexed, read_part

@@ -1,4 +1,4 @@
-"""What the tests of the callers of ``files`` do not show."""
+"""Tests of ``files`` that tests of its callers leave out."""
 
 from __future__ import annotations
 

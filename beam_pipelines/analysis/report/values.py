@@ -19,7 +19,7 @@ SPLIT_COLORS = 6  # in page.css
 
 @dataclasses.dataclass(frozen=True)
 class ReportData:
-    """What the report shows and no other file has.
+    """Values of the report that no other file has.
 
     Attributes:
       anomalies: result of ``anomalies.describe``.

@@ -18,7 +18,7 @@ _NAMED = {f"{kind}feature" for kind in ("", "sparse_", "weighted_")} | {
 
 
 class Difference(NamedTuple):
-    """What differs in a feature, a domain, or the rest.
+    """Differing lines of a feature, a domain, or the rest.
 
     Attributes:
       where: ``feature 'x'``, ``string_domain 'd'``, or ``schema``.
