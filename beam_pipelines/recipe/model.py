@@ -44,14 +44,12 @@ class Planning(NamedTuple):
       keeps_steps: feature lists stay feature lists, with their steps, as no recipe says what
         becomes of them.
       may_lack: column -> type of columns that files may lack; such a column is null.
-      long: columns of fractions with more digits than float64 keeps, as the sample tells.
       pinned: columns with the types of a dataset, which its recipe does not declare.
     """
 
     limits: Limits = Limits()
     keeps_steps: bool = False
     may_lack: Mapping[str, str] = {}
-    long: frozenset[str] = frozenset()
     pinned: frozenset[str] = frozenset()
 
 

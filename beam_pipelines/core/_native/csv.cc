@@ -133,8 +133,8 @@ class Builder {
       case CsvType::kFloat:
         return add_values<kIsPlain, float>(records, nulls, [](Text text, float* value) { return parse_float(text, value); });
       case CsvType::kDouble:
-        return add_values<kIsPlain, double>(records, nulls, [codes = column_.declines_codes, digits = column_.declines_digits](Text text, double* value) {
-          return !(codes && leads_with_zero(text)) && parse_float(text, value, digits);
+        return add_values<kIsPlain, double>(records, nulls, [checks = column_.declines_codes](Text text, double* value) {
+          return !(checks && leads_with_zero(text)) && parse_float(text, value);
         });
       case CsvType::kDate:
         return add_values<kIsPlain, int32_t>(records, nulls, parse_date);

@@ -21,8 +21,7 @@ struct CsvColumn {
   CsvType type;
   int64_t least = 0;        // of an integer
   int64_t most = INT64_MAX;
-  bool declines_codes = false;   // numbers with a leading zero, such as 007
-  bool declines_digits = false;  // numbers of more digits than tell two float64 apart
+  bool declines_codes = false;  // numbers with a leading zero, such as 007
 };
 
 // The buffers of a column's Arrow array: integers, times and timestamps (microseconds) are int64,

@@ -11,7 +11,6 @@ namespace {
 
 constexpr int64_t kSecond = 1000000;  // microseconds
 constexpr int64_t kDay = 86400 * kSecond;
-constexpr uint64_t kMostTold = 99999999999999999;  // 17 digits tell any two float64 apart
 
 bool is_space(uint8_t byte) { return byte == ' ' || byte == '\t'; }
 
@@ -59,16 +58,13 @@ bool parse_name(Text text, Float* value) {
 }
 
 template <typename Float>
-bool parse_any_float(Text text, Float* value, bool declines_digits = false) {
+bool parse_any_float(Text text, Float* value) {
   Decimal decimal;
-  const auto round = [&](Text number) {
-    return !(declines_digits && (decimal.mantissa > kMostTold || decimal.is_long)) && round_decimal(number, decimal, value);
-  };
-  if (read_decimal(text, &decimal)) return round(text);
+  if (read_decimal(text, &decimal)) return round_decimal(text, decimal, value);
   if (parse_name(text, value)) return true;
   const Text trimmed = trim(text);
   if (trimmed.size == text.size) return false;
-  return read_decimal(trimmed, &decimal) ? round(trimmed) : parse_name(trimmed, value);
+  return read_decimal(trimmed, &decimal) ? round_decimal(trimmed, decimal, value) : parse_name(trimmed, value);
 }
 
 // Two digits, or a number above 99.
@@ -114,7 +110,7 @@ bool parse_integer(Text text, int64_t least, int64_t most, int64_t* value) {
 }
 
 bool parse_float(Text text, float* value) { return parse_any_float(text, value); }
-bool parse_float(Text text, double* value, bool declines_digits) { return parse_any_float(text, value, declines_digits); }
+bool parse_float(Text text, double* value) { return parse_any_float(text, value); }
 
 bool parse_bool(Text text, bool* value) {
   static const char* const kTexts[] = {"0", "1", "false", "true", "False", "True", "FALSE", "TRUE"};

@@ -20,8 +20,7 @@ bool parse_integer(Text text, int64_t least, int64_t most, int64_t* value);
 
 // The nearest number of this precision, of two the even one; false for one that is too large.
 bool parse_float(Text text, float* value);
-// Also false for more than 17 digits, if it `declines_digits`.
-bool parse_float(Text text, double* value, bool declines_digits = false);
+bool parse_float(Text text, double* value);
 
 // Whether a zero and another digit begin a number: 007, -07, 00.5. It may be a code.
 inline bool leads_with_zero(Text text) {

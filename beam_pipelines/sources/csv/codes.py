@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
-from decimal import Context, Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +27,9 @@ _ZERO = r"^\s*[+-]?0[0-9xX]"
 _KINDS = (r"^\s*[0-9]+[eE][0-9]+\s*$", r"^\s*\+[1-9][0-9]{6,14}\s*$", "^[^0-9]*$")
 _VERSION = r"^\s*[0-9]+\.[0-9]+\s*$"
 _VERSIONS = re.compile(r"(?i)(?:^|[^a-z])(?:version|release|revision|firmware|build)s?(?:$|[^a-z])")
-# More digits than tell two float64 apart.
-_LONG = r"^\s*[+-]?[0.]*[1-9](?:\.?[0-9]){17,}\.?(?:[eE][+-]?[0-9]+)?\s*$"
 # Whole numbers with a fraction of zeros, as pandas writes them next to nulls, and long ones.
 _NO_PART, _WHOLE = r"^\s*[+-]?[0-9]+(\.0*)?\s*$", r"^\s*[+-]?[0-9]{8,}\.0*\s*$"
-_MOST, _MOST_FLOAT = 1_000, 3.4028235e38
+_MOST_FLOAT = 3.4028235e38
 # Numbers that can be nothing else: of few digits, with no zero at either end. Those of the second
 # kind have no dots between thousands.
 _PLAIN = r"^-?(?:0|[1-9][0-9]{0,14}|(?:0|[1-9][0-9]{0,6})\.(?:0|[0-9]{0,7}[1-9]))$"
@@ -41,7 +38,6 @@ _WITH_PART = r"\.(?:[0-9]{1,2}|[0-9]{4,})$"
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 _SHOWN = re.compile(r"[+-]?0[0-9]|[0-9]+[eE][0-9]+$|\+[1-9][0-9]{6}")
 DIGITS = re.compile(r"-?[0-9]+")
-_LONG_TEXT = re.compile(_LONG, re.ASCII)
 # 007 and 0x1F.
 LEADING_ZERO = re.compile(r"[ \t\n\f\r]*[+-]?0[0-9xX]")
 
@@ -49,7 +45,7 @@ LEADING_ZERO = re.compile(r"[ \t\n\f\r]*[+-]?0[0-9xX]")
 def plain_numbers(texts: pa.Table, floats: Sequence[bool], looked_at: int) -> set[str]:
     """Returns columns of numbers that need no closer look.
 
-    They have no codes, lose no digits, and have no dots between thousands. Others may be so, too.
+    They have no codes, lose nothing, and have no dots between thousands. Others may be so, too.
     All cells are looked at together.
 
     Args:
@@ -90,10 +86,10 @@ def example_of(name: str, cells: Sequence[str]) -> str:
     return next((cell for cell in cells if is_version or _SHOWN.match(cell)), "")
 
 
-def lost_digits(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> str:
-    """Returns what a column of float64 loses, and what keeps it.
+def lost_by_float32(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> str:
+    """Returns what features lose of a column, and what keeps it.
 
-    Features have 32 bits, and so round whole numbers, too.
+    They have 32 bits.
 
     Args:
       name: of the column.
@@ -101,9 +97,6 @@ def lost_digits(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> 
       numbers: the same as float64.
     """
     key = yaml_text(name)
-    some = _long(texts)[:_MOST]
-    if len(lost := some.filter(loses_digits(some))):
-        return more_digits(name, lost[0].as_py().strip())
     large = texts.filter(pc.and_(pc.greater(pc.abs(numbers), _MOST_FLOAT), pc.is_finite(numbers)))
     if len(large):
         words = f"{shorten(large[0].as_py().strip(), 40)!r} is beyond float32, as features are"
@@ -115,46 +108,6 @@ def lost_digits(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> 
             f"whole numbers, such as {whole[0].as_py()!r}; types: {{{key}: int64}} keeps them exact"
         )
     return ""
-
-
-def has_long(texts: pa.ChunkedArray) -> bool:
-    """Whether a number has more digits than tell two float64 apart."""
-    return bool(pc.any(pc.match_substring_regex(texts, _LONG)).as_py())
-
-
-def text_loses_digits(text: str) -> bool:
-    """Whether a text is a number that loses digits."""
-    try:
-        return bool(_LONG_TEXT.match(text)) and not is_kept(Decimal(text.strip()))
-    except ArithmeticError:  # it is no number
-        return False
-
-
-def loses_digits(texts: pa.ChunkedArray) -> pa.Array:
-    """Returns which texts are numbers that lose digits, without nulls."""
-    long = _long(texts)
-    lost = [text_loses_digits(text) for text in long.to_pylist()]
-    return pc.is_in(texts, value_set=long.filter(pa.array(lost, pa.bool_())))
-
-
-def _long(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
-    is_long = pc.fill_null(pc.match_substring_regex(texts, _LONG), False)
-    return pc.unique(texts.filter(is_long))
-
-
-def more_digits(name: str, text: str, type_: str = "text") -> str:
-    """Returns what to say of a number that float64 rounds."""
-    words = f"{shorten(text, 40)!r} has more digits than float64 keeps"
-    return f"{words}; types: {{{yaml_text(name)}: {type_}}} keeps it"
-
-
-def is_kept(number: Decimal) -> bool:
-    """Whether a float64, written with as many digits, is the number."""
-    kept, (_, digits, exponent) = Decimal(float(number)), number.as_tuple()
-    if kept.is_infinite() or int(exponent) < -2_000:  # below are zeros
-        return kept.is_infinite()
-    last = Decimal(1).scaleb(int(exponent))
-    return kept.quantize(last, context=Context(len(digits) + 400)) == number
 
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?", re.ASCII)

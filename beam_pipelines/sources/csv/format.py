@@ -166,7 +166,6 @@ class Csv(TextFormat):
             dialect,
             plan.source.nulls,
             exact,
-            plan.source.planning.long,
         )
 
 

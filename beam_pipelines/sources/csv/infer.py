@@ -18,7 +18,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.csv import choice
-from beam_pipelines.sources.csv.codes import are_codes, has_long, lost_digits, plain_numbers
+from beam_pipelines.sources.csv.codes import are_codes, lost_by_float32, plain_numbers
 from beam_pipelines.sources.csv.evidence import (
     LOOKED_AT,
     Evidence,
@@ -59,14 +59,12 @@ class _Found:
       rows: number of records.
       evidence: column -> shapes of its cells.
       counts_rows: whether the first column counts the rows.
-      long: columns of fractions with many digits.
     """
 
     schema: pa.Schema
     evidence: dict[str, Evidence]
     rows: int = 0
     counts_rows: bool = False
-    long: set[str] = dataclasses.field(default_factory=set)
 
 
 def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents:
@@ -124,7 +122,7 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         pa.schema([(name, pa.string()) for name in names]),
         read_schema,
         nulls,
-        source=source.with_planning(long=frozenset(found.long)),
+        source=source,
         decisions=(
             *decisions,
             *_header_again(read_schema, sample.again),
@@ -178,8 +176,7 @@ def _add_body(
         is_float = types[name] == pa.float64()
         if is_float:
             own = found.evidence[name]
-            own.lost = own.lost or lost_digits(name, column, table[name])
-            found.long.update([name] if has_long(column) else [])
+            own.lost = own.lost or lost_by_float32(name, column, table[name])
         is_grouped = is_float and choice.may_be_grouped(column)
         if name in options.formats or pa.types.is_string(types[name]) or is_grouped:
             shapes[name] = column

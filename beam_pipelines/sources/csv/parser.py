@@ -59,9 +59,8 @@ class CsvParser:
       schema: the same as column types.
       dialect: delimiter and quote.
       nulls: texts that mean null.
-      exact: columns of int64 and float64 whose type is inferred: no integer is rounded, no zero
-        leads, and no fraction loses digits.
-      long: those of ``exact`` in which fractions may lose digits.
+      exact: columns of int64 and float64 whose type is inferred: no integer is rounded, and no
+        zero leads.
     """
 
     names: tuple[str, ...]
@@ -70,7 +69,6 @@ class CsvParser:
     dialect: Dialect
     nulls: tuple[str, ...]
     exact: frozenset[str] = frozenset()
-    long: frozenset[str] = frozenset()
 
     def toggles(self, data: bytes) -> Positions:
         """Returns the quotes that open or close in whole records."""
@@ -99,7 +97,7 @@ class CsvParser:
             return None
         place_of = {name: place for place, name in enumerate(self.names)}
         wanted = [
-            (place_of[name], ("?" if name in self.long else "!" if name in exact else "") + type_)
+            (place_of[name], "!" * (name in exact) + type_)
             for name, type_ in zip(read_schema.names, kernel_types, strict=True)
         ]
         batch: pa.RecordBatch | None = _native.parse_csv(
@@ -170,14 +168,13 @@ class CsvParser:
         """Returns a column's values; notes records with a bad cell."""
         parse, nulls, values = cell_parser(field.type), frozenset(self.nulls), []
         is_exact, is_float = field.name in self.exact, pa.types.is_floating(field.type)
-        is_told = is_float and field.name not in self.long
         for number, text in zip(numbers, texts, strict=True):
             value: Any = None
             if text not in nulls:
                 try:
                     value = parse(text)
                     if is_exact:
-                        _check_digits(text, is_float, is_told)
+                        _check_digits(text, is_float)
                 except ValueError:
                     if number not in wrong:
                         wrong[number] = field.name, self._describe_cell(field, _escaped(text))
@@ -190,8 +187,6 @@ class CsvParser:
             return bad_rows.wrong_value(found, "a number without a leading zero", code)
         if is_exact and pa.types.is_floating(field.type):
             expected = whole_numbers.why_text_refused(found)
-            if field.name not in self.long and codes.text_loses_digits(found):
-                expected = expected or "no more digits than float64 keeps"
             if expected:
                 return bad_rows.wrong_value(found, expected, codes.float_cure(field.name))
         return bad_rows.wrong_value(found, field.type, codes.cure(field, found))
@@ -203,12 +198,10 @@ def _kernel_type(type_: pa.DataType) -> str | None:
     return _KERNEL_TYPES.get(type_)
 
 
-def _check_digits(text: str, is_float: bool, is_told: bool) -> None:
-    """Raises ``ValueError`` for leading zeros, and digits that float64 loses."""
+def _check_digits(text: str, is_float: bool) -> None:
+    """Raises ``ValueError`` for leading zeros, and integers that float64 rounds."""
     is_code = text[:1] <= "0" and codes.LEADING_ZERO.match(text)
     if is_code or (is_float and len(text) >= _LONG and whole_numbers.why_text_refused(text)):
-        raise ValueError(text)
-    if is_told and codes.text_loses_digits(text):
         raise ValueError(text)
 
 
