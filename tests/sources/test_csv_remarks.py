@@ -14,11 +14,9 @@ import pandas
 import pytest
 import yaml
 
-from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.csv.header import check_one_header
-from beam_pipelines.sources.text.quotes import Dialect
-from tests.sources.support import plan_of, problems_of, read_rows, write
+from tests.sources.support import plan_of, read_rows, write
 
 DAY, TIME, MOMENT = datetime.date, datetime.time, datetime.datetime
 
@@ -207,43 +205,13 @@ def test_null_texts_that_look_like_codes(tmp_path: Path, cells: list[str], read:
         assert plan_of(path, **options).decisions == ()
 
 
-UNITS = [
-    ("t,v,m", "s,m/s,kg", "1,2,3"),
-    ("t,v,m", "[s],[m/s],", "1.5,2.5,a"),
-    ("day,name,m", "(yyyy-mm-dd),,kg", "2024-01-02,a,3"),
-    ("day,name,m", "Tag,Name,Masse", "2024-01-02,a,3"),
-    ("name,amount,city", "Name,Betrag,Stadt", "Al,2,B"),
-    ("index,v,v2", "x,mean,std", "g1,2,3"),
-    ("day,q,m", 'Start,"How old\nare you?",Rate\n"{""a"": ""b""}",x,y', "2024-01-02,a,3"),
-]
-
-
-@pytest.mark.parametrize(("header", "below", "row"), UNITS)
-def test_a_line_of_units_is_asked_about(tmp_path: Path, header: str, below: str, row: str) -> None:
-    """Keys in the error leave the line out; a type keeps it."""
-    rows = [row] * 5
-    path = write(tmp_path / "a.csv", "\n".join([header, below, *rows]) + "\n")
-    (error,) = problems_of(path).values()
-    assert "a.csv, line 2: found" in error
-    lines = re.findall("'((?:header|skip_lines|columns): .*?)'", error)
-    options = {key: value for line in lines for key, value in yaml.safe_load(line).items()}
-    options["columns"] = tuple(options["columns"])
-    found = read_rows(path, **options)
-    assert len(found) == len(rows)
-    assert not all(isinstance(value, str) for value in found[0].values())
-    text = yaml.safe_load(re.findall("'types: (.*?)' if it is a row", error)[0])
-    assert len(read_rows(path, types=text)) > len(rows)
-
-
-@pytest.mark.parametrize("first", ["1,2,kg", "?,NA,3", ",,", "x,2,3", "x,,", "s,m/s"])
-def test_other_first_rows_are_rows(first: str) -> None:
-    """Rows with a number, one word or fewer cells are no header."""
-    head = "\n".join(["t,v,m", first, *["1,2,3"] * 9]).encode()
-    own = Source("a", ("a.csv",))
-    check_one_header(head, ("t", "v", "m"), Dialect(44, 34), "a.csv", own)
-    text = head.replace(first.encode(), b"s,m/s,kg")
-    with pytest.raises(RecipeProblems):
-        check_one_header(text, ("t", "v", "m"), Dialect(44, 34), "a.csv", own)
+def test_units_below_the_header_have_a_finding(tmp_path: Path) -> None:
+    """They are a row; the keys of the names leave the line out."""
+    path = write(tmp_path / "a.csv", "t,v\ns,m/s\n" + "1,2.5\n" * 20)
+    found = plan_of(path).decisions
+    assert any("most values are numbers, such as '1', but not 's'" in line for line in found)
+    rows = read_rows(path, header=False, skip_lines=2, columns=("t", "v"))
+    assert rows == [{"t": 1, "v": 2.5}] * 20
 
 
 @pytest.mark.parametrize("rows", ['1.5   2\t"a b"\n2.5  13\t"c"\n', "1  2 3\n4  5  6\n"])

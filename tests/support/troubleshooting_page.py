@@ -66,11 +66,6 @@ ADVICE = {
             "The text is in another encoding, and it does not look Western.",
             "`encoding` of the source",
         ),
-        (
-            "expected one line of names",
-            "Lines of units or descriptions stand below the header.",
-            "[`skip_lines`](text_files.md#findings-in-csv-files)",
-        ),
     ),
     "Joins": (
         (

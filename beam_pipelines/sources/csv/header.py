@@ -8,23 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
+from beam_pipelines.recipe.text.yaml_text import yaml_list
 from beam_pipelines.sources.csv.parser import split_cells
 from beam_pipelines.sources.csv.sniffer import are_years, kind, split_text, whole_records
-from beam_pipelines.sources.format import MUST_AGREE, problem
+from beam_pipelines.sources.format import MUST_AGREE
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
 
-# Rows that are compared with the one below the header, and kinds of values.
-_LOOKED_AT, _LEAST_ROWS = 20, 4
 _VALUES = ({"number"}, {"date"})
-# Lines below the names: questions and their ids, units and statistics.
-_MOST_HEADERS = 3
 # The name of a first column without one: pandas writes its index so.
 INDEX = "index"
 
@@ -99,67 +95,6 @@ def cut_header(
                 f"{named(distinct, skipped)} of the source."
             )
     return body._replace(offset=body.offset + end, data=body.data[end:]), names
-
-
-def check_one_header(
-    head: bytes, names: tuple[str, ...], dialect: quotes.Dialect, path: str, source: Source
-) -> None:
-    """Checks that no lines of units or questions are below the header.
-
-    In such lines no cell is a number or date, and words are above nothing but these.
-
-    Raises:
-      RecipeProblems: there is one, and the recipe declares no type of its columns.
-    """
-    rows = _rows(head, dialect)
-    above, places = _lines_below(rows, names, source)
-    first = (source.options_of(CsvOptions).skip_lines or 0) + 2
-    if not above or any(names[place] in source.types for place in places):
-        return
-    below = len(above)
-    cells = [next(filter(None, (row[place] for row in above))) for place in places]
-    found = " and ".join(repr(shorten(cell, 40)) for cell in cells[:2])
-    value = next(row[places[0]] for row in rows[below:] if row[places[0]] not in source.nulls)
-    skipped = first + below - 2 + sum(cell.count("\n") for row in above for cell in row)
-    words = f"{kind(value)}s"
-    message = (
-        f"{path}, line {first}: found {found} above {words} such as {shorten(value, 40)!r}, "
-        f"expected one line of names. Set {named(names, skipped)} if "
-        f"{'it belongs' if below == 1 else f'{below} lines belong'} to "
-        f"the header, or 'types: {{{yaml_text(names[places[0]])}: text}}' if it is a row."
-    )
-    raise RecipeProblems([problem(source, "header", message)])
-
-
-def _rows(head: bytes, dialect: quotes.Dialect) -> list[list[str]]:
-    """Returns the first records below the header."""
-    quote = "" if dialect.quote is None else chr(dialect.quote)
-    text = whole_records(head).decode("utf-8", errors="replace")
-    return split_text(text, chr(dialect.delimiter), quote)[1 : _LOOKED_AT + 1]
-
-
-def _lines_below(
-    rows: list[list[str]], names: Sequence[str], source: Source
-) -> tuple[list[list[str]], list[int]]:
-    """Returns records of the header, and columns that show it."""
-    if len(rows) < _LEAST_ROWS or any(len(row) != len(names) for row in rows):
-        return [], []
-    kinds = [["" if cell in source.nulls else kind(cell) for cell in row] for row in rows]
-    found: tuple[list[list[str]], list[int]] = [], []
-    # One column of numbers shows it if each column has a cell in the line, and not again.
-    is_alone = all(cell and cell not in others for cell, *others in zip(*rows, strict=True))
-    for below in range(1, min(_MOST_HEADERS, len(rows) - 1) + 1):
-        if not {one for row in kinds[:below] for one in row} <= {"", "text"}:
-            break
-        places = [
-            place
-            for place in range(len(names))
-            if "text" in {row[place] for row in kinds[:below]}
-            and {row[place] for row in kinds[below:]} - {""} in _VALUES
-        ]
-        if len(places) > max(not is_alone, len(found[1])):
-            found = rows[:below], places
-    return found
 
 
 def first_record(data: bytes, dialect: quotes.Dialect) -> tuple[int, int]:

@@ -28,7 +28,6 @@ from beam_pipelines.sources.csv.evidence import (
 )
 from beam_pipelines.sources.csv.header import (
     INDEX,
-    check_one_header,
     cut_header,
     first_record,
     named,
@@ -84,8 +83,6 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         names = cut_header(blocks.Body(0, head), dialect, files[0].path, source)[1]
         header = head[slice(*first_record(head, dialect))].rstrip(b"\r\n")
     wanted = inference.selected(source, names)
-    if header and source.infer != "lenient":
-        check_one_header(head, names, dialect, files[0].path, source)
     found = _Found(
         pa.schema([(name, pa.null()) for name in wanted]), {name: Evidence() for name in wanted}
     )
