@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import os
 import re
@@ -23,14 +22,14 @@ from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, encodings
 
 _LOOKED_AT, _ROWS = 1 << 17, 200
-# Delimiters of two characters, which no option takes; characters that texts hardly have; and one
+# Delimiters of two characters, which no option takes; characters that texts hardly have; and those
 # that they often have.
-_DOUBLE, _RARE, _COMMON = ("::", "||"), ("^", "~", "\x01", "\x1f"), ":"
+_DOUBLE, _RARE, _COLON, _BLANKS = ("::", "||"), ("^", "~", "\x01", "\x1f"), ":", r"\s+"
 _NAME = re.compile(r"[^\W\d][\w ./-]*")
 _CELLS = re.compile(r'"[^"]*"|\S+')
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:[ \u00a0\u202f][0-9]{3})*(?:[.,][0-9]+)?")
-# Lines that are looked at, and the least of them; cells between blanks.
-_LINES, _LEAST_LINES, _LEAST_CELLS = 200, 3, 3
+# Lines that are looked at, and the least of them.
+_LINES, _LEAST_LINES = 200, 3
 # Encodings in which ASCII is ASCII.
 _LIKE_ASCII = {"cp1252", "latin-1", encodings.UTF_8}
 # Files that are looked at to tell texts from tables, and bytes of each. A text has a sentence that
@@ -181,57 +180,46 @@ def _check_delimiter(text: bytes, path: str, is_one_column: bool, encoding: str 
     lines = lines[:_LINES]
     if len(lines) < _LEAST_LINES or all(_is_value(line) for line in lines[1:]):
         return
-    for mark in _DOUBLE:
-        rows = [line.split(mark) for line in lines]
-        if _is_even(rows, 2):
-            is_header = _has_names(rows[0]) and _has_values(rows)
-            options = f"sep={re.escape(mark)!r}, engine='python'"
-            read = _read(path, encoding, options if is_header else f"{options}, header=None")
+    marks = (*_DOUBLE, *_RARE, _COLON, _BLANKS) if is_one_column else _DOUBLE
+    for mark in marks:
+        rows = _cells_between(lines, mark)
+        is_even = len(rows[0]) > 1 and {len(row) for row in rows} == {len(rows[0])}
+        is_header = all(_NAME.fullmatch(cell.strip()) for cell in rows[0])
+        # Sentences and times have such marks, too.
+        if not is_even or (mark in (_COLON, _BLANKS) and not _has_values(rows)):
+            continue
+        if (mark == _COLON and not is_header) or (mark == _BLANKS and len(rows[0]) == 2):
+            continue
+        shown = f'"{mark}"' if mark.isprintable() else f'"\\x{ord(mark):02x}"'
+        cure = f"Set 'delimiter: {shown}'"
+        if len(mark) > 1:
+            pattern = mark if mark == _BLANKS else re.escape(mark)
+            more = [] if mark == _BLANKS else ["engine='python'"]
+            options = ", ".join([f"sep={pattern!r}", *more, *["header=None"] * (not is_header)])
             names = "" if is_header else ".add_prefix('column')"
-            raise _question(path, lines[1], len(rows[0]), f'"{mark}"', _written(read + names))
-    if not is_one_column:
-        return
-    for mark in (*_RARE, _COMMON):
-        rows = sniffer.split_text("\n".join(lines), mark, '"')
-        if _is_even(rows, 2) and (mark != _COMMON or (_has_names(rows[0]) and _has_values(rows))):
-            shown = f'"{mark}"' if mark.isprintable() else f'"\\x{ord(mark):02x}"'
-            raise _question(path, lines[1], len(rows[0]), shown, f"Set 'delimiter: {shown}'")
-    # Servers and NumPy write lines of # above a table.
-    table = [*itertools.dropwhile(lambda line: line.startswith("#"), lines[:-2]), *lines[-2:]]
-    above, lines = len(lines) - len(table), table
-    comment = ", comment='#'" * bool(above)
-    is_single = not any("  " in line or "\t" in line or line != line.strip() for line in lines)
-    rows = (
-        sniffer.split_text("\n".join(lines), " ", '"')
-        if is_single
-        else list(map(_CELLS.findall, lines))
-    )
-    is_header = _has_names(rows[0])
-    # R writes no name for the names of rows.
-    is_r = (is_single or lines[0][:1] == " ") and len(rows[0]) == len(rows[1]) - 1
-    if _is_even(rows[is_r:], _LEAST_CELLS) and _has_values(rows):
-        options = f"sep=r'\\s+'{comment}{'' if is_header else ', header=None'}"
-        read = _read(path, encoding, options)
-        read += "" if is_header else ".add_prefix('column')"
-        cure = _written(read, "index_label='row'" if is_r else "index=False")
-        if is_single and not is_r:
-            cure = """Set 'delimiter: " "'""" + f" and 'skip_lines: {above}'" * bool(above)
-        raise _question(path, lines[1], len(rows[1]), "blanks", cure)
-    if all("  " in line.strip() for line in lines):  # a column begins where it does above
-        cure = _written(_read(path, encoding, "", "fwf"))
-        raise _question(path, lines[1], len(rows[1]), "blanks", cure)
+            read = f"{_read(path, encoding, options)}{names}"
+            cure = f"Write it with commas, for example: {read}.to_csv('new.csv', index=False)"
+        raise DataError(
+            f"{path}: found {len(rows[0])} cells between "
+            f"{'blanks' if mark == _BLANKS else shown} in every line, such as "
+            f"{shorten(lines[1], 40)!r}; expected commas, semicolons, tabs or bars. {cure}, or set "
+            """'delimiter: ","' of the source if each line is one cell."""
+        )
 
 
-def _read(path: str, encoding: str | None, options: str, what: str = "csv") -> str:
+def _cells_between(lines: Sequence[str], mark: str) -> list[list[str]]:
+    """Returns the cells of lines between a mark."""
+    if mark == _BLANKS:
+        return [[cell.strip('"') for cell in _CELLS.findall(line)] for line in lines]
+    if mark in _DOUBLE:
+        return [line.split(mark) for line in lines]
+    return sniffer.split_text("\n".join(lines), mark, '"')
+
+
+def _read(path: str, encoding: str | None, options: str) -> str:
     """Returns the line of pandas that reads all values as texts."""
-    given = [repr(path.rpartition("/")[2]), *filter(None, [options]), "dtype=str"]
-    given += ["keep_default_na=False", *([f"encoding={encoding!r}"] if encoding else [])]
-    return f"pandas.read_{what}({', '.join(given)})"
-
-
-def _written(read: str, index: str = "index=False") -> str:
-    """Returns the line of Python that writes a table with commas."""
-    return f"Write it with commas, for example: {read}.to_csv('new.csv', {index})"
+    given = [repr(path.rpartition("/")[2]), options, "dtype=str", "keep_default_na=False"]
+    return f"pandas.read_csv({', '.join([*given, *[f'encoding={encoding!r}'] * bool(encoding)])})"
 
 
 def _is_value(line: str) -> bool:
@@ -239,27 +227,11 @@ def _is_value(line: str) -> bool:
     return sniffer.kind(line) == "date" or _GROUPED.fullmatch(line.strip()) is not None
 
 
-def _is_even(rows: Sequence[Sequence[str]], least: int) -> bool:
-    return len(rows[0]) >= least and {len(row) for row in rows} == {len(rows[0])}
-
-
-def _has_names(cells: Sequence[str]) -> bool:
-    return all(_NAME.fullmatch(cell.strip()) for cell in cells)
-
-
 def _has_values(rows: Sequence[Sequence[str]]) -> bool:
     """Whether half of the columns have numbers or dates."""
     columns = list(zip(*rows[1:], strict=True))
     values = sum(all(sniffer.kind(cell) != "text" for cell in column) for column in columns)
     return 2 * values >= len(columns)
-
-
-def _question(path: str, line: str, cells: int, shown: str, cure: str) -> DataError:
-    return DataError(
-        f"{path}: found {cells} cells between {shown} in every line, such as "
-        f"{shorten(line, 40)!r}; expected commas, semicolons, tabs or bars. {cure}, or set "
-        """'delimiter: ","' of the source if each line is one cell."""
-    )
 
 
 def _preamble(source: Source, text: bytes, default: str) -> tuple[Source, list[str]]:
