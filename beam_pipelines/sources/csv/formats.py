@@ -42,23 +42,19 @@ NEGATIVE: dict[Literal["()", "-"], str] = {
     "()": r"^([^0-9()+-]*)\(([^()+-]*)\)([^0-9()+-]*)$",
     "-": rf"^([^+-]*[0-9.,]){_BLANK}*-()([^0-9+-]*)$",
 }
-# Cells that tell the patterns of dates with names of months; letters of a short name; characters
-# of a date at most, as documents in cells would take seconds.
-_TOLD_BY, _SHORT, _LONGEST = 20, 3, 200
 _CLOCKS = (
     "", " %H:%M", " %H:%M:%S", " %H:%M:%S UTC", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S",
-    ", %H:%M", ", %H:%M:%S", ", %I:%M %p", ", %I:%M:%S %p",
+    " at %I:%M %p", ", %H:%M", ", %H:%M:%S", ", %I:%M %p", ", %I:%M:%S %p",
 )  # fmt: skip
 _ORDERS = (
-    "Y{0}m{0}d", "d{0}m{0}Y", "m{0}d{0}Y", "d{0}m{0}y", "m{0}d{0}y", "y{0}m{0}d",
+    "%Y{0}%m{0}%d", "%d{0}%m{0}%Y", "%m{0}%d{0}%Y", "%d{0}%m{0}%y", "%m{0}%d{0}%y", "%y{0}%m{0}%d",
 )  # fmt: skip
-# Parts of a date with the name of its month, or of a time of twelve hours.
-_PART = re.compile(
-    rf"(?P<month>{names_pattern(MONTHS)})(?![A-Za-z])"
-    rf"|(?P<weekday>{names_pattern(WEEKDAYS)})(?![A-Za-z])"
-    r"|(?P<clock>[0-9]{1,2}:[0-9]{2})(?P<seconds>:[0-9]{2})?(?P<half>\s?[AaPp][Mm])?"
-    r"|(?P<number>[0-9]+)|(?P<word>[A-Za-z%]+)"
-)
+_NAMED_ORDERS = (
+    "%d{0}%b{0}%Y", "%d{0}%b{0}%y", "%d{0}%b,{0}%Y", "%b{0}%d{0}%Y", "%b{0}%d,{0}%Y",
+    "%Y{0}%b{0}%d",
+)  # fmt: skip
+_HALF_DAYS = ("%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I:%M:%S%p")
+_SEPARATOR, _MONTH = re.compile(r"[0-9A-Za-z]([-/. ])"), re.compile(names_pattern(MONTHS))
 
 
 def to_plain(texts: pa.Array, format_: cell_formats.CellFormat) -> pa.Array:
@@ -230,14 +226,12 @@ def _is_day(year: pa.Array, month: pa.Array, day: pa.Array) -> pa.Array:
 
 def count_dates(values: pa.Array, counts: pa.Array, some: list[str], least: float) -> Counter[str]:
     """Returns how many cells fit each pattern that is likely."""
-    separators = {match[1] for cell in some if (match := re.match(r"\s*[0-9]+([-/. ])", cell))}
-    patterns = [
-        re.sub("([dmyY])", r"%\1", order.format(separator)) + clock
-        for separator in sorted(separators)
-        for order in _ORDERS
-        for clock in _CLOCKS
-    ]
-    patterns += sorted(_named_patterns(some[:_TOLD_BY]))
+    separators = {match[1] for cell in some if (match := _SEPARATOR.search(cell))}
+    orders = list(_ORDERS)
+    if any(map(_MONTH.search, some)):
+        orders = [weekday + one for weekday in ("", "%a, ", "%a ") for one in _NAMED_ORDERS]
+    days = [order.format(separator) for separator in sorted(separators) for order in orders]
+    patterns = [*_HALF_DAYS, *(day + clock for day in days for clock in _CLOCKS)]
     some_cells = pa.array(some, pa.string())
     found: Counter[str] = Counter()
     for pattern in patterns:
@@ -247,57 +241,3 @@ def count_dates(values: pa.Array, counts: pa.Array, some: list[str], least: floa
         fits = to_plain(values, format_).is_valid()
         found[pattern] = pc.sum(counts.filter(fits)).as_py() or 0
     return found
-
-
-def _named_patterns(cells: list[str]) -> set[str]:
-    """Returns the patterns of cells with months' names, AM or PM.
-
-    A name in full tells more than ``May``, which is short, too.
-    """
-    found = {pattern for cell in cells if (pattern := named_pattern(cell))}
-    for long, short in (("%B", "%b"), ("%A", "%a")):
-        found -= {one.replace(long, short) for one in found if long in one}
-    return found
-
-
-def named_pattern(cell: str) -> str:
-    """Returns the pattern of a cell with a month, AM or PM.
-
-    Nothing for any other cell.
-    """
-    cell, text, end = cell.strip(), "", 0
-    if len(cell) > _LONGEST:
-        return ""
-    for match in _PART.finditer(cell):
-        text += cell[end : match.start()] + _part(match, text)
-        end = match.end()
-    text += cell[end:]
-    # Mar-24 is a month of a year.
-    patterns = (text, text.replace("%d", "%y")) if re.search("%[bBp]", text) else ()
-    return next((pattern for pattern in patterns if _is_date(pattern)), "")
-
-
-def _part(match: re.Match[str], text: str) -> str:
-    """Returns the pattern of a part of a date."""
-    if match["month"]:
-        return "%B" if len(match["month"]) > _SHORT else "%b"
-    if match["weekday"]:
-        return "%A" if len(match["weekday"]) > _SHORT else "%a"
-    if match["clock"]:
-        half = match["half"] or ""
-        return f"{'%I' if half else '%H'}:%M{':%S' if match['seconds'] else ''}{half[:-2]}" + (
-            "%p" if half else ""
-        )
-    if match["number"]:
-        if len(match["number"]) == len("2024"):
-            return "%Y"
-        is_day = len(match["number"]) < _SHORT and "%d" not in text
-        return "%d" if is_day else "%y"
-    return match["word"]
-
-
-def _is_date(pattern: str) -> bool:
-    try:
-        return isinstance(cell_formats.parse_format(pattern), cell_formats.DateFormat)
-    except ValueError:
-        return False
