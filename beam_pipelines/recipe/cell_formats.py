@@ -23,8 +23,8 @@ WHITE_SPACE = (
 )
 APOSTROPHES = "'\u2019"
 _NUMBER = re.compile(
-    rf"(?P<before>[^0-9.,]*)1(?:(?P<thousands>[.,{BLANKS}{APOSTROPHES}]?)234|(?P<lakh>,23,456))"
-    r"(?:(?P<decimal>[.,])5)?(?P<after>[^0-9.,]*)"
+    rf"(?P<before>[^0-9.,()]*)1(?:(?P<thousands>[.,{BLANKS}{APOSTROPHES}]?)234|(?P<lakh>,23,456))"
+    r"(?:(?P<decimal>[.,])5)?(?P<after>[^0-9.,()-]*)"
 )
 _PARTS = re.compile(r"%(?P<part>[A-Za-z])(?P<text>[^%]*)")
 # Without a day it is the first of the month; without all three, a time of day.
@@ -53,8 +53,6 @@ class NumberFormat:
       decimal: before the fraction, ``.`` or ``,``.
       thousands: between groups of three digits; empty if there is none.
       before, after: units, which a cell may lack; of ``%`` every cell but 0 has it.
-      negative: how accounts mark numbers below 0: ``()`` around them, or ``-`` behind them; else
-        empty.
       is_indian: whether groups have two digits, and the last one three.
     """
 
@@ -63,14 +61,11 @@ class NumberFormat:
     before: str = ""
     after: str = ""
     is_indian: bool = False
-    negative: Literal["", "()", "-"] = ""
 
     def __str__(self) -> str:
         whole = "1,23,456" if self.is_indian else f"1{self.thousands}234"
         gap = " " if self.after and self.after != "%" else ""
-        minus = "-" if self.negative == "-" else ""
-        text = f"{self.before}{whole}{self.decimal}5{minus}{gap}{self.after}"
-        return f"({text})" if self.negative == "()" else text
+        return f"{self.before}{whole}{self.decimal}5{gap}{self.after}"
 
     @property
     def is_percent(self) -> bool:
@@ -138,9 +133,6 @@ def _number(text: str) -> NumberFormat | None:
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
         return None
-    before, after, negative = match["before"], match["after"], _negative(match)
-    if negative:
-        before, after = before.replace("(", ""), after.strip().strip(")-")
     thousands = "," if match["lakh"] else match["thousands"]
     if thousands == match["decimal"]:
         return None
@@ -152,18 +144,10 @@ def _number(text: str) -> NumberFormat | None:
     return NumberFormat(
         "," if decimal == "," else ".",
         thousands,
-        before.strip(),
-        after.strip(),
+        match["before"].strip(),
+        match["after"].strip(),
         bool(match["lakh"]),
-        negative,
     )
-
-
-def _negative(match: re.Match[str]) -> Literal["", "()", "-"]:
-    """Returns how a number shows that it is below 0."""
-    if "(" in match["before"] and ")" in match["after"]:
-        return "()"
-    return "-" if match["after"].strip().startswith("-") else ""
 
 
 def _date(text: str) -> DateFormat | None:

@@ -200,14 +200,9 @@ def _misfits(
 
 def _decision(name: str, format_: cell_formats.CellFormat, evidence: Evidence) -> str:
     example = shorten(evidence.example, 40)
-    below = ""
-    if isinstance(format_, cell_formats.NumberFormat) and format_.negative:
-        marked = "in brackets" if format_.negative == "()" else "with a minus behind it"
-        below = f"; a number {marked} is below 0"
-    elif "%y" in str(format_):
-        below = "; years of two digits are 1969 to 2068"
+    years = "; years of two digits are 1969 to 2068" if "%y" in str(format_) else ""
     return (
-        f"formats: {{{yaml_text(name)}: {yaml_text(str(format_))}}}  # such as {example!r}{below}"
+        f"formats: {{{yaml_text(name)}: {yaml_text(str(format_))}}}  # such as {example!r}{years}"
     )
 
 

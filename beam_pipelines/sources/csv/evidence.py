@@ -11,7 +11,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.formatting import MINUS
 from beam_pipelines.recipe import cell_formats
-from beam_pipelines.sources.csv.formats import NEGATIVE, count_dates, to_plain
+from beam_pipelines.sources.csv.formats import count_dates, to_plain
 from beam_pipelines.sources.csv.sniffer import CURRENCIES, KNOWN_WORDS, WORDS, kind
 
 # A few values that do not fit make a column nearly numeric: this share, and so many.
@@ -261,8 +261,8 @@ def _judge_numbers(
     is_double = np.array([shape == "<double>" for shape in shapes], bool)
     array = pa.array(shapes, pa.string())
     fits: dict[cell_formats.NumberFormat, int] = {}
-    for (before, after), negative, marks in itertools.product(units, _negatives(shapes), _MARKS):
-        format_ = dataclasses.replace(marks, before=before, after=after, negative=negative)
+    for (before, after), marks in itertools.product(units, _MARKS):
+        format_ = dataclasses.replace(marks, before=before, after=after)
         flags = to_plain(array, format_).is_valid().to_numpy(zero_copy_only=False)
         flags = flags | (is_number & (not format_.is_percent))
         flags |= is_double & (marks.decimal == ".") & (not format_.is_percent)
@@ -272,21 +272,6 @@ def _judge_numbers(
     if not most:
         return 0, "", ()
     return most, "numbers", _likely(best, shapes, decimal)
-
-
-def _negatives(shapes: list[str]) -> list[Literal["", "()", "-"]]:
-    """Returns the marks that numbers below 0 may have.
-
-    Whole numbers in brackets may be years or notes.
-    """
-    numbers = [shape for shape in shapes if re.search("[0-9]", shape)]
-    found: list[Literal["", "()", "-"]] = [""]
-    for negative, pattern in NEGATIVE.items():
-        marked = [shape for shape in numbers if re.match(pattern, shape)]
-        is_money = any(re.search("[^0-9()-]", shape) for shape in marked)
-        if is_money and len(marked) < len(numbers):
-            found.append(negative)
-    return found
 
 
 def _units(shape: str) -> tuple[str, str]:
@@ -320,7 +305,7 @@ def _likely(
 
 
 def _rank(format_: cell_formats.NumberFormat) -> int:
-    return _MARKS.index(dataclasses.replace(format_, before="", after="", negative=""))
+    return _MARKS.index(dataclasses.replace(format_, before="", after=""))
 
 
 def _number(text: str | None) -> float | None:

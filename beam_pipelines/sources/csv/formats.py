@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -36,11 +35,6 @@ _DIGITS = {
     "M": "[0-5][0-9]",
     "S": "[0-5][0-9](?:[.,][0-9]{1,6})?",
     "p": "[AaPp][Mm]",
-}
-# How accounts write numbers below 0; a minus before the groups means the same.
-NEGATIVE: dict[Literal["()", "-"], str] = {
-    "()": r"^([^0-9()+-]*)\(([^()+-]*)\)([^0-9()+-]*)$",
-    "-": rf"^([^+-]*[0-9.,]){_BLANK}*-()([^0-9+-]*)$",
 }
 _CLOCKS = (
     "", " %H:%M", " %H:%M:%S", " %H:%M:%S UTC", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S",
@@ -128,9 +122,6 @@ def _any_of(thousands: str) -> str:
 
 def _plain_numbers(texts: pa.Array, format_: cell_formats.NumberFormat) -> pa.Array:
     texts = pc.replace_substring(texts, MINUS, "-")
-    if format_.negative:
-        pattern = NEGATIVE[format_.negative]
-        texts = pc.replace_substring_regex(texts, pattern=pattern, replacement=r"-\1\2\3")
     found = pc.extract_regex(texts, pattern=number_pattern(format_))
     sign, inner, whole, fraction = (
         pc.struct_field(found, name) for name in ("sign", "inner", "whole", "fraction")
