@@ -5,36 +5,33 @@ An older pyarrow writes past its buffers for them.
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
-from beam_pipelines.sources.csv import sample
-from beam_pipelines.sources.text.quotes import Dialect
-
-DIALECT = Dialect(ord(","), ord('"'))
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.sources.csv import infer, sample
+from tests.sources.support import plan_of, read_rows, write
 
 
 @pytest.mark.parametrize("cells", [3, 12_000, 100_000])
-def test_a_record_of_too_many_cells_is_refused(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record of too many cells is refused with pyarrow's error.
-
-    A far too long record does not reach pyarrow.
-    """
-    data = b"1,2\n" + b"," * (cells - 1) + b"\n"
+def test_a_record_of_too_many_cells_does_not_reach_pyarrow(tmp_path, monkeypatch, cells):
+    """It is a bad row when it is read."""
+    path = write(tmp_path / "a.csv", "a,b\n1,2\n" + "," * (cells - 1) + "\n")
     seen = []
     read = sample.pa_csv.read_csv
-    monkeypatch.setattr(sample, "_OVERFLOWS", True)
+    monkeypatch.setattr(infer, "OVERFLOWS", True)
     monkeypatch.setattr(
-        sample.pa_csv, "read_csv", lambda *args, **options: seen.append(1) or read(*args, **options)
+        sample.pa_csv,
+        "read_csv",
+        lambda file, **options: seen.append(file.size()) or read(file, **options),
     )
-    with pytest.raises(pa.ArrowInvalid, match="Expected 2 columns"):
-        sample.read_table(data, ("a", "b"), names=("a", "b"), dialect=DIALECT, nulls=("",))
-    assert bool(seen) == (cells < 10_000)
+    assert plan_of(path).read_schema.names == ["a", "b"]
+    assert max(seen) < 10
+    with pytest.raises(DataError, match=f"line 3: found {cells} cells, expected 2"):
+        read_rows(path)
 
 
-def test_delimiters_inside_quotes_are_no_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delimiters_inside_quotes_are_no_cells(tmp_path, monkeypatch):
     """Any number of delimiters inside quotes makes no cells."""
-    data = b'1,"' + b"," * 50_000 + b'"\n'
-    monkeypatch.setattr(sample, "_OVERFLOWS", True)
-    table = sample.read_table(data, ("a", "b"), names=("a", "b"), dialect=DIALECT, nulls=("",))
-    assert table.column("b").to_pylist() == ["," * 50_000]
+    path = write(tmp_path / "a.csv", 'a,b\n1,"' + "," * 50_000 + '"\n')
+    monkeypatch.setattr(infer, "OVERFLOWS", True)
+    assert read_rows(path) == [{"a": 1, "b": "," * 50_000}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections import Counter
@@ -32,13 +33,13 @@ from beam_pipelines.sources.csv.header import (
     first_record,
     named,
 )
-from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
+from beam_pipelines.sources.csv.parser import dialect_of, other_number, split_cells
 from beam_pipelines.sources.csv.resolve import check_agreement, check_no_texts, resolve
-from beam_pipelines.sources.csv.sample import CsvSample
+from beam_pipelines.sources.csv.sample import OVERFLOWS, CsvSample
 from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo
-from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.format import digits_type
 from beam_pipelines.sql.database import identifier, literal
 
@@ -150,12 +151,8 @@ def _add_body(
       DataError: no record has as many cells as there are columns; a column of numbers has an
         integer beyond int64, or one that float64 rounds.
     """
-    source, parse, data = sample.source, sample.table, body.data
-    try:
-        table = parse(data, wanted)
-    except pa.ArrowInvalid:
-        data = _without_ragged(sample, file, body)
-        table = parse(data, wanted)
+    source, parse = sample.source, sample.table
+    data, table = _first_table(sample, file, body, wanted)
     undeclared = [field for field in table.schema if field.name not in source.types]
     numbers = [field.name for field in undeclared if field.type in (pa.int64(), pa.float64())]
     types = {
@@ -188,6 +185,19 @@ def _add_body(
         found.evidence[name].add(_with_nulls(shape, source, table[name], name, parse_more))
     found.schema = inference.merge_schemas(found.schema, pa.schema(list(types.items())))
     found.rows += table.num_rows
+
+
+def _first_table(
+    sample: CsvSample, file: FileInfo, body: blocks.Body, wanted: tuple[str, ...]
+) -> tuple[bytes, pa.Table]:
+    """Returns whole records and their values. Others are reported when they are read."""
+    with contextlib.suppress(pa.ArrowInvalid):
+        if not OVERFLOWS:
+            return body.data, sample.table(body.data, wanted)
+    data, _ = sample.whole_rows(body.data)
+    if not data and body.data.strip(b"\r\n"):
+        raise _no_rows(sample, file, body)
+    return data, sample.table(data, wanted)
 
 
 def _with_nulls(
@@ -245,52 +255,33 @@ def _are_integers(texts: pa.ChunkedArray) -> bool:
     return bool(has_plus and pc.all(pc.match_substring_regex(texts, _DECIMAL)).as_py())
 
 
-def _without_ragged(sample: CsvSample, file: FileInfo, body: blocks.Body) -> bytes:
-    """Returns the records that have the right number of cells.
-
-    The others are reported when they are read.
-    """
-    source, names, dialect = sample.source, sample.names, sample.dialect
-    binary = pa.schema([(name, pa.binary()) for name in names])
-    parser = CsvParser(names, binary, binary, dialect, ())
-    bad = [
-        found
-        for found in parser.sift(body.data, parser.toggles(body.data))
-        if isinstance(found, tuple)
-    ]
-    kept, position = [], 0
-    for start, end, _, _ in bad:
-        kept.append(body.data[position:start])
-        position = end
-    data = b"".join([*kept, body.data[position:]])
-    if not data.strip(b"\r\n"):
-        rows = [
-            split_cells(body.data[start:end].rstrip(b"\r\n"), dialect) for start, end, _, _ in bad
-        ]
-        reason = _longer_rows(source, names, rows) or bad[0][3]
-        line = blocks.LineNumbers(source, file, body).line(bad[0][0])
-        raise DataError(f"{file.path}, line {line}: {reason}")
-    return data
-
-
-def _longer_rows(source: Source, names: tuple[str, ...], rows: Sequence[Sequence[str]]) -> str:
-    """Returns the error of rows that are all longer than the header.
+def _no_rows(sample: CsvSample, file: FileInfo, body: blocks.Body) -> DataError:
+    """Returns the error of records that all have another number of cells than the header.
 
     R writes names of rows without a name of their column; other programs end each row with a
     delimiter.
     """
+    names, dialect = sample.names, sample.dialect
+    toggles = quotes.toggling_quotes(body.data, quotes.OUTSIDE, quotes.NEWLINE, dialect)
+    starts, ends = quotes.record_spans(body.data, toggles)
+    rows = [
+        split_cells(body.data[start:end].rstrip(b"\r\n"), dialect)
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+    ]
     number = len(rows[0])
+    reason = other_number(number, len(names), chr(dialect.delimiter))
     is_even = len(rows) > 1 and all(len(row) == number for row in rows)
-    if number <= len(names) or source.columns or not is_even:
-        return ""
-    more = [f"column{place}" for place in range(len(names) + 1, number + 1)]
-    known = [*names, *more]
-    if len(more) == 1 and any(row[-1] for row in rows):
-        known = [INDEX, *names]
-    return (
-        f"found {number} cells in each row, expected {len(names)}, one for each name. Name all, "
-        f"perhaps so: set {named(known, source.options_of(CsvOptions).skip_lines or 0)}"
-    )
+    if number > len(names) and is_even and not sample.source.columns:
+        more = [f"column{place}" for place in range(len(names) + 1, number + 1)]
+        is_index = len(more) == 1 and any(row[-1] for row in rows)
+        known = [INDEX, *names] if is_index else [*names, *more]
+        skipped = sample.source.options_of(CsvOptions).skip_lines or 0
+        reason = (
+            f"found {number} cells in each row, expected {len(names)}, one for each name. Name "
+            f"all, perhaps so: set {named(known, skipped)}"
+        )
+    line = blocks.LineNumbers(sample.source, file, body).line(int(starts[0]))
+    return DataError(f"{file.path}, line {line}: {reason}")
 
 
 def _read_type(source: Source, field: pa.Field) -> pa.DataType:

@@ -25,12 +25,11 @@ from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK
-from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
+from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
 
 # With 40,000 cells more than expected, pyarrow 18, which TFX allows, corrupted its memory; pyarrow
 # 25 did not.
-_OVERFLOWS = int(pa.__version__.split(".")[0]) < 25
-_MOST_MORE_CELLS = 10_000
+OVERFLOWS = int(pa.__version__.split(".")[0]) < 25
 _EXPONENT = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+\s*$"
 
 
@@ -102,15 +101,20 @@ class CsvSample:
         nulls = self.source.nulls if nulls is None else nulls
         return read_table(data, wanted, types, names=self.names, dialect=self.dialect, nulls=nulls)
 
+    def whole_rows(self, data: bytes) -> tuple[bytes, Positions]:
+        """Returns the records with a cell for each column, and where they began."""
+        toggles = quotes.toggling_quotes(data, OUTSIDE, NEWLINE, self.dialect)
+        starts, ends = quotes.record_spans(data, toggles)
+        is_whole = quotes.count_cells(data, toggles, starts, self.dialect) == len(self.names)
+        if len(toggles) % 2:  # a quote that is never closed
+            is_whole[-1:] = False
+        return blocks.joined(data, starts[is_whole], ends[is_whole]), starts[is_whole]
+
     def misfits(self, name: str, format_: CellFormat) -> list[Misfit]:
         """Returns the values of a column that are not in a format."""
         found = []
         for file, body in self.bodies():
-            toggles = quotes.toggling_quotes(body.data, OUTSIDE, NEWLINE, self.dialect)
-            starts, ends = quotes.record_spans(body.data, toggles)
-            counts = quotes.count_cells(body.data, toggles, starts, self.dialect)
-            starts, ends = starts[counts == len(self.names)], ends[counts == len(self.names)]
-            data = blocks.joined(body.data, starts, ends)
+            data, starts = self.whole_rows(body.data)
             texts = only_chunk(self.table(data, (name,), {name: pa.string()}).column(name))
             plain = pc.or_(
                 to_plain(texts, format_).is_valid(),
@@ -147,8 +151,6 @@ def read_table(
         return pa.schema(
             [(name, (types or {}).get(name, pa.null())) for name in wanted]
         ).empty_table()
-    if _OVERFLOWS:
-        _check_cells(data, len(names), dialect)
     # pyarrow would skip a mark, or miss the rest of one, also in the middle of a file.
     if BYTE_ORDER_MARK.startswith(data[:3]):
         data = BYTE_ORDER_MARK + data
@@ -172,17 +174,3 @@ def read_table(
             quoted_strings_can_be_null=True,
         ),
     )
-
-
-def _check_cells(data: bytes, cells: int, dialect: Dialect) -> None:
-    """Raises ``pa.ArrowInvalid`` for a record with very many more cells than others.
-
-    An older pyarrow writes past its buffers for it.
-    """
-    toggles = quotes.toggling_quotes(data, OUTSIDE, NEWLINE, dialect)
-    starts, _ = quotes.record_spans(data, toggles)
-    if (
-        len(starts)
-        and quotes.count_cells(data, toggles, starts, dialect).max() > cells + _MOST_MORE_CELLS
-    ):
-        raise pa.ArrowInvalid(f"CSV parse error: Expected {cells} columns")
