@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.arrow.equal_floats import nearest_floats
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 
 ROUNDED = "an integer that float64 rounds"
@@ -107,13 +106,5 @@ def refused(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
     """
     is_long = pc.fill_null(pc.match_substring_regex(texts, _LONG), False)
     long = pc.unique(texts.filter(is_long))
-    if not len(long):
-        return pc.is_in(texts, value_set=long)
-    digits = pc.utf8_ltrim(pc.utf8_trim_whitespace(long.cast(pa.string())), characters="+")
-    try:
-        numbers = digits.cast(pa.int64())
-    except pa.ArrowInvalid:  # one beyond int64
-        bad = [text for text in long.cast(pa.string()).to_pylist() if why_text_refused(text)]
-        return pc.is_in(texts, value_set=pa.array(bad, texts.type))
-    _, is_equal = nearest_floats(numbers, pa.float64())
-    return pc.is_in(texts, value_set=long.filter(pa.array(~is_equal)))
+    bad = [text for text in long.cast(pa.string()).to_pylist() if why_text_refused(text)]
+    return pc.is_in(texts, value_set=pa.array(bad, texts.type))

@@ -173,10 +173,8 @@ def stream_bodies(
     begins_file = True
     for block in itertools.chain([b""], blocks):
         waiting = waiting + block if block else waiting
-        end = (
-            quotes.last_newline(waiting, quotes.toggling_quotes(waiting, OUTSIDE, NEWLINE, dialect))
-            + 1
-        )
+        toggles = quotes.toggling_quotes(waiting, OUTSIDE, NEWLINE, dialect)
+        end = quotes.last_end(waiting, toggles, (0, len(waiting)), (b"\n",)) + 1
         if end:
             yield Body(offset, waiting[:end], begins_file)
             begins_file = False

@@ -14,7 +14,7 @@ one closes.
 from __future__ import annotations
 
 import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -173,7 +173,7 @@ def record_start(
     begin, length = position, _LOOK_AHEAD_BYTES
     while data := file.read(length):
         toggles = toggling_quotes(data, state, previous, dialect)
-        newline = first_newline(data, state, toggles)
+        newline = _first_newline(data, state, toggles)
         if newline >= 0:
             return begin + newline + 1
         state, previous, begin = state_after(data, state, toggles), data[-1], begin + len(data)
@@ -205,16 +205,24 @@ def long_record(data: bytes, toggles: Positions, most: int) -> int:
     """
     start, end = 0, len(data)
     while end - start > most:
-        newline = _last_end(data, toggles, start, start + most + 1)
+        newline = last_end(data, toggles, (start, start + most + 1), (b"\n", b"\r"))
         if newline < 0:
             return start
         start = newline + 1
     return -1
 
 
-def _last_end(data: bytes, toggles: Positions, start: int, end: int) -> int:
-    """Returns the last line end outside quotes in data[start:end], or -1."""
-    while (found := max(data.rfind(b"\n", start, end), data.rfind(b"\r", start, end))) >= 0:
+def last_end(data: bytes, toggles: Positions, span: tuple[int, int], marks: Sequence[bytes]) -> int:
+    """Returns the last line end outside quotes, or -1.
+
+    Args:
+      data: text that begins outside quotes.
+      toggles: the quotes in it that open or close.
+      span: where to look, from and to.
+      marks: the characters that end lines.
+    """
+    start, end = span
+    while (found := max(data.rfind(mark, start, end) for mark in marks)) >= 0:
         before = int(np.searchsorted(toggles, found))
         if before % 2 == 0:
             return found
@@ -222,31 +230,11 @@ def _last_end(data: bytes, toggles: Positions, start: int, end: int) -> int:
     return -1
 
 
-def first_newline(data: bytes, state: int, toggles: Positions) -> int:
+def _first_newline(data: bytes, state: int, toggles: Positions) -> int:
     """Returns the position of the first newline outside quotes, or -1."""
-    inside = state == INSIDE
-    begin = 0
-    for edge in toggles.tolist():
-        if not inside:
-            found = data.find(b"\n", begin, edge)
-            if found >= 0:
-                return found
-        inside, begin = not inside, edge + 1
-    return -1 if inside else data.find(b"\n", begin)
-
-
-def last_newline(data: bytes, toggles: Positions) -> int:
-    """Returns the position of the last newline outside quotes, or -1.
-
-    The text has to begin outside quotes.
-    """
-    end = len(data)
-    while (newline := data.rfind(b"\n", 0, end)) >= 0:
-        before = int(np.searchsorted(toggles, newline))
-        if before % 2 == 0:
-            return newline
-        end = int(toggles[before - 1])
-    return -1
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
+    outside = ends[(np.searchsorted(toggles, ends) + (state == INSIDE)) % 2 == 0]
+    return int(outside[0]) if len(outside) else -1
 
 
 def line_ends(data: bytes) -> Positions:
@@ -266,18 +254,15 @@ def record_spans(data: bytes, toggles: Positions) -> tuple[Positions, Positions]
     Returns:
       Where each record begins, and where it ends (after its line end). Empty lines are no records.
     """
-    text = np.frombuffer(data, np.uint8)
+    text, none = np.frombuffer(data, np.uint8), np.zeros(0, np.int64)
+    if not data:
+        return none, none
     ends = line_ends(data)
     ends = ends[np.searchsorted(toggles, ends) % 2 == 0] + 1
     if not len(ends) or ends[-1] != len(text):
         ends = np.append(ends, len(text))
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-    first = text[np.minimum(starts, len(text) - 1)] if len(text) else np.empty(0, np.uint8)
-    kept = (
-        (ends > starts) & (first != NEWLINE) & (first != RETURN)
-        if len(text)
-        else np.zeros(len(ends), bool)
-    )
+    kept = (text[starts] != NEWLINE) & (text[starts] != RETURN)
     return starts[kept], ends[kept]
 
 
