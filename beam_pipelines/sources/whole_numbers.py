@@ -7,7 +7,6 @@ float64, or beyond int64, is an error then.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -25,8 +24,6 @@ _LONG = r"^\s*[+-]?[0-9]{16,}(\.[0-9]*)?\s*$"
 _PARTLESS, _WITH_PART = re.compile(r"\.0*$"), re.compile(r"[+-]?[0-9]{16,4000}\.[0-9]{1,4000}")
 # Python refuses to parse thousands of digits. So many are beyond int64, leading zeros aside.
 _MOST_DIGITS = 4_000
-# Columns of fewer values are looked at together: a call costs as much as so many.
-_FEW_VALUES = 2_000
 
 
 def may_be_rounded(numbers: pa.Array | pa.ChunkedArray) -> bool:
@@ -37,14 +34,6 @@ def may_be_rounded(numbers: pa.Array | pa.ChunkedArray) -> bool:
     """
     chunks = numbers.chunks if isinstance(numbers, pa.ChunkedArray) else [numbers]
     return any(_are_large(chunk) for chunk in chunks if len(chunk))
-
-
-def names_of_rounded(columns: Mapping[str, pa.Array]) -> list[str]:
-    """Returns the names of float64 columns that may have rounded integers."""
-    few = sum(len(column) for column in columns.values()) < _FEW_VALUES * len(columns)
-    if few and not may_be_rounded(pa.concat_arrays(list(columns.values()))):
-        return []
-    return [name for name, column in columns.items() if may_be_rounded(column)]
 
 
 def _are_large(array: pa.Array) -> bool:
@@ -88,8 +77,9 @@ def cure(name: str, declared: str | None, rank: int) -> str:
 def why_text_refused(text: str) -> str:
     """Returns ``why_refused`` of a text of digits; ``""`` for any other text."""
     text = _PARTLESS.sub("", text.strip())
-    if _WITH_PART.fullmatch(text) and Decimal(float(text)) != Decimal(text):
-        return ROUNDS
+    if _WITH_PART.fullmatch(text):
+        is_rounded = abs(float(text)) >= _MOST_EXACT and Decimal(float(text)) != Decimal(text)
+        return ROUNDS if is_rounded else ""
     if not text.lstrip("+-").isdigit():
         return ""
     return why_refused(int(text)) if len(text) <= _MOST_DIGITS else "none beyond int64"

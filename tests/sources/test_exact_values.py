@@ -6,6 +6,7 @@ import datetime
 import decimal
 import json
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ ABSENT = "found a null inside a list, expected values only"
         ('{"t": [[[1]]]}', {"t": "tensor"}, f"column 't': found [[[1]]], expected {OF_INT64}"),
         ('{"t": [1]}', {"t": "list<int64>"}, f"column 't': found [1], expected {OF_INT64}"),
         ('{"t": [1]}', {}, "column 't': found [1], expected 1 × 2 values as in the sample. Mend"),
-        ('{"t": [[1]]}', {}, "Mend it, or declare 'types: {t: tensor}' to keep each row's"),
+        ('{"t": [[1]]}', {}, "Mend it, declare 'types: {t: tensor}' for rows with shapes of their own"),
         ('{"a": [{"b": 1}, {"c": 2}]}', {}, f"column 'a.b': {ABSENT}"),
         ('{"a": [{"b": 1, "c": null}]}', {}, "column 'a.c': found a null inside a list"),
     ],
@@ -323,6 +324,20 @@ def test_fractions_are_the_nearest_float64(text: str) -> None:
     (same,) = parser.by_python(data, [0, 4], [4, len(data)])
     assert isinstance(batch, pa.RecordBatch)
     assert batch.column(0).to_pylist() == [0.5, float(text)] == same.column(0).to_pylist()
+
+
+@given(st.from_regex(r"[+-]?[1-9][0-9]{11,20}(\.[0-9]{1,3})?(e[1-3])?", fullmatch=True))
+def test_whole_numbers_that_float64_rounds_are_refused(text: str) -> None:
+    """The kernel declines them, and Python has their error; others are equal."""
+    schema = pa.schema([("x", pa.float64())])
+    parser = CsvParser(("x",), schema, schema, Dialect(ord(","), None), (), frozenset("x"))
+    data = f"{text}\n".encode()
+    found, *_ = expected = list(parser.by_python(data, [0], [len(data)]))
+    assert list(parser.sift(data, parser.toggles(data))) == expected
+    whole = "e" not in text and abs(float(text)) >= 2**53
+    is_refused = whole and (Decimal(text) != Decimal(float(text)) or abs(Decimal(text)) >= 2**63)
+    assert isinstance(found, tuple) == is_refused
+    assert whole == (parser.parse_natively(data) is None)
 
 
 def test_exact_floats_and_digits_of_sparse_text(tmp_path: Path) -> None:

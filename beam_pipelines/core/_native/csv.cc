@@ -123,7 +123,7 @@ class Builder {
   bool add_cells(const Records& records, const NullTexts& nulls) {
     switch (column_.type) {
       case CsvType::kInteger:
-        return add_values<kIsPlain, int64_t>(records, nulls, [least = column_.least, most = column_.most, checks = column_.declines_codes](Text text, int64_t* value) {
+        return add_values<kIsPlain, int64_t>(records, nulls, [least = column_.least, most = column_.most, checks = column_.is_exact](Text text, int64_t* value) {
           if (checks && leads_with_zero(text)) return false;
           uint64_t number;  // nearly all are one to eight digits
           if (text.size > 8 || !parse_digits(text, &number) || number > static_cast<uint64_t>(most)) return parse_integer(text, least, most, value);
@@ -133,8 +133,8 @@ class Builder {
       case CsvType::kFloat:
         return add_values<kIsPlain, float>(records, nulls, [](Text text, float* value) { return parse_float(text, value); });
       case CsvType::kDouble:
-        return add_values<kIsPlain, double>(records, nulls, [checks = column_.declines_codes](Text text, double* value) {
-          return !(checks && leads_with_zero(text)) && parse_float(text, value);
+        return add_values<kIsPlain, double>(records, nulls, [checks = column_.is_exact](Text text, double* value) {
+          return !(checks && leads_with_zero(text)) && parse_float(text, value) && !(checks && may_be_rounded(text, *value));
         });
       case CsvType::kDate:
         return add_values<kIsPlain, int32_t>(records, nulls, parse_date);

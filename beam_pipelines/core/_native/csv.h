@@ -21,7 +21,7 @@ struct CsvColumn {
   CsvType type;
   int64_t least = 0;        // of an integer
   int64_t most = INT64_MAX;
-  bool declines_codes = false;  // numbers with a leading zero, such as 007
+  bool is_exact = false;  // declines leading zeros, such as 007, and whole numbers that float64 may round
 };
 
 // The buffers of a column's Arrow array: integers, times and timestamps (microseconds) are int64,

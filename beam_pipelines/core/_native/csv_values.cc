@@ -1,5 +1,6 @@
 #include "csv_values.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -111,6 +112,10 @@ bool parse_integer(Text text, int64_t least, int64_t most, int64_t* value) {
 
 bool parse_float(Text text, float* value) { return parse_any_float(text, value); }
 bool parse_float(Text text, double* value) { return parse_any_float(text, value); }
+
+bool may_be_rounded(Text text, double value) {
+  return std::fabs(value) >= 9007199254740992 && std::none_of(text.data, text.data + text.size, [](uint8_t byte) { return byte >= 'A'; });
+}
 
 bool parse_bool(Text text, bool* value) {
   static const char* const kTexts[] = {"0", "1", "false", "true", "False", "True", "FALSE", "TRUE"};

@@ -31,6 +31,9 @@ inline bool leads_with_zero(Text text) {
   return at + 1 < text.size && text.data[at] == '0' && static_cast<uint8_t>(text.data[at + 1] - '0') <= 9;
 }
 
+// Whether a number is whole and has no equal float64, perhaps: digits alone, beyond 2^53.
+bool may_be_rounded(Text text, double value);
+
 bool parse_bool(Text text, bool* value);
 
 // 2013-01-31, possibly between spaces and tabs, as days since 1970-01-01.

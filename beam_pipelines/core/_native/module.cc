@@ -570,14 +570,14 @@ PyObject* py_parse_csv(PyObject*, PyObject* arguments) {
   std::vector<const char*> formats;
   for (size_t number = 0; number < type_names.size() && static_cast<Py_ssize_t>(number) < PyList_Size(place_list); ++number) {
     const Py_ssize_t place = PyLong_AsSsize_t(PyList_GetItem(place_list, static_cast<Py_ssize_t>(number)));
-    const bool declines_codes = type_names[number][0] == '!';
-    const NamedCsvType* type = csv_type_of(type_names[number].substr(declines_codes));
+    const bool is_exact = type_names[number][0] == '!';
+    const NamedCsvType* type = csv_type_of(type_names[number].substr(is_exact));
     if (place == -1 && PyErr_Occurred()) return nullptr;
     if (!type || place < 0 || place >= num_columns) {
       PyErr_Format(PyExc_ValueError, "column %zd of type '%s': found no such place or type", place, type_names[number].c_str());
       return nullptr;
     }
-    columns.push_back({static_cast<size_t>(place), type->type, type->least, type->most, declines_codes});
+    columns.push_back({static_cast<size_t>(place), type->type, type->least, type->most, is_exact});
     formats.push_back(type->format);
   }
   std::unique_ptr<Result> result;

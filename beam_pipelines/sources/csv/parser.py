@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_pipelines.core import _native
 from beam_pipelines.recipe.model import Source
@@ -80,46 +79,18 @@ class CsvParser:
         It does so if the kernel is not certain of the result, or a record may have more than
         ``line_bytes``.
         """
-        batch = self._by_kernel(data, self.read_schema, self.schema, line_bytes, self.exact)
-        return None if batch is None or self._rounds(data, batch) else batch
-
-    def _by_kernel(
-        self,
-        data: bytes,
-        read_schema: pa.Schema,
-        schema: pa.Schema,
-        line_bytes: int | None = None,
-        exact: frozenset[str] = frozenset(),
-    ) -> pa.RecordBatch | None:
-        """Returns the records of ``by_python``; ``None`` where the kernel declines."""
-        kernel_types = [type_ for field in read_schema if (type_ := _kernel_type(field.type))]
-        if not kernel_types or len(kernel_types) < len(read_schema):
+        types = [type_ for field in self.read_schema if (type_ := _kernel_type(field.type))]
+        if not types or len(types) < len(self.read_schema):
             return None
         place_of = {name: place for place, name in enumerate(self.names)}
         wanted = [
-            (place_of[name], "!" * (name in exact) + type_)
-            for name, type_ in zip(read_schema.names, kernel_types, strict=True)
+            (place_of[name], "!" * (name in self.exact) + type_)
+            for name, type_ in zip(self.read_schema.names, types, strict=True)
         ]
         batch: pa.RecordBatch | None = _native.parse_csv(
-            data, *self.dialect, len(self.names), wanted, self.nulls, schema, line_bytes
+            data, *self.dialect, len(self.names), wanted, self.nulls, self.schema, line_bytes
         )
         return batch
-
-    def _rounds(self, data: bytes, batch: pa.RecordBatch) -> bool:
-        """Whether one of the ``exact`` columns may have rounded an integer."""
-        exact = {
-            name: column
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-            if name in self.exact and column.type == pa.float64()
-        }
-        large = whole_numbers.names_of_rounded(exact)
-        if not large:
-            return False
-        schema = pa.schema([(name, pa.string()) for name in large])
-        texts = self._by_kernel(data, schema, schema)
-        return texts is None or any(
-            pc.any(whole_numbers.refused(column)).as_py() for column in texts.columns
-        )
 
     def sift(self, data: bytes, toggles: Positions) -> Iterator[pa.RecordBatch | BadRecord]:
         """Parses records; yields batches of good ones, and bad ones in order.
