@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.arrow.columns import only_chunk
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.cell_formats import CellFormat, parse_format
+from beam_pipelines.recipe.cell_formats import parse_format
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.faults import bad_rows
@@ -115,24 +115,19 @@ _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?", re.ASCII)
 
 def wrong_text(found: str, field: pa.Field, formats: Mapping[str, str]) -> str:
     """Returns the message for a text that its column refuses."""
-    if field.name in formats:
-        return wrong_format(found, field, parse_format(formats[field.name]))
-    return bad_rows.wrong_value(found, field.type, cure(field, found))
-
-
-def wrong_format(found: str, field: pa.Field, format_: CellFormat) -> str:
-    """Returns the message for a cell of another format."""
-    plain = to_plain(pa.array([found]), format_)[0].as_py()
-    if plain is not None and pa.types.is_integer(field.type):
-        return bad_rows.wrong_value(found, field.type, float_cure(field.name))
-    key = yaml_text(field.name)
-    if plain is not None:
+    key, format_ = yaml_text(field.name), formats.get(field.name)
+    remedy = cure(field, found)
+    if format_ is not None:
+        if to_plain(pa.array([found]), parse_format(format_)).null_count:
+            return (
+                f"found {shorten(found, 100)!r}, expected it written as {format_!r}. "
+                f"{_left_out(found)}, declare 'types: {{{key}: text}}', or set 'formats' of the "
+                "source."
+            )
         remedy = f"Declare 'types: {{{key}: text}}', or no type, as it is written as '{format_}'."
-        return bad_rows.wrong_value(found, field.type, remedy)
-    return (
-        f"found {shorten(found, 100)!r}, expected it written as {str(format_)!r}. "
-        f"{_left_out(found)}, declare 'types: {{{key}: text}}', or set 'formats' of the source."
-    )
+        if pa.types.is_integer(field.type):
+            remedy = float_cure(field.name)
+    return bad_rows.wrong_value(found, field.type, remedy)
 
 
 def float_cure(name: str) -> str:

@@ -41,43 +41,53 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
     """Returns the column and the error of a row that was refused."""
     if not isinstance(error, ColumnError):
         return "", str(error)
-    found = nested.flat_arrays(row)[error.column]
-    field = plan.read_schema.field(error.column)
-    type_, shape = field.type, columns.shape_of(field)
-    if known := _known_problem(found, error):
-        return error.column, known
-    if shape is not None:
-        return error.column, (
-            f"found {shorten(repr(_value(found)), 100)} ({error.message}), expected "
-            f"{' × '.join(map(str, shape))} values as in the "
-            f"sample. Mend it, or {declare_arrays(field, _are_arrays(found))}."
-        )
-    if columns.array_type(plan.source.types.get(error.column)):
-        shown = shorten(repr(_value(found)), 100)
+    found, field = nested.flat_arrays(row)[error.column], plan.read_schema.field(error.column)
+    return error.column, _explained(found, field, error, plan.source.types.get(error.column))
+
+
+def _explained(found: pa.Array, field: pa.Field, error: ColumnError, declared: str | None) -> str:
+    """Returns the error of a value.
+
+    Args:
+      found: the value.
+      field: of its column.
+      error: why it was refused.
+      declared: the type that the recipe declares.
+    """
+    key, shape = yaml_text(field.name), columns.shape_of(field)
+    shown = f"found {shorten(repr(_value(found)), 100)} ({error.message})"
+    if is_list(found.type) and error.message == NULL_INSIDE:
         return (
-            error.column,
-            (
-                f"found {shown} ({error.message}), expected an array. Mend it, or leave the "
-                "column out."
-            ),
+            f"found {NULL_INSIDE}, expected values only. Leave the column out with 'columns', or "
+            "such rows with 'on_error: {reject: 10}'."
         )
-    cure = _other_types(found, error.column, plan)
-    expected, leaf = bad_rows.expected(type_), shapes.leaf(type_)
-    if pa.types.is_floating(leaf) and pa.types.is_integer(shapes.leaf(found.type)):
-        each = "a list, each item " if is_list(type_) else ""
-        expected = f"{each}{_exact_integers(leaf)}"
-    elif pa.types.is_floating(type_):
-        cure = f"{cure} ({error.message})"
-    return error.column, bad_rows.wrong_value(_value(found), expected, cure)
-
-
-def _other_types(found: pa.Array, name: str, plan: SourcePlan) -> str:
-    """Returns the lines of a recipe that read a refused value."""
+    if shapes.is_permuted(found.type):
+        return (
+            "found a tensor with permuted dimensions, expected one whose values are in row-major "
+            "order. Write it without 'permutation', or leave the column out with 'columns'."
+        )
+    if shape is not None:
+        flat = columns.type_name(pa.list_(columns.value_type(field.type)))
+        return (
+            f"{shown}, expected {' × '.join(map(str, shape))} values as in the sample. Mend it, "
+            f"declare 'types: {{{key}: tensor}}' for rows with shapes of their own, or 'types: "
+            f"{{{key}: {flat}}}' for the values alone."
+        )
+    if columns.array_type(declared):
+        return f"{shown}, expected an array. Mend it, or leave the column out."
     names = other_types(lambda type_: convert_array(found, type_), found.type)
-    known = columns.type_name(plan.read_schema.field(name).type)
-    lines = [f"'types: {{{yaml_text(name)}: {type_}}}'" for type_ in names if type_ != known]
-    leave = "eave the column out with 'columns'."
-    return f"Declare {' or '.join(lines)}, or l{leave}" if lines else f"L{leave}"
+    known = columns.type_name(field.type)
+    lines = [f"'types: {{{key}: {type_}}}'" for type_ in names if type_ != known]
+    cure = "Leave the column out with 'columns'."
+    if lines:
+        cure = f"Declare {' or '.join(lines)}, or leave the column out with 'columns'."
+    expected, leaf = bad_rows.expected(field.type), shapes.leaf(field.type)
+    if pa.types.is_floating(leaf) and pa.types.is_integer(shapes.leaf(found.type)):
+        each = "a list, each item " if is_list(field.type) else ""
+        expected = f"{each}an integer that a {columns.type_name(leaf)} equals"
+    elif pa.types.is_floating(field.type):
+        cure = f"{cure} ({error.message})"
+    return bad_rows.wrong_value(_value(found), expected, cure)
 
 
 def other_types(convert: Callable[[pa.DataType], object], found: pa.DataType) -> list[str]:
@@ -98,50 +108,6 @@ def other_types(convert: Callable[[pa.DataType], object], found: pa.DataType) ->
             convert(type_)
             names.append(columns.type_name(type_))
     return names
-
-
-def _known_problem(found: pa.Array, error: ColumnError) -> str:
-    """Returns the message of an error of any type, or ``""``.
-
-    Args:
-      found: the row's value.
-      error: of the value.
-    """
-    if is_list(found.type) and error.message == NULL_INSIDE:
-        return (
-            f"found {NULL_INSIDE}, expected values only. Leave the column out with 'columns', or "
-            "such rows with 'on_error: {reject: 10}'."
-        )
-    if shapes.is_permuted(found.type):
-        return (
-            "found a tensor with permuted dimensions, expected one whose values are in row-major "
-            "order. Write it without 'permutation', or leave the column out with 'columns'."
-        )
-    return ""
-
-
-def _are_arrays(found: pa.Array) -> bool:
-    try:
-        return shapes.are_rectangular(shapes.stored_array(found))
-    except pa.ArrowInvalid:
-        return False
-
-
-def declare_arrays(field: pa.Field, are_arrays: bool) -> str:
-    """Returns the type that reads lists of lists of another shape.
-
-    Args:
-      field: of the column.
-      are_arrays: whether each row's lists of one depth have one length.
-    """
-    if are_arrays:
-        return f"declare 'types: {{{yaml_text(field.name)}: tensor}}' to keep each row's own shape"
-    flat = columns.type_name(pa.list_(columns.value_type(field.type)))
-    return f"declare 'types: {{{yaml_text(field.name)}: {flat}}}' for the values alone"
-
-
-def _exact_integers(type_: pa.DataType) -> str:
-    return f"an integer that a {columns.type_name(type_)} equals"
 
 
 def _value(array: pa.Array) -> object:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -256,11 +255,6 @@ def check_is_no_json(source: Source, path: str, head: bytes) -> None:
     if not _OBJECT.match(head):
         return
     format_ = DOCUMENTS if is_document(head) else "json_lines"
-    if format_ == "json_lines":
-        try:
-            json.loads(head.decode("utf-8-sig", errors="replace").lstrip().splitlines()[0])
-        except (ValueError, RecursionError):
-            return
     message = (
         f"found JSON at the beginning of {path}, expected the header of a table. Set 'format: "
         f"{format_}', or 'format: csv' if this is the header."
