@@ -26,19 +26,16 @@ _PARTLESS, _WITH_PART = re.compile(r"\.0*$"), re.compile(r"[+-]?[0-9]{16,4000}\.
 _MOST_DIGITS = 4_000
 
 
-def may_be_rounded(numbers: pa.Array | pa.ChunkedArray) -> bool:
+def may_be_rounded(numbers: pa.Array) -> bool:
     """Whether some of n float64 values may be rounded integers.
 
     Nulls are fine. It is called for every column of floats, and takes a tenth of the time of
     ``pc.min_max``.
     """
-    chunks = numbers.chunks if isinstance(numbers, pa.ChunkedArray) else [numbers]
-    return any(_are_large(chunk) for chunk in chunks if len(chunk))
-
-
-def _are_large(array: pa.Array) -> bool:
-    buffer: Any = array.buffers()[1]
-    values = np.frombuffer(buffer, np.float64, len(array), array.offset * 8)  # with nulls' slots
+    if not len(numbers):
+        return False
+    buffer: Any = numbers.buffers()[1]
+    values = np.frombuffer(buffer, np.float64, len(numbers), numbers.offset * 8)  # nulls' slots too
     most = max(np.fmax.reduce(values), -np.fmin.reduce(values))
     return not (most < _MOST_EXACT or np.isnan(most))
 

@@ -17,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.arrow import columns
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.csv.parser import CsvParser
-from beam_pipelines.sources.csv.sample import read_table
+from beam_pipelines.sources.csv.sample import CsvSample
+from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text.cells import parsed
 from beam_pipelines.sources.text.quotes import Dialect
 
@@ -193,9 +195,9 @@ def alone(parser: CsvParser, cells: list[bytes]) -> pa.RecordBatch:
         for cell, field in zip(cells, parser.read_schema, strict=True)
     )
     types = {field.name: field.type for field in parser.read_schema}
-    table = read_table(
-        line, tuple(types), types, names=parser.names, dialect=parser.dialect, nulls=parser.nulls
-    )
+    source, file = Source("a", nulls=parser.nulls), FileInfo("a.csv", len(line))
+    sample = CsvSample(source, parser.dialect, file, parser.names, b"")
+    table = sample.table(line, tuple(types), types)
     arrays = [columns.normalise(columns.only_chunk(column)) for column in table.columns]
     return pa.RecordBatch.from_arrays(arrays, schema=parser.schema)
 

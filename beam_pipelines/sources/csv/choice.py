@@ -28,6 +28,7 @@ from beam_pipelines.sources.options import CsvOptions
 # Lines that a message names, and different values that it proposes as nulls.
 _LINES, _NULLS = 3, 10
 _GROUPED = cell_formats.NumberFormat(",", ".")
+_TEXTS = (pa.string(), pa.binary())
 
 
 def without_index(names: tuple[str, ...]) -> str:
@@ -135,12 +136,8 @@ def _judge_all(
 
 def _may_have(source: Source, name: str, types: Mapping[str, pa.DataType]) -> bool:
     """Whether a column is text to Arrow, but not to the recipe."""
-    if not pa.types.is_string(types[name]):
-        return False
-    declared = source.types.get(name)
-    return declared is None or not (
-        pa.types.is_string(parse_type(declared)) or pa.types.is_binary(parse_type(declared))
-    )
+    is_open = name not in source.types or parse_type(source.types[name]) not in _TEXTS
+    return is_open and bool(pa.types.is_string(types[name]))
 
 
 def _decimal_mark(
@@ -153,16 +150,12 @@ def _decimal_mark(
         if type_ == pa.float64() and not is_grouped(evidence[name])
     }
     for verdict in verdicts:
-        for format_ in verdict.readings[:1]:
-            is_certain = len(verdict.readings) == 1 and not verdict.misfits
-            if isinstance(format_, cell_formats.NumberFormat) and is_certain and _has_mark(format_):
+        for format_ in verdict.readings if len(verdict.readings) == 1 else ():
+            is_number = isinstance(format_, cell_formats.NumberFormat) and not verdict.misfits
+            # Else it was not chosen for its separators.
+            if is_number and format_.decimal + format_.thousands != ".":
                 marks.add(format_.decimal)
     return marks.pop() if len(marks) == 1 else ""
-
-
-def _has_mark(format_: cell_formats.NumberFormat) -> bool:
-    """Whether the format was chosen for its separators."""
-    return format_.decimal + format_.thousands != "."
 
 
 def _grouped(decimal: str, may_be_comma: bool) -> Verdict:

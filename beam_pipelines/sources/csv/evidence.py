@@ -39,7 +39,9 @@ _NULL_TEXTS = pa.array(
         *("-", "--", "---", "?", "??", ".", "\\N"),
     ]
 )
-_WORD_FORMATS = [cell_formats.parse_format(text) for text in WORDS]
+_WORD_FORMATS = [cell_formats.WordsFormat(*text.split("/")) for text in WORDS]
+# Cells that fit, a word for the values, and the formats that fit as many.
+_Reading = tuple[int, str, tuple[cell_formats.CellFormat, ...]]
 _UNIT = re.compile(r"[$€£¥￥₹₽₩₺円元원%]|zł|kr|Kč|Ft|R\$|" + CURRENCIES)
 _MARKS = (
     cell_formats.NumberFormat("."), cell_formats.NumberFormat(","),
@@ -222,39 +224,25 @@ def judge(evidence: Evidence, decimal: str = "") -> Verdict:
     total = evidence.total
     fits, word, formats = best_reading(evidence, decimal)
     misfits = total - fits
-    if not total or not fits or evidence.texts > misfits:
+    if not fits or evidence.texts > misfits or misfits > min(NEARLY_MOST, NEARLY_SHARE * total):
         return Verdict()
-    if misfits and any(IDENTIFIER.fullmatch(shape) for shape in evidence.shapes):
-        return Verdict()
-    if misfits and sum(n for s, n in evidence.shapes.items() if _CODE.fullmatch(s)) == fits:
-        return Verdict()
-    if all(_PHONE.fullmatch(shape) for shape in evidence.shapes):
-        return Verdict()
-    if misfits > min(NEARLY_MOST, NEARLY_SHARE * total):
-        return Verdict()
-    return Verdict(formats, misfits, word)
+    codes = sum(n for shape, n in evidence.shapes.items() if _CODE.fullmatch(shape))
+    has_names = any(IDENTIFIER.fullmatch(shape) for shape in evidence.shapes)
+    are_phones = all(_PHONE.fullmatch(shape) for shape in evidence.shapes)
+    are_codes = are_phones or (misfits and (has_names or codes == fits))
+    return Verdict() if are_codes else Verdict(formats, misfits, word)
 
 
-def best_reading(
-    evidence: Evidence, decimal: str = ""
-) -> tuple[int, str, tuple[cell_formats.CellFormat, ...]]:
+def best_reading(evidence: Evidence, decimal: str = "") -> _Reading:
     """Returns the best reading, after the number of cells that it fits."""
-    readings: list[tuple[int, str, tuple[cell_formats.CellFormat, ...]]] = [
-        _judge_numbers(evidence, decimal),
-        _judge_words(evidence),
-        _judge_dates(evidence),
-    ]
+    readings = _judge_numbers(evidence, decimal), _judge_words(evidence), _judge_dates(evidence)
     return max(readings, key=lambda reading: reading[0])
 
 
-def _judge_numbers(
-    evidence: Evidence, decimal: str
-) -> tuple[int, str, tuple[cell_formats.NumberFormat, ...]]:
+def _judge_numbers(evidence: Evidence, decimal: str) -> _Reading:
     shapes = list(evidence.shapes)
-    counts = np.array([evidence.shapes[shape] for shape in shapes], np.int64)
-    units = Counter[tuple[str, str]]()
-    for shape, count in evidence.shapes.items():
-        units[_units(shape)] += count
+    counts = np.array(list(evidence.shapes.values()), np.int64)
+    units = dict.fromkeys(map(_units, shapes))
     is_number = np.array(
         [shape == "<int64>" or bool(EXPONENT.fullmatch(shape)) for shape in shapes], bool
     )
@@ -294,10 +282,10 @@ def _likely(
     simple = min(best, key=lambda f: (f.before + f.after != "", _rank(f)))
     best = [f for f in best if (f.before, f.after) == (simple.before, simple.after)]
     array = pa.array([shape for shape in shapes if not shape.startswith("<")], pa.string())
-    values: dict[tuple[float | None, ...], cell_formats.NumberFormat] = {}
+    values: dict[tuple[object, ...], cell_formats.NumberFormat] = {}
     for format_ in sorted(best, key=_rank):
-        plain = to_plain(array, format_)
-        values.setdefault(tuple(_number(text) for text in plain.to_pylist()), format_)
+        plain = to_plain(array, format_).to_pylist()
+        values.setdefault(tuple(text and float(text) for text in plain), format_)
     different = list(values.values())
     if len(different) > 1 and decimal:
         different = [f for f in different if f.decimal == decimal] or different
@@ -308,28 +296,23 @@ def _rank(format_: cell_formats.NumberFormat) -> int:
     return _MARKS.index(dataclasses.replace(format_, before="", after=""))
 
 
-def _number(text: str | None) -> float | None:
-    return None if text is None else float(text)
-
-
-def _judge_words(evidence: Evidence) -> tuple[int, str, tuple[cell_formats.CellFormat, ...]]:
+def _judge_words(evidence: Evidence) -> _Reading:
     folded = Counter[str]()
     for shape, count in evidence.shapes.items():
         folded["true" if shape == "<bool>" else shape.strip().casefold()] += count
     if evidence.shapes["<bool>"]:
         folded["false"] += 0
-    best: tuple[int, str, tuple[cell_formats.CellFormat, ...]] = (0, "", ())
+    best: _Reading = (0, "", ())
     for format_ in _WORD_FORMATS:
-        if isinstance(format_, cell_formats.WordsFormat) and {format_.true, format_.false} <= set(
-            folded
-        ):
-            fits = folded[format_.true] + folded[format_.false]
-            best = max(best, (fits, "booleans", (format_,)), key=lambda found: found[0])
+        fits = folded[format_.true] + folded[format_.false]
+        if {format_.true, format_.false} <= folded.keys() and fits > best[0]:
+            best = fits, "booleans", (format_,)
     return best
 
 
-def _judge_dates(evidence: Evidence) -> tuple[int, str, tuple[cell_formats.CellFormat, ...]]:
-    plain = sum(evidence.shapes[shape] for shape in evidence.shapes if _is_moment(shape))
+def _judge_dates(evidence: Evidence) -> _Reading:
+    moments = ("<date", "<timestamp")
+    plain = sum(count for shape, count in evidence.shapes.items() if shape.startswith(moments))
     if not evidence.dates:
         return (plain, "dates", ()) if plain else (0, "", ())
     most = max(evidence.dates.values())
@@ -340,7 +323,3 @@ def _judge_dates(evidence: Evidence) -> tuple[int, str, tuple[cell_formats.CellF
     iso = [pattern for pattern in patterns if pattern.startswith("%Y-")]
     formats = tuple(cell_formats.DateFormat(pattern) for pattern in (iso or patterns))
     return most + (plain if iso else 0), "dates", formats
-
-
-def _is_moment(shape: str) -> bool:
-    return shape.startswith(("<date", "<timestamp"))

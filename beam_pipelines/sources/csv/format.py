@@ -140,7 +140,7 @@ class Csv(TextFormat):
                 and not data.startswith(blocks.MARKS)
             )
             data = data[len(header) :]
-            if not is_usual or (_may_quote(data, dialect) and len(parser.toggles(data)) % 2):
+            if not is_usual or len(parser.toggles(data)) % 2:
                 return None
             bodies.append(data if data.endswith(b"\n") else data + b"\n")
         try:
@@ -167,10 +167,6 @@ class Csv(TextFormat):
             plan.source.nulls,
             exact,
         )
-
-
-def _may_quote(data: bytes, dialect: quotes.Dialect) -> bool:
-    return dialect.quote is not None and bytes([dialect.quote]) in data
 
 
 def _read_body(

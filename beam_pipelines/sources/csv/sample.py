@@ -97,9 +97,43 @@ class CsvSample:
         types: Mapping[str, pa.DataType] | None = None,
         nulls: tuple[str, ...] | None = None,
     ) -> pa.Table:
-        """Parses records; see ``read_table``. The source has the nulls by default."""
-        nulls = self.source.nulls if nulls is None else nulls
-        return read_table(data, wanted, types, names=self.names, dialect=self.dialect, nulls=nulls)
+        """Parses records with pyarrow.csv, in one thread.
+
+        Args:
+          data: whole records, without a header.
+          wanted: columns to convert, in this order.
+          types: their types; ``None`` infers them.
+          nulls: texts that mean null in a column of any type, quoted or not; by default the
+            source's.
+        """
+        if not data or (data[0] in b"\r\n" and not data.strip(b"\r\n")):
+            return pa.schema(
+                [(name, (types or {}).get(name, pa.null())) for name in wanted]
+            ).empty_table()
+        # pyarrow would skip a mark, or miss the rest of one, also in the middle of a file.
+        if BYTE_ORDER_MARK.startswith(data[:3]):
+            data = BYTE_ORDER_MARK + data
+        quote = self.dialect.quote
+        return pa_csv.read_csv(
+            pa.BufferReader(data),
+            read_options=pa_csv.ReadOptions(
+                use_threads=False,
+                block_size=len(data) + 1,
+                column_names=list(self.names),
+            ),
+            parse_options=pa_csv.ParseOptions(
+                delimiter=chr(self.dialect.delimiter),
+                quote_char=chr(quote) if quote is not None else False,
+                newlines_in_values=True,
+            ),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=types,
+                include_columns=list(wanted),
+                null_values=list(self.source.nulls if nulls is None else nulls),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+            ),
+        )
 
     def whole_rows(self, data: bytes) -> tuple[bytes, Positions]:
         """Returns the records with a cell for each column, and where they began."""
@@ -126,51 +160,3 @@ class CsvSample:
             cells = texts.take(pa.array(rows)).to_pylist()
             found += [Misfit(file.path, *one) for one in zip(lines, cells, strict=True)]
         return found
-
-
-def read_table(
-    data: bytes,
-    wanted: tuple[str, ...],
-    types: Mapping[str, pa.DataType] | None = None,
-    *,
-    names: tuple[str, ...],
-    dialect: Dialect,
-    nulls: tuple[str, ...],
-) -> pa.Table:
-    """Parses records with pyarrow.csv, in one thread.
-
-    Args:
-      data: whole records, without a header.
-      wanted: columns to convert, in this order.
-      types: their types; ``None`` infers them.
-      names: all columns.
-      dialect: delimiter and quote.
-      nulls: texts that mean null in a column of any type, quoted or not.
-    """
-    if not data or (data[0] in b"\r\n" and not data.strip(b"\r\n")):
-        return pa.schema(
-            [(name, (types or {}).get(name, pa.null())) for name in wanted]
-        ).empty_table()
-    # pyarrow would skip a mark, or miss the rest of one, also in the middle of a file.
-    if BYTE_ORDER_MARK.startswith(data[:3]):
-        data = BYTE_ORDER_MARK + data
-    return pa_csv.read_csv(
-        pa.BufferReader(data),
-        read_options=pa_csv.ReadOptions(
-            use_threads=False,
-            block_size=len(data) + 1,
-            column_names=list(names),
-        ),
-        parse_options=pa_csv.ParseOptions(
-            delimiter=chr(dialect.delimiter),
-            quote_char=chr(dialect.quote) if dialect.quote is not None else False,
-            newlines_in_values=True,
-        ),
-        convert_options=pa_csv.ConvertOptions(
-            column_types=types,
-            include_columns=list(wanted),
-            null_values=list(nulls),
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=True,
-        ),
-    )

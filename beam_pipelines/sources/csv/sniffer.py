@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import json
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -280,7 +281,7 @@ def _choose(found: list[_Reading], default: str, path: str) -> _Reading:
         if r.dialect[0] != best.dialect[0] and r.clean * r.alike > best.clean * best.alike - _CLOSE
     ]
     if rivals:
-        one, other = _shown(best.dialect[0]), _shown(rivals[0].dialect[0])
+        one, other = json.dumps(best.dialect[0]), json.dumps(rivals[0].dialect[0])
         raise DataError(
             f"{path}: found lines of {best.cells} cells between {one} and of {rivals[0].cells} "
             f"between {other}, such as {shorten(best.rows[-1][0], 40)!r}; expected one delimiter. "
@@ -303,18 +304,13 @@ def _is_quoted(reading: _Reading) -> bool:
 
 def _preamble(other: _Reading, plain: _Reading, path: str) -> DataError:
     line = shorten(plain.rows[0][0], 60)
-    mark = _shown(other.dialect[0])
+    mark = json.dumps(other.dialect[0])
     return DataError(
         f"{path}, line 1: found {line!r}, {other.cells} cell{'' if other.cells == 1 else 's'} "
         f"between {mark}, expected {other.usual} as in most lines below it. Set 'skip_lines' to "
         "the number of lines above the names of the columns; or set 'delimiter: "
-        f"{_shown(plain.dialect[0])}' of the source if each line is one cell."
+        f"{json.dumps(plain.dialect[0])}' of the source if each line is one cell."
     )
-
-
-def _shown(delimiter: str) -> str:
-    """Returns a delimiter as a recipe has it."""
-    return '"\\t"' if delimiter == "\t" else f'"{delimiter}"'
 
 
 def _why(reading: _Reading) -> str:
