@@ -8,6 +8,7 @@ import io
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pandas
 import pytest
@@ -30,33 +31,72 @@ def put(tmp_path: Path, cells: list[str], name: str = "a") -> str:
 
 
 FORMATTED = [
-    ([f"{n} kg" for n in range(20)], "1234.5 kg", 5),
-    ([f"{n},5 km/h" for n in range(20)], "1234,5 km/h", 5.5),
-    ([f"1,{n},000 m²" for n in range(110, 130)], "1,234.5 m²", 1115000),
-    ([f'{n}"' for n in range(20)], '1234.5"', 5),
-    ([f"-{n}.5°C" for n in range(20)], "1234.5 °C", -5.5),
-    (["January 2024", "May 2024"] * 9, "%B %Y", DAY(2024, 5, 1)),
-    (["Jan-24", "May-24"] * 9, "%b-%y", DAY(2024, 5, 1)),
-    (["2024-01", "2024-12"] * 9, "%Y-%m", DAY(2024, 12, 1)),
-    (["6:50", "10:20"] * 9, "%H:%M", TIME(10, 20)),
-    (["06h50", "10h20"] * 9, "%Hh%M", TIME(10, 20)),
+    ([f"{n} kg" for n in range(20)], "numbers with a unit, such as '0 kg'", 5),
+    ([f"{n}.5cm" for n in range(20)], "numbers with a unit, such as '0.5cm'", 5.5),
+    ([f"{n},5 km/h" for n in range(20)], "numbers with a unit, such as '0,5 km/h'", 5.5),
+    ([f"1,{n}00 m²" for n in range(10, 30)], "numbers with a unit, such as '1,1000 m²'", None),
+    ([f"1,{n},000 m²" for n in range(110, 130)], "numbers with a unit", 1115000),
+    ([f'{n}"' for n in range(20)], "numbers with a unit", 5),
+    ([f"-{n}.5°C" for n in range(20)], "numbers with a unit, such as '-0.5°C'", -5.5),
+    (["January 2024", "May 2024"] * 9, "months, such as 'January 2024'", DAY(2024, 5, 1)),
+    (["Jan-24", "May-24"] * 9, "months, such as 'Jan-24'", DAY(2024, 5, 1)),
+    (["2024-01", "2024-12"] * 9, "months, such as '2024-01'", DAY(2024, 12, 1)),
+    (["6:50", "10:20"] * 9, "perhaps times of day, such as '6:50'", TIME(10, 20)),
+    (["06h50", "10h20"] * 9, "perhaps times of day, such as '06h50'", TIME(10, 20)),
 ]
 
 
-@pytest.mark.parametrize(("cells", "format_", "value"), FORMATTED)
-def test_a_format_reads_the_texts(tmp_path, cells, format_, value):
-    """They are texts without it, and need no word."""
+@pytest.mark.parametrize(("cells", "words", "value"), FORMATTED)
+def test_a_format_reads_the_texts(tmp_path, cells, words, value):
+    """The finding has the format, and the format works."""
     path = put(tmp_path, cells)
-    assert plan_of(path).decisions == ()
+    (finding,) = plan_of(path).decisions
+    assert finding.startswith(f"types: {{a: text}}  # {words}")
     assert read_rows(path)[5]["a"] == cells[5]
-    assert read_rows(path, formats={"a": format_})[5]["a"] == value
+    if value is None:
+        return
+    line = finding.partition("; ")[2].rpartition(" read")[0]
+    options: dict[str, Any] = yaml.safe_load(line)
+    assert read_rows(path, **options)[5]["a"] == value
+
+
+def test_a_unit_with_two_readings(tmp_path: Path) -> None:
+    """The finding has both formats."""
+    path = put(tmp_path, [f"1,{n} km" for n in range(110, 130)])
+    (finding,) = plan_of(path).decisions
+    assert 'formats: {a: "1234,5 km"} or {a: "1,234.5 km"} reads numbers' in finding
+    assert read_rows(path, formats={"a": "1234,5 km"})[5]["a"] == 1.115
+    assert read_rows(path, formats={"a": "1,234.5 km"})[5]["a"] == 1115
+
+
+def test_a_unit_that_a_cell_lacks(tmp_path: Path) -> None:
+    """The finding names the cell, and its remedies work together."""
+    path = put(tmp_path, [*(f"{n} kg" for n in range(30)), "heavy"])
+    (finding,) = plan_of(path).decisions
+    assert "such as '0 kg', but not 'heavy'; formats: {a: \"1234.5 kg\"} reads numbers" in finding
+    assert finding.endswith("; add 'heavy' to 'nulls' if it means null")
+    rows = read_rows(path, formats={"a": "1234.5 kg"}, nulls=("", "heavy"))
+    assert [row["a"] for row in rows] == [*range(30), None]
+
+
+def test_few_rows_have_a_finding_if_all_agree(tmp_path: Path) -> None:
+    """Three times in three rows are enough, but not with another text."""
+    assert "times of day" in plan_of(put(tmp_path, ["6:50", "10:20", "7:05"])).decisions[0]
+    assert plan_of(put(tmp_path, ["6:50", "10:20", "late"])).decisions == ()
 
 
 def test_days_that_are_whole_numbers(tmp_path: Path) -> None:
-    """A format reads them; without it they are numbers."""
-    path = put(tmp_path, [f"202401{day:02}" for day in range(1, 21)])
-    assert (plan_of(path).decisions, read_rows(path)[5]["a"]) == ((), 20240106)
-    assert read_rows(path, formats={"a": "%Y%m%d"})[5]["a"] == DAY(2024, 1, 6)
+    """If all numbers are days, the finding has the format, which works."""
+    cells = [f"202401{day:02}" for day in range(1, 21)]
+    path = put(tmp_path, cells)
+    (finding,) = plan_of(path).decisions
+    assert finding.startswith("types: {a: int64}  # perhaps days, such as 20240101; formats: ")
+    options = yaml.safe_load(finding.partition("; ")[2].rpartition(" reads")[0])
+    assert read_rows(path, **options)[5]["a"] == DAY(2024, 1, 6)
+    assert plan_of(path, types={"a": "int64"}).decisions == ()
+    for other in ("20240132", "7", "99991231"):
+        assert plan_of(put(tmp_path, [*cells, other])).decisions == ()
+    assert plan_of(put(tmp_path, cells[:5])).decisions == ()
 
 
 TEXTS = [

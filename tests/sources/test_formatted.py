@@ -48,6 +48,7 @@ VALUES: list[tuple[Column, Any]] = [
     ([f"${n},234.50" for n in range(1, 20)], 2234.5),
     ([f"{n}.5%" for n in range(1, 20)], 0.025),
     ([f"1.{n}00,5 €" for n in range(1, 10)], 1200.5),
+    ([f"{n},5 kg" for n in range(1, 20)], 2.5),
     ([f"{n}.25" for n in range(1, 20)], 2.25),
     ([f"1{n}/01/2024" for n in range(10)], datetime.date(2024, 1, 11)),
     (["no", "yes", "no"], True),

@@ -69,7 +69,7 @@ def choose(
         name: cell_formats.parse_format(text) for name, text in given.items() if name in wanted
     }
     open_ = [name for name in wanted if name not in formats]
-    verdicts = _judge_all(source, types, evidence, open_, default)
+    verdicts, decimal = _judge_all(source, types, evidence, open_, default)
     problems, decisions = [], []
     said = {name for name, verdict in verdicts.items() if verdict.misfits}
     for name, verdict in verdicts.items():
@@ -92,7 +92,7 @@ def choose(
         elif verdict.readings:
             formats[name] = verdict.readings[0]
             decisions.append(_decision(name, verdict.readings[0], evidence[name]))
-        elif remarks := remark(source, name, evidence[name]):
+        elif remarks := remark(source, name, evidence[name], decimal):
             decisions += remarks
             said.add(name)
     if problems:
@@ -111,8 +111,8 @@ def _judge_all(
     evidence: Mapping[str, Evidence],
     names: list[str],
     default: str,
-) -> dict[str, Verdict]:
-    """Returns how columns are read."""
+) -> tuple[dict[str, Verdict], str]:
+    """Returns how columns are read, and the file's decimal mark."""
     texts = [name for name in names if _may_have(source, name, types)]
     verdicts = {name: judge(evidence[name]) for name in texts}
     decimal = _decimal_mark(verdicts.values(), types, evidence)
@@ -129,9 +129,9 @@ def _judge_all(
         is_number = types[name] == pa.float64() and name not in source.types
         if is_number and is_grouped(evidence[name]):
             verdicts[name] = _grouped(decimal, may_be_comma)
-        elif evidence[name].lost:  # it has a remark
+        elif types[name] == pa.int64() or evidence[name].lost:  # perhaps with a remark
             verdicts[name] = Verdict()
-    return verdicts
+    return verdicts, decimal
 
 
 def _may_have(source: Source, name: str, types: Mapping[str, pa.DataType]) -> bool:

@@ -50,6 +50,8 @@ _MARKS = (
     cell_formats.NumberFormat(",", " "), cell_formats.NumberFormat(".", " "),
     cell_formats.NumberFormat(".", ",", is_indian=True),
 )  # fmt: skip
+# Days without separators, and the numbers that may be some.
+COMPACT, COMPACT_DAYS = "%Y%m%d", (1900_01_01, 2100_12_31)
 # Arrow's own readers take these, and no other reading may contradict them.
 EXPONENT = re.compile(r"[+-]?(1+(\.1*)?|\.1+|0\.?1*)[eE][+-]?[01]+")
 IDENTIFIER = re.compile(r"[+-]?0[01xX]\w*")
@@ -128,7 +130,9 @@ def evidence_of(texts: pa.ChunkedArray | pa.Array) -> Evidence:
     column = columns.only_chunk(texts) if isinstance(texts, pa.ChunkedArray) else texts
     number = len(column) - column.null_count
     if not pa.types.is_string(column.type):
-        return Evidence(Counter({f"<{column.type}>": number} if number else {}))
+        shapes = Counter({f"<{column.type}>": number} if number else {})
+        days = _compact_days(column)
+        return Evidence(shapes, days, example=str(column.drop_null()[0]) if days else "")
     column = column.drop_null()
     some = column.take(
         pa.array(np.linspace(0, len(column) - 1, min(len(column), LOOKED_AT)).astype(np.int64))
@@ -175,6 +179,17 @@ def _noted(texts: pa.Array) -> dict[str, Any]:
     found = texts.filter(pc.is_in(trimmed, value_set=_NULL_TEXTS)).value_counts()
     counts = zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
     return {"blank": (number, first), "nulls": Counter(dict(counts))}
+
+
+def _compact_days(column: pa.Array) -> Counter[str]:
+    """Returns how many numbers are days without separators: 20240131."""
+    if not pa.types.is_int64(column.type) or column.null_count == len(column):
+        return Counter()
+    ends = pc.min_max(column)
+    if ends["min"].as_py() < COMPACT_DAYS[0] or ends["max"].as_py() > COMPACT_DAYS[1]:
+        return Counter()
+    plain = to_plain(column.drop_null().cast(pa.string()), cell_formats.DateFormat(COMPACT))
+    return Counter({COMPACT: len(plain) - plain.null_count})
 
 
 def formatted_as(column: pa.Array, formatted: list[str], least: float) -> Evidence:
@@ -260,6 +275,17 @@ def _judge_numbers(evidence: Evidence, decimal: str) -> _Reading:
     if not most:
         return 0, "", ()
     return most, "numbers", _likely(best, shapes, decimal)
+
+
+def number_formats(texts: list[str], decimal: str) -> tuple[cell_formats.NumberFormat, ...]:
+    """Returns how texts are written that are all numbers.
+
+    Several formats are as likely as each other.
+    """
+    shapes = _shapes(pa.array(texts), pa.array(np.ones(len(texts), np.int64)))
+    fits, _, formats = _judge_numbers(Evidence(shapes), decimal)
+    is_name = any(IDENTIFIER.fullmatch(shape) for shape in shapes)
+    return formats if fits == len(texts) and not is_name else ()
 
 
 def _units(shape: str) -> tuple[str, str]:

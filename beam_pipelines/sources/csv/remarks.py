@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.cell_formats import WHITE_SPACE
+from beam_pipelines.recipe.cell_formats import BLANKS, WHITE_SPACE, DateFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources import inference
 from beam_pipelines.sources.csv.codes import DIGITS, example_of
 from beam_pipelines.sources.csv.evidence import (
+    COMPACT,
     IDENTIFIER,
     Evidence,
     best_reading,
@@ -23,12 +27,25 @@ from beam_pipelines.sources.csv.evidence import (
     formatted_as,
     is_formatted,
     judge,
+    number_formats,
 )
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.options import TextsOptions
 
-# Cells that make a finding.
-_LEAST = 10
+# Cells that make a finding, and the share of them that it must fit.
+_LEAST, _LEAST_ALIKE = 10, 0.95
+# Times of day, months and days that may be something else, or that no mark divides.
+_PATTERNS = (
+    *("%H:%M", "%H:%M:%S", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Hh%M"),
+    *("%b %Y", "%b-%Y", "%b %y", "%b-%y"),
+    *("%Y年%m月%d日", "%Y年%m月", "%Y년 %m월 %d일"),
+)
+# A unit of one letter has a blank before it: 5A is a code, 5th an ordinal.
+_MEASURED = re.compile(
+    rf"(?P<before>[$€£¥₹₽₩₺]?)[{BLANKS}]*(?P<number>[+-]?[0-9](?:[0-9.,'\u2019{BLANKS}]*[0-9])?)"
+    rf"[{BLANKS}]*(?P<unit>(?:(?<=[{BLANKS}])|(?=[°\"'′″]|[^\W\d_]{{2}}))(?!(?:st|nd|rd|th)$)"
+    r"(?:[^\W\d_]|[°\"'′″])[^\s\d.,:;()_]{0,11})?"
+)
 
 
 def of_texts(source: Source, evidence: Mapping[str, Evidence]) -> list[str]:
@@ -40,7 +57,7 @@ def of_texts(source: Source, evidence: Mapping[str, Evidence]) -> list[str]:
     """
     formats = source.options_of(TextsOptions).formats
     found = {
-        name: _as_values(name, one) or remark(source, name, one)
+        name: _as_values(name, one) or remark(source, name, one, "")
         for name, one in evidence.items()
         if name not in source.types and name not in formats
     }
@@ -118,37 +135,93 @@ def _as_values(name: str, evidence: Evidence) -> list[str]:
     verdict = judge(evidence)
     if not verdict.readings or verdict.misfits or all(map(DIGITS.fullmatch, evidence.some)):
         return []
-    formats = " or ".join(f"{{{key}: {yaml_text(str(one))}}}" for one in verdict.readings)
-    words = f"{verdict.word}, such as {shorten(evidence.example, 40)!r}; formats: {formats} reads"
-    words += " them"
+    formats = _formats(name, map(str, verdict.readings))
+    words = f"{verdict.word}, such as {shorten(evidence.example, 40)!r}; {formats} reads them"
     return [f"types: {{{key}: text}}  # {words}"]
 
 
-def remark(source: Source, name: str, evidence: Evidence) -> list[str]:
+def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[str]:
     """Returns the findings of a column of texts: one, or none.
 
     Args:
       source: with the types that the recipe declares.
       name: of the column.
       evidence: of its cells.
+      decimal: the decimal mark of other columns of the file, if they tell.
     """
     key = yaml_text(name)
     if name in source.types:
         return []
     if evidence.lost:
         return [f"types: {{{key}: float64}}  # {evidence.lost}"]
-    if example := example_of(name, [cell.strip(WHITE_SPACE) for cell in evidence.some]):
+    if evidence.dates[COMPACT]:
+        words = f"perhaps days, such as {evidence.example}; {_formats(name, [COMPACT])} reads them"
+        are_days = _LEAST <= evidence.total == evidence.dates[COMPACT]
+        return [f"types: {{{key}: int64}}  # {words}"] * are_days
+    cells = [cell.strip(WHITE_SPACE) for cell in evidence.some]
+    example = example_of(name, cells)
+    if example:
         words = f"codes, such as {shorten(example, 40)!r}; types: {{{key}: float64}} reads numbers"
         return [f"types: {{{key}: text}}  # {words}"]
-    if (found := _most_values(evidence)) is None:
+    cells = [cell for cell in cells if cell]
+    # All kinds have a digit; to look for each takes long.
+    has_digits = _are_alike([bool(re.search("[0-9]", c)) for c in cells])
+    is_enough = len(cells) >= _LEAST or (len(cells) > 2 and len({*cells}) > 1)
+    kinds = _kinds(name, cells, decimal) if has_digits and is_enough else iter(())
+    found = next((one for one in kinds if _are_alike(one[1])), None)
+    if found is None or not all(found[1]):
+        lines = _mostly(name, evidence)
+        if lines or found is None:
+            return lines
+    likeness, fits, cure = found
+    others = list(dict.fromkeys(itertools.compress(cells, (not fit for fit in fits))))
+    but = f", but not {shorten(others[0], 40)!r}" if others else ""
+    example = shorten(next(itertools.compress(cells, fits)), 40)
+    words = f"{likeness}, such as {example!r}{but}; {cure}{_nulls(others)}"
+    return [f"types: {{{key}: text}}  # {words}"]
+
+
+def _are_alike(fits: Sequence[bool]) -> bool:
+    return sum(fits) >= (_LEAST_ALIKE if len(fits) >= _LEAST else 1) * len(fits)
+
+
+def _kinds(name: str, cells: list[str], decimal: str) -> Iterator[tuple[str, list[bool], str]]:
+    """Yields what texts may be, which of them are, and a remedy."""
+    texts = pa.array(cells, pa.string())
+    for format_ in map(DateFormat, _PATTERNS):
+        likeness, read = "perhaps times of day", "reads them"
+        if "%d" in str(format_):
+            likeness = "days"
+        elif format_.has_day:
+            likeness, read = "months", "reads the first day of each"
+        fits = to_plain(texts, format_).is_valid().to_pylist()
+        yield likeness, fits, f"{_formats(name, [str(format_)])} {read}"
+    matches = [_MEASURED.fullmatch(cell) for cell in cells]
+    units = Counter(match["before"] or match["unit"] for match in matches if match)
+    units.pop(None, None)
+    unit = max(units, key=lambda one: units[one], default="")
+    fits = [match is not None and match["unit"] == unit for match in matches]
+    if unit and _are_alike(fits):
+        numbers = [match["number"] for match in matches if match and match["unit"] == unit]
+        shown = [str(dataclasses.replace(f, after=unit)) for f in number_formats(numbers, decimal)]
+        if shown:  # 007 kg is no number
+            yield "numbers with a unit", fits, f"{_formats(name, shown)} reads numbers"
+
+
+def _formats(name: str, formats: Iterable[str]) -> str:
+    """Returns formats as a recipe has them."""
+    shown = (f"{{{yaml_text(name)}: {yaml_text(one)}}}" for one in formats)
+    return f"formats: {' or '.join(shown)}"
+
+
+def _mostly(name: str, evidence: Evidence) -> list[str]:
+    """Returns the finding of a column with few texts."""
+    found = _most_values(evidence)
+    if found is None:
         return []
     word, one, others = found
-    words = (
-        f"most values are {word}, such as {shorten(one, 40)!r}, but not {shorten(others[0], 40)!r}"
-    )
-    if len(others) == 1:
-        words += f"; add {shorten(others[0], 40)!r} to 'nulls' if it means null"
-    return [f"types: {{{key}: text}}  # {words}"]
+    kinds = f"{word}, such as {shorten(one, 40)!r}, but not {shorten(others[0], 40)!r}"
+    return [f"types: {{{yaml_text(name)}: text}}  # most values are {kinds}{_nulls(others)}"]
 
 
 def _most_values(evidence: Evidence) -> tuple[str, str, list[str]] | None:
@@ -171,3 +244,9 @@ def _most_values(evidence: Evidence) -> tuple[str, str, list[str]] | None:
     is_one = to_plain(some, formats[0]).is_valid() if formats else pc.is_valid(some)
     good, bad = (some.filter(flags).to_pylist() for flags in (is_one, pc.invert(is_one)))
     return (word, good[0], list(dict.fromkeys(bad))) if good and bad else None
+
+
+def _nulls(others: list[str]) -> str:
+    if len(others) != 1:
+        return ""
+    return f"; add {shorten(others[0], 40)!r} to 'nulls' if it means null"
