@@ -110,7 +110,7 @@ ABSENT = "found a null inside a list, expected values only"
         (
             '{"t": [[1]]}',
             {},
-            "Mend it, declare 'types: {t: tensor}' for rows with shapes of their own",
+            "Mend it, or declare 'types: {t: tensor}' to keep each row's",
         ),
         ('{"a": [{"b": 1}, {"c": 2}]}', {}, f"column 'a.b': {ABSENT}"),
         ('{"a": [{"b": 1, "c": null}]}', {}, "column 'a.c': found a null inside a list"),

@@ -67,11 +67,13 @@ def _explained(found: pa.Array, field: pa.Field, error: ColumnError, declared: s
             "order. Write it without 'permutation', or leave the column out with 'columns'."
         )
     if shape is not None:
-        flat = columns.type_name(pa.list_(columns.value_type(field.type)))
+        type_, use = columns.type_name(pa.list_(columns.value_type(field.type))), "the values alone"
+        with contextlib.suppress(pa.ArrowInvalid):
+            if shapes.are_rectangular(shapes.stored_array(found)):
+                type_, use = "tensor", "each row's own shape"
         return (
-            f"{shown}, expected {' × '.join(map(str, shape))} values as in the sample. Mend it, "
-            f"declare 'types: {{{key}: tensor}}' for rows with shapes of their own, or 'types: "
-            f"{{{key}: {flat}}}' for the values alone."
+            f"{shown}, expected {' × '.join(map(str, shape))} values as in the sample. Mend it, or "
+            f"declare 'types: {{{key}: {type_}}}' to keep {use}."
         )
     if columns.array_type(declared):
         return f"{shown}, expected an array. Mend it, or leave the column out."
