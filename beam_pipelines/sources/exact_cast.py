@@ -102,18 +102,12 @@ def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
     elif array.type != type_:
         array = exact_cast(array, type_)
     array = normalise(array)
-    values = _values_of(array)
-    if values is not array and values.null_count:
+    has_lists = pa.types.is_list(array.type)
+    values = pc.list_flatten(array, recursive=True) if has_lists else array
+    if has_lists and values.null_count:
         raise pa.ArrowInvalid(NULL_INSIDE)
     if pa.types.is_string(values.type):
         values.validate(full=True)  # a file may declare any bytes text
-    return array
-
-
-def _values_of(array: pa.Array) -> pa.Array:
-    """Returns the values of scalars, lists, or lists of lists."""
-    while pa.types.is_list(array.type):
-        array = pc.list_flatten(array)
     return array
 
 

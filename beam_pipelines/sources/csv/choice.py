@@ -150,11 +150,11 @@ def _decimal_mark(
         if type_ == pa.float64() and not is_grouped(evidence[name])
     }
     for verdict in verdicts:
-        for format_ in verdict.readings if len(verdict.readings) == 1 else ():
-            is_number = isinstance(format_, cell_formats.NumberFormat) and not verdict.misfits
-            # Else it was not chosen for its separators.
-            if is_number and format_.decimal + format_.thousands != ".":
-                marks.add(format_.decimal)
+        is_certain = len(verdict.readings) == 1 and not verdict.misfits
+        for format_ in verdict.readings if is_certain else ():
+            if isinstance(format_, cell_formats.NumberFormat):
+                # Else it was not chosen for its separators.
+                marks |= {format_.decimal} if format_.decimal + format_.thousands != "." else set()
     return marks.pop() if len(marks) == 1 else ""
 
 

@@ -16,13 +16,7 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.csv.header import (
-    check_same_columns,
-    cut_header,
-    cut_preamble,
-    first_record,
-    names_of,
-)
+from beam_pipelines.sources.csv.header import cut_top, first_record, names_of
 from beam_pipelines.sources.csv.infer import infer
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
 from beam_pipelines.sources.files.compression import compression_of, read_head
@@ -92,23 +86,19 @@ class Csv(TextFormat):
         self, plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
     ) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
         """Reads whole records, after the header of a file; see ``TextFormat``."""
-        parser = self._parser(plan)
-        body = cut_preamble(body, plan.source)
-        if self.has_own_names(plan.source) and body.begins_file:
-            body, header = cut_header(body, self.dialect(plan.source), file.path, plan.source)
-            check_same_columns(plan.files[0].path, parser.names, file.path, header)
-        return _read_body(parser, plan, file, body, reject)
+        return _read_body(self._parser(plan), plan, file, self._records(plan, file, body), reject)
 
     def records(
         self, plan: SourcePlan, file: FileInfo, body: blocks.Body
     ) -> tuple[blocks.Body, quotes.Positions, quotes.Positions]:
         """Returns the body after the header, and its records; see ``TextFormat``."""
-        dialect = self.dialect(plan.source)
-        body = cut_preamble(body, plan.source)
-        if self.has_own_names(plan.source) and body.begins_file:
-            body, _ = cut_header(body, dialect, file.path, plan.source)
+        body, dialect = self._records(plan, file, body), self.dialect(plan.source)
         toggles = quotes.toggling_quotes(body.data, quotes.OUTSIDE, quotes.NEWLINE, dialect)
         return body, *quotes.record_spans(body.data, toggles)
+
+    def _records(self, plan: SourcePlan, file: FileInfo, body: blocks.Body) -> blocks.Body:
+        first = plan.files[0].path, tuple(plan.file_schema.names)
+        return cut_top(body, plan.source, self.dialect(plan.source), file.path, first)
 
     def read_together(
         self, plan: SourcePlan, some: Sequence[FileInfo]

@@ -86,9 +86,6 @@ def typed(plain: pa.Array, type_: pa.DataType) -> pa.Array:
     Raises:
       pa.ArrowInvalid: one of them is none of the type.
     """
-    if pa.types.is_time(type_):  # there is no such cast
-        moments = pc.binary_join_element_wise("1970-01-01", plain, " ")
-        return moments.cast(pa.timestamp("us")).cast(type_)
     return exact_cast(plain_integers(plain) if pa.types.is_integer(type_) else plain, type_)
 
 
@@ -129,12 +126,12 @@ def _plain_numbers(texts: pa.Array, format_: cell_formats.NumberFormat) -> pa.Ar
     if format_.thousands:
         whole = pc.replace_substring_regex(whole, "[^0-9]", "")
     digits = pc.add(pc.utf8_length(whole), pc.utf8_length(fraction))
-    signs = pc.utf8_length(pc.binary_join_element_wise(sign, inner, ""))
-    is_number = pc.and_(pc.greater(digits, 0), pc.less(signs, 2))
+    signs = pc.binary_join_element_wise(sign, inner, "")
+    is_number = pc.and_(pc.greater(digits, 0), pc.less(pc.utf8_length(signs), 2))
     # A whole number that float64 rounds is no number here; one of int64 is one.
     has_part = pc.greater(pc.utf8_length(fraction), 0)
     is_exact = pc.or_(pc.less_equal(pc.utf8_length(whole), _MOST_DIGITS), pc.invert(has_part))
-    sign = pc.replace_substring(pc.binary_join_element_wise(sign, inner, ""), "+", "")
+    sign = pc.replace_substring(signs, "+", "")
     whole = pc.if_else(pc.equal(whole, ""), "0", whole)
     plain = pc.binary_join_element_wise(sign, whole, "")
     plain = pc.if_else(has_part, pc.binary_join_element_wise(plain, fraction, "."), plain)
@@ -223,12 +220,13 @@ def count_dates(values: pa.Array, counts: pa.Array, some: list[str], least: floa
         orders = [weekday + one for weekday in ("", "%a, ", "%a ") for one in _NAMED_ORDERS]
     days = [order.format(separator) for separator in sorted(separators) for order in orders]
     patterns = [*_HALF_DAYS, *(day + clock for day in days for clock in _CLOCKS)]
-    some_cells = pa.array(some, pa.string())
+    cells = [cell.strip() for cell in some]
     found: Counter[str] = Counter()
     for pattern in patterns:
         format_ = cell_formats.DateFormat(pattern)
-        if to_plain(some_cells, format_).null_count > (1 - least) * len(some):
-            continue
-        fits = to_plain(values, format_).is_valid()
-        found[pattern] = pc.sum(counts.filter(fits)).as_py() or 0
+        # Python is quicker for few cells, and most patterns fit none.
+        matches = map(re.compile(date_pattern(format_)).match, cells)
+        if sum(map(bool, matches)) >= least * len(cells):
+            fits = to_plain(values, format_).is_valid()
+            found[pattern] = pc.sum(counts.filter(fits)).as_py() or 0
     return found

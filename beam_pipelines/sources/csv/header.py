@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -126,16 +126,31 @@ def equal_lines(data: bytes, record: bytes) -> list[int]:
     return starts
 
 
-def check_same_columns(
-    first: str, names: tuple[str, ...], path: str, header: tuple[str, ...]
-) -> None:
-    """Checks that a file has the columns of the source's first one.
+def cut_top(
+    body: blocks.Body, source: Source, dialect: Dialect, path: str, first: tuple[str, Sequence[str]]
+) -> blocks.Body:
+    """Returns the records of a body, without its header and the lines above.
+
+    Args:
+      body: of a file.
+      source: with its dialect.
+      dialect: delimiter and quote.
+      path: of the file.
+      first: path of the source's first file, and its columns.
 
     Raises:
-      DataError: it has not; the message names both files.
+      DataError: the file has other columns; the message names both files.
     """
+    options, (first_path, names) = source.options_of(CsvOptions), first
+    if not body.begins_file:
+        return body
+    offset = line_offset(body.data, options.skip_lines or 0)
+    body = body._replace(offset=body.offset + offset, data=body.data[offset:])
+    if options.header is False:
+        return body
+    body, header = cut_header(body, dialect, path, source)
     if header == names:
-        return
+        return body
     difference = f"found {len(header)} columns, expected {len(names)}"
     for number, (found, wanted) in enumerate(zip(header, names, strict=False), start=1):
         if found != wanted:
@@ -144,7 +159,7 @@ def check_same_columns(
     cure = MUST_AGREE
     if [name.casefold() for name in header] == [name.casefold() for name in names]:
         cure = f"Write the names alike, or set {named(names)}, if no line is above them."
-    raise DataError(f"{path}: {difference} as in {first}. {cure}")
+    raise DataError(f"{path}: {difference} as in {first_path}. {cure}")
 
 
 _EXCEL = re.compile(rb"sep=(.)[ \t]*(?:\r\n|\r|\n)", re.IGNORECASE)
@@ -153,36 +168,8 @@ _MOST, _LEAST_ALIKE = 30, 0.9
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
-class Preamble(NamedTuple):
-    """Lines above a table.
-
-    Attributes:
-      lines: how many; 0: none.
-      delimiter: that they name, or ``None``.
-      why: the reason, for people.
-    """
-
-    lines: int
-    delimiter: str | None = None
-    why: str = ""
-
-
-class _Table(NamedTuple):
-    """A table below other lines, as one dialect reads it.
-
-    Attributes:
-      lines: above the table.
-      alike: share of its records with the usual number of cells.
-      cells: that number.
-    """
-
-    lines: int
-    alike: float
-    cells: int
-
-
-def find_preamble(head: bytes, dialects: Iterable[tuple[str, str]]) -> Preamble:
-    """Returns the lines above a table.
+def find_preamble(head: bytes, dialects: Iterable[tuple[str, str]]) -> tuple[int, str | None, str]:
+    """Finds the lines above a table.
 
     They have fewer cells than the records below, or few that are not empty. Names of columns are
     texts, and most cells of their line are not empty. There are none if a dialect reads the text
@@ -191,21 +178,30 @@ def find_preamble(head: bytes, dialects: Iterable[tuple[str, str]]) -> Preamble:
     Args:
       head: beginning of the text, in UTF-8, without a mark.
       dialects: delimiters and quotes that come into question.
+
+    Returns:
+      How many there are; the delimiter that they name, or ``None``; the reason, for people.
     """
     excel = _EXCEL.match(head)
     if excel:
-        return Preamble(1, excel[1].decode("latin-1"), "Excel's line 'sep='")
+        return 1, excel[1].decode("latin-1"), "Excel's line 'sep='"
     text = whole_records(head)
     tables = [table for one in dialects if (table := _table(text, *one)) is not None]
-    if not tables or not all(table.lines for table in tables):
-        return Preamble(0)
-    best = max(tables, key=lambda table: (table.alike, table.cells))
+    if not tables or not all(lines for *_, lines in tables):
+        return 0, None, ""
+    *_, number = max(tables)
     first = text[: line_offset(text, 1)].decode("utf-8", errors="replace").strip()
-    lines = f"{best.lines} line{'' if best.lines == 1 else 's'}"
-    return Preamble(best.lines, None, f"{lines} above the table, such as {shorten(first, 40)!r}")
+    lines = f"{number} line{'' if number == 1 else 's'}"
+    return number, None, f"{lines} above the table, such as {shorten(first, 40)!r}"
 
 
-def _table(text: bytes, delimiter: str, quote: str) -> _Table | None:
+def _table(text: bytes, delimiter: str, quote: str) -> tuple[float, int, int] | None:
+    """Finds a table, perhaps below other lines.
+
+    Returns:
+      The share of its records with the usual number of cells, that number, and the number of lines
+      above.
+    """
     dialect = Dialect(ord(delimiter), ord(quote) if quote else None)
     toggles = quotes.toggling_quotes(text, OUTSIDE, NEWLINE, dialect)
     starts, ends = quotes.record_spans(text, toggles)
@@ -216,21 +212,15 @@ def _table(text: bytes, delimiter: str, quote: str) -> _Table | None:
     some = text[: int(ends[: _MOST + 1][-1])].decode("utf-8", errors="backslashreplace")
     rows = split_text(some, delimiter, quote)
     filled = [sum(bool(cell.strip()) for cell in row) for row in rows]
-    first = next(
-        (
-            place
-            for place, row in enumerate(rows)
-            if len(row) == usual and 2 * filled[place] > usual
-        ),
-        None,
-    )
-    if first is None:
+    whole = [n for n, row in enumerate(rows) if len(row) == usual and 2 * filled[n] > usual]
+    if not whole:
         return None
+    first = whole[0]
     alike = float(np.mean(counts[first:] == usual))
     if first and (alike < _LEAST_ALIKE or not _are_above(rows, filled, first)):
         return None
     lines = len(_LINE_END.findall(text[: int(starts[first])])) if first else 0
-    return _Table(lines, alike, usual)
+    return alike, usual, lines
 
 
 def _are_above(rows: Sequence[Sequence[str]], filled: Sequence[int], first: int) -> bool:
@@ -258,16 +248,5 @@ def line_offset(text: bytes, number: int) -> int:
     """Returns where the lines after the first ``number`` begin."""
     if number == 0:
         return 0
-    for count, end in enumerate(_LINE_END.finditer(text), start=1):
-        if count == number:
-            return end.end()
-    return len(text)
-
-
-def cut_preamble(body: blocks.Body, source: Source) -> blocks.Body:
-    """Returns a body without the lines above its file's table."""
-    skipped = source.options_of(CsvOptions).skip_lines
-    if not skipped or not body.begins_file:
-        return body
-    offset = line_offset(body.data, skipped)
-    return body._replace(offset=body.offset + offset, data=body.data[offset:])
+    end = next(itertools.islice(_LINE_END.finditer(text), number - 1, None), None)
+    return end.end() if end else len(text)

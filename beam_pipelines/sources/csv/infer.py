@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,7 +42,6 @@ from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.format import digits_type
 from beam_pipelines.sql.database import identifier, literal
 
-_Parse = Callable[..., pa.Table]
 # Bytes that are no row of 8 MiB, compressed or not.
 _SHORT = 8_000
 _WITH_PLUS = r"^\s*\+[0-9]"
@@ -178,11 +176,10 @@ def _add_body(
         shapes = {name: _trimmed(column, source.nulls) for name, column in shapes.items()}
     if wanted[:1] == (INDEX,) and not found.rows:
         found.counts_rows = _counts_rows(table.column(0))
-    parse_more = functools.partial(parse, data)
     for name in wanted:
         is_code = pa.types.is_string(types[name]) and not pa.types.is_string(table[name].type)
         shape = (codes_of if is_code else evidence_of)(shapes[name])
-        found.evidence[name].add(_with_nulls(shape, source, table[name], name, parse_more))
+        found.evidence[name].add(_with_nulls(shape, sample, data, table[name], name))
     found.schema = inference.merge_schemas(found.schema, pa.schema(list(types.items())))
     found.rows += table.num_rows
 
@@ -201,13 +198,13 @@ def _first_table(
 
 
 def _with_nulls(
-    shape: Evidence, source: Source, column: pa.ChunkedArray, name: str, parse: _Parse
+    shape: Evidence, sample: CsvSample, data: bytes, column: pa.ChunkedArray, name: str
 ) -> Evidence:
     """Returns the evidence with null texts that look like others."""
-    has_nulls = source.nulls == Source.nulls and column.null_count > 0
-    if not has_nulls or not (texts := null_texts_like(shape, source.nulls)):
+    has_nulls = sample.source.nulls == Source.nulls and column.null_count > 0
+    if not has_nulls or not (texts := null_texts_like(shape, Source.nulls)):
         return shape
-    cells = parse((name,), {name: pa.string()}, nulls=())[name]
+    cells = sample.table(data, (name,), {name: pa.string()}, nulls=())[name]
     counts = cells.filter(pc.is_in(cells, value_set=pa.array(texts))).to_pylist()
     return dataclasses.replace(shape, like_others=Counter(counts))
 
@@ -233,7 +230,10 @@ def _checked_number(
 ) -> pa.DataType:
     if are_codes(name, texts):
         return pa.string()
-    if type_ == pa.int64() or _are_integers(texts):
+    # Arrow calls integers with a plus float64.
+    has_plus = pc.any(pc.match_substring_regex(texts, _WITH_PLUS)).as_py()
+    is_whole = has_plus and pc.all(pc.match_substring_regex(texts, _DECIMAL)).as_py()
+    if type_ == pa.int64() or is_whole:
         return pa.int64()
     key = yaml_text(name)
     for long in texts.filter(whole_numbers.refused(texts)).slice(0, 1).to_pylist():
@@ -244,15 +244,6 @@ def _checked_number(
             f"to keep it, or 'types: {{{key}: float64}}' to round it."
         )
     return type_
-
-
-def _are_integers(texts: pa.ChunkedArray) -> bool:
-    """Whether texts are integers of 18 digits, some with a plus.
-
-    Nulls are fine. Arrow calls such a column float64.
-    """
-    has_plus = pc.any(pc.match_substring_regex(texts, _WITH_PLUS)).as_py()
-    return bool(has_plus and pc.all(pc.match_substring_regex(texts, _DECIMAL)).as_py())
 
 
 def _no_rows(sample: CsvSample, file: FileInfo, body: blocks.Body) -> DataError:

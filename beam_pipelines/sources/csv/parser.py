@@ -153,12 +153,11 @@ class CsvParser:
         return pa.array(values, self.schema.field(field.name).type)
 
     def _describe_cell(self, field: pa.Field, found: str) -> str:
-        is_exact = field.name in self.exact
-        if is_exact and (code := codes.code_cure(field, found)):
-            return bad_rows.wrong_value(found, "a number without a leading zero", code)
-        if is_exact and pa.types.is_floating(field.type):
+        if field.name in self.exact:
+            if code := codes.code_cure(field, found):
+                return bad_rows.wrong_value(found, "a number without a leading zero", code)
             expected = whole_numbers.why_text_refused(found)
-            if expected:
+            if expected and pa.types.is_floating(field.type):
                 return bad_rows.wrong_value(found, expected, codes.float_cure(field.name))
         return bad_rows.wrong_value(found, field.type, codes.cure(field, found))
 

@@ -170,9 +170,9 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
     kinds = _kinds(name, cells, decimal) if has_digits and is_enough else iter(())
     found = next((one for one in kinds if _are_alike(one[1])), None)
     if found is None or not all(found[1]):
-        lines = _mostly(name, evidence)
-        if lines or found is None:
-            return lines
+        words = _most_values(evidence)
+        if words or found is None:
+            return [f"types: {{{key}: text}}  # {words}"] if words else []
     likeness, fits, cure = found
     others = list(dict.fromkeys(itertools.compress(cells, (not fit for fit in fits))))
     but = f", but not {shorten(others[0], 40)!r}" if others else ""
@@ -214,36 +214,24 @@ def _formats(name: str, formats: Iterable[str]) -> str:
     return f"formats: {' or '.join(shown)}"
 
 
-def _mostly(name: str, evidence: Evidence) -> list[str]:
-    """Returns the finding of a column with few texts."""
-    found = _most_values(evidence)
-    if found is None:
-        return []
-    word, one, others = found
-    kinds = f"{word}, such as {shorten(one, 40)!r}, but not {shorten(others[0], 40)!r}"
-    return [f"types: {{{yaml_text(name)}: text}}  # most values are {kinds}{_nulls(others)}"]
-
-
-def _most_values(evidence: Evidence) -> tuple[str, str, list[str]] | None:
-    """Returns the kind of at least half of a column's texts.
-
-    Returns:
-      ``numbers``, ``dates`` or ``booleans``, a value that is one, and the values that are none;
-      ``None`` if most values are texts, or few are not.
-    """
+def _most_values(evidence: Evidence) -> str:
+    """Returns that half of a column's texts are numbers, dates or booleans; else nothing."""
     some = pa.array(evidence.some, pa.string())
     formatted = [cell for cell in evidence.some if is_formatted(cell)]
     if len(formatted) < _LEAST or 2 * len(formatted) < len(some):
-        return None
+        return ""
     found = formatted_as(some, formatted, 0.5)
-    if any(IDENTIFIER.fullmatch(shape) for shape in found.shapes):
-        return None
     fits, word, formats = best_reading(found)
-    if fits < _LEAST or 2 * fits < len(some):
-        return None
+    are_codes = any(IDENTIFIER.fullmatch(shape) for shape in found.shapes)
+    if are_codes or fits < _LEAST or 2 * fits < len(some):
+        return ""
     is_one = to_plain(some, formats[0]).is_valid() if formats else pc.is_valid(some)
     good, bad = (some.filter(flags).to_pylist() for flags in (is_one, pc.invert(is_one)))
-    return (word, good[0], list(dict.fromkeys(bad))) if good and bad else None
+    if not good or not bad:
+        return ""
+    one, other = (shorten(some[0], 40) for some in (good, bad))
+    null = _nulls(list(dict.fromkeys(bad)))
+    return f"most values are {word}, such as {one!r}, but not {other!r}{null}"
 
 
 def _nulls(others: list[str]) -> str:

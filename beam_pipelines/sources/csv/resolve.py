@@ -259,16 +259,10 @@ def _names(cells: tuple[str, ...], source: Source) -> list[str]:
     names = names_of(cells, source)
     changed = [cell for cell, name in zip(cells, names, strict=True) if cell and cell != name]
     if changed:
-        found.append(
-            f"names without blanks and '#' around, such as {changed[0]!r}"
-            "  # header: true keeps them"
-        )
-    found += [
-        f"column {place + 1} has no name: {names[place]}"
-        for place in nameless(cells)
-        if names[place]
-    ]
-    return found
+        words = f"names without blanks and '#' around, such as {changed[0]!r}"
+        found.append(f"{words}  # header: true keeps them")
+    unnamed = [place for place in nameless(cells) if names[place]]
+    return found + [f"column {place + 1} has no name: {names[place]}" for place in unnamed]
 
 
 def _unknown_encoding(path: str, found: encodings.TextEncoding) -> DataError:

@@ -15,13 +15,7 @@ from beam_pipelines.core.arrow.columns import only_chunk
 from beam_pipelines.recipe.cell_formats import CellFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.csv.formats import to_plain
-from beam_pipelines.sources.csv.header import (
-    check_same_columns,
-    cut_header,
-    cut_preamble,
-    equal_lines,
-)
-from beam_pipelines.sources.options import CsvOptions
+from beam_pipelines.sources.csv.header import cut_top, equal_lines
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK
@@ -71,13 +65,10 @@ class CsvSample:
         """
         source, header = self.source, self.header
         for file, body in blocks.sample_bodies(source, self.files, self.dialect):
-            records = cut_preamble(body, source)
             # Files that were put together have their marks in the middle.
-            data = records.data.replace(b"\n" + blocks.BYTE_ORDER_MARK, b"\n")
-            records = records._replace(data=data)
-            if source.options_of(CsvOptions).header is not False and body.begins_file:
-                records, own = cut_header(records, self.dialect, file.path, source)
-                check_same_columns(self.first.path, self.names, file.path, own)
+            data = body.data.replace(b"\n" + blocks.BYTE_ORDER_MARK, b"\n")
+            whole = body._replace(data=data)
+            records = cut_top(whole, source, self.dialect, file.path, (self.first.path, self.names))
             toggles = quotes.toggling_quotes(records.data, OUTSIDE, NEWLINE, self.dialect)
             blocks.check_lines(source, file, records, toggles)
             starts = equal_lines(records.data, header) if len(self.names) > 1 and header else []

@@ -57,11 +57,9 @@ class Body(NamedTuple):
 
 def is_stream(source: Source, path: str) -> bool:
     """Whether a file cannot be cut: its text is compressed or encoded."""
-    if member_path(path):
-        return True
     is_encoded = encodings.transcoded_from(source) is not None
     is_changed = is_encoded or source.format == documents.DOCUMENTS
-    return is_changed or compression_of(source, path) != "none"
+    return bool(member_path(path)) or is_changed or compression_of(source, path) != "none"
 
 
 def as_utf8(source: Source, path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -221,11 +219,8 @@ def without_mark(offset: int, data: bytes, path: str) -> tuple[int, bytes]:
         raise DataError(
             f"{path}: found UTF-16 text, expected UTF-8. Set 'encoding: utf-16' of the source."
         )
-    return (
-        (len(BYTE_ORDER_MARK), data[len(BYTE_ORDER_MARK) :])
-        if data.startswith(BYTE_ORDER_MARK)
-        else (0, data)
-    )
+    length = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
+    return length, data[length:]
 
 
 class LineNumbers:
