@@ -239,10 +239,17 @@ def decompressed_blocks(
     Raises:
       DataError: the compressed data is damaged or cut off, or grows too much.
     """
-    try:
+    with explained(path, compression):
         stream = decompressed(file, path, compression, limits)
         while block := stream.read(block_bytes):
             yield block
+
+
+@contextlib.contextmanager
+def explained(path: str, compression: str) -> Iterator[None]:
+    """Raises ``DataError`` for the errors of a damaged compressed file."""
+    try:
+        yield
     except OSError as error:
         if compression == "none":
             raise DataError(

@@ -1,8 +1,8 @@
-"""IDX files, such as those of MNIST, and their labels.
+"""IDX files of pictures, such as those of MNIST, and their labels.
 
 Source of the format: http://yann.lecun.com/exdb/mnist/. Two zero bytes, the type, the rank, each
-dimension as a big-endian uint32, and then the numbers, big-endian too, the last dimension running
-fastest. An *item* is the numbers of one index of the first dimension.
+dimension as a big-endian uint32, and then the numbers, the last dimension running fastest. Pictures
+and labels are unsigned bytes. An *item* is the numbers of one index of the first dimension.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ import dataclasses
 import math
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import google_crc32c
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.limits import MIB, exceeded
@@ -40,14 +39,9 @@ from beam_pipelines.sources.images import pixel_rows
 from beam_pipelines.sources.images.pixel_rows import COLOUR_FOR_CHANNELS, Classes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 
-_TYPES = {
-    0x08: ("ubyte", "u1"),
-    0x09: ("byte", "i1"),
-    0x0B: ("short", ">i2"),
-    0x0C: ("int", ">i4"),
-    0x0D: ("float", ">f4"),
-    0x0E: ("double", ">f8"),
-}
+# Code of a type -> numpy's name.
+_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
+_CLASSES = "image/class/label", "image/class/text"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,50 +75,30 @@ class _Header(NamedTuple):
     """The header of a file.
 
     Attributes:
-      name: of the numbers' type.
-      dtype: of the numbers in the file, big-endian.
       dims: sizes of the dimensions, the number of items first.
-      values: numbers in an item.
     """
 
-    name: str
-    dtype: np.dtype[Any]
     dims: tuple[int, ...]
-    values: int
 
     @property
     def item_bytes(self) -> int:
-        return self.values * self.dtype.itemsize
+        return math.prod(self.dims[1:])
 
     def place(self, item: int) -> int:
         """Returns where an item begins in the file, uncompressed."""
         return 4 + 4 * len(self.dims) + item * self.item_bytes
 
-    @property
-    def prefix(self) -> str:
-        """Prefix of columns: pictures are [height, width] or [height, width, channels]."""
-        is_picture = self.dims[3:] == () or self.dims[3] in COLOUR_FOR_CHANNELS
-        return "image/" if len(self.dims) in (3, 4) and is_picture else ""
-
-    @property
-    def is_png(self) -> bool:
-        """Whether an item becomes a PNG: a picture of unsigned bytes."""
-        return bool(self.prefix) and self.dtype == np.uint8
-
     def __str__(self) -> str:
-        return f"{self.name} {'×'.join(map(str, self.dims))}"
+        return "×".join(map(str, self.dims))
 
 
 class Idx(Format):
-    """Items of arrays.
+    """Pictures.
 
     A file that is not compressed is cut at its items, any other is one range.
     """
 
-    suffixes = (
-        ".idx",
-        *(f"idx{rank}-{_TYPES[code][0]}" for rank in range(1, 10) for code in (8, 9, 11, 12)),
-    )
+    suffixes = (".idx", *(f"idx{rank}-ubyte" for rank in (1, 3, 4)))
     Options = IdxSourceOptions
     checks_images = True  # it makes them of pixels
 
@@ -141,10 +115,10 @@ class Idx(Format):
         # Files of labels that the path also matches are not read as rows.
         labels = {_label_path(file.path) for file in files}
         arrays = tuple(file for file in files if file.path not in labels)
-        headers = [_read_header(source, file.path, file.size_bytes) for file in arrays]
+        headers = [_picture_header(source, file) for file in arrays]
         first = headers[0]
         for file, header in zip(arrays, headers, strict=True):
-            if (header.name, header.dims[1:]) != (first.name, first.dims[1:]):
+            if header.dims[1:] != first.dims[1:]:
                 raise DataError(
                     f"{file.path}: found {header}, expected items as those of {arrays[0].path}, "
                     f"which has {first}. Make two sources of them."
@@ -153,8 +127,8 @@ class Idx(Format):
             raise DataError(
                 f"{arrays[0].path}: found no rows, expected data. Check 'path' of the source."
             )
-        columns = _columns(np.empty((0, first.values), first.dtype), first)
-        kind = _classes(source, first)
+        columns = pixel_rows.picture_columns(_pixels(np.empty(0, np.uint8), first))
+        kind = Classes(*_CLASSES, _options(source).classes)
         kinds = [kind] if _check_labels(source, kind, arrays, headers) else []
         for kind in kinds:
             columns |= kind.columns(np.empty(0, np.int64))
@@ -165,32 +139,33 @@ class Idx(Format):
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         source, file = plan.source, byte_range.file
-        header = _read_header(source, file.path, file.size_bytes)
-        classes = _classes(source, header)
+        header = _picture_header(source, file)
+        classes = Classes(*_CLASSES, _options(source).classes)
         row, end = _items_of(source, byte_range, header)
         ids = np.empty(0, np.int64)
         has_labels = classes.label in plan.file_schema.names
         if has_labels:
             path = _label_path(file.path)
             blocks = _read_items(source, path, _label_header(source, path), row, end)
-            ids = np.concatenate([ids, *(block.ravel() for block in blocks)], dtype=np.int64)
+            ids = np.concatenate([ids, *blocks], dtype=np.int64)
         crc32c, first = 0, row
         for numbers in _read_items(source, file.path, header, row, end):
             crc32c = google_crc32c.extend(crc32c, numbers.tobytes())
-            columns = _columns(numbers, header, plan.schema.names)
-            own = {classes: ids[row - first :][: len(numbers)]} if has_labels else {}
+            pixels = _pixels(numbers, header)
+            columns = pixel_rows.picture_columns(pixels, plan.schema.names)
+            own = {classes: ids[row - first :][: len(pixels)]} if has_labels else {}
             yield pixel_rows.rows(plan, file, row, columns, own, reject)
-            row += len(numbers)
+            row += len(pixels)
         yield Rows(empty_batch(plan.schema), crc32c=google_crc32c.extend(crc32c, ids.tobytes()))
 
     def companions(self, plan: SourcePlan) -> Iterator[str]:
         """Yields the paths of the files of labels; see ``Format``."""
-        if any(name.endswith("class/label") for name in plan.file_schema.names):
+        if _CLASSES[0] in plan.file_schema.names:
             yield from (_label_path(file.path) for file in plan.files[:])
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``image``, and the number of a range's first item, from 0."""
-        header = _read_header(plan.source, byte_range.file.path, byte_range.file.size_bytes)
+        header = _picture_header(plan.source, byte_range.file)
         return "image", _items_of(plan.source, byte_range, header)[0]
 
 
@@ -205,27 +180,9 @@ def _items_of(source: Source, byte_range: ByteRange, header: _Header) -> tuple[i
     return first, end
 
 
-def _columns(
-    numbers: npt.NDArray[Any], header: _Header, wanted: Sequence[str] | None = None
-) -> dict[str, pa.Array]:
-    """Returns the wanted columns of numbers [n, values]."""
-    columns = {}
-    if header.prefix:
-        pixels = numbers.reshape(len(numbers), *(*header.dims[1:], 1)[:3])
-        if header.is_png:
-            return pixel_rows.picture_columns(pixels, wanted)
-        columns = pixel_rows.shape_columns(pixels)
-    type_ = header.dtype.newbyteorder("=") if header.dtype.kind == "f" else np.int64
-    values = pa.array(numbers.ravel().astype(type_))
-    if len(header.dims) == 1:
-        return {"value": values}
-    values = pa.FixedSizeListArray.from_arrays(values, header.values)
-    return {f"{header.prefix}values": values.cast(pa.list_(values.type.value_type)), **columns}
-
-
-def _classes(source: Source, header: _Header) -> Classes:
-    label, text = f"{header.prefix}class/label", f"{header.prefix}class/text"
-    return Classes(label, text, _options(source).classes)
+def _pixels(numbers: npt.NDArray[np.uint8], header: _Header) -> npt.NDArray[np.uint8]:
+    """Returns pictures [n, height, width, channels] of their numbers."""
+    return numbers.reshape(-1, *(*header.dims[1:], 1)[:3])
 
 
 def _label_path(path: str) -> str:
@@ -280,20 +237,31 @@ def _check_labels(
 
 
 def _label_header(source: Source, path: str) -> _Header:
-    header = _read_header(source, path)
-    if len(header.dims) != 1 or header.dtype.kind == "f":
-        raise DataError(
-            f"{path}: found {header}, expected labels: integers of one dimension. Check 'labels', "
-            "or read the file as a source of its own."
-        )
-    return header
+    return _read_header(source, path, None, lambda dims: len(dims) == 1, "labels, n")
 
 
-def _read_header(source: Source, path: str, size_bytes: int | None = None) -> _Header:
+def _picture_header(source: Source, file: FileInfo) -> _Header:
+    return _read_header(
+        source,
+        file.path,
+        file.size_bytes,
+        lambda dims: len(dims) == 3 or (len(dims) == 4 and dims[3] in COLOUR_FOR_CHANNELS),
+        "pictures, n×height×width or with 1 to 4 channels behind",
+    )
+
+
+def _read_header(
+    source: Source,
+    path: str,
+    size_bytes: int | None,
+    fits: Callable[[tuple[int, ...]], bool],
+    expected: str,
+) -> _Header:
     """Reads a header, and compares it with an uncompressed file's size.
 
     Raises:
-      DataError: it is no header, or that of a shorter or longer file.
+      DataError: it is no header, that of a shorter or longer file, or of other numbers than those
+        that are expected.
     """
     packing = compression_of(source, path)
     head = compression.read_head(path, packing, 4 + 4 * 255, source.limits)
@@ -310,17 +278,23 @@ def _read_header(source: Source, path: str, size_bytes: int | None = None) -> _H
         )
     if len(head) < 4 + 4 * rank:
         raise _damaged(path, f"a header that is cut off, expected {rank} dimensions")
-    dims = struct.unpack_from(f">{rank}I", head, 4)
-    type_name, code = _TYPES[start[2]]
-    header = _Header(type_name, np.dtype(code), dims, math.prod(dims[1:]))
+    type_, header = _TYPES[start[2]], _Header(struct.unpack_from(f">{rank}I", head, 4))
+    if type_ != "u1" or not fits(header.dims):
+        name = files.name_of(path).removesuffix(".gz")
+        raise DataError(
+            f"{path}: found {type_} {header}, expected unsigned bytes of {expected}. Make an array "
+            f"of NumPy of it, decompressed: d = open({name!r}, 'rb').read(); "
+            f"numpy.save({name + '.npy'!r}, numpy.frombuffer(d, {type_!r}, offset=4 + 4 * d[3])"
+            ".reshape(numpy.frombuffer(d, '>u4', d[3], 4)))"
+        )
     if not header.item_bytes:
         raise _damaged(path, f"{header}, items without a number, expected numbers")
     if header.item_bytes > source.limits.cell_bytes:
         what = f"{header}, {header.item_bytes:,} bytes an item"
         raise DataError(f"{path}: {exceeded(source.limits, 'cell_bytes', what)}")
-    expected = header.place(header.dims[0])
-    if packing == "none" and size_bytes not in (None, expected):
-        found = f"{size_bytes:,} bytes, expected {expected:,} of {header} as its header says"
+    whole = header.place(header.dims[0])
+    if packing == "none" and size_bytes not in (None, whole):
+        found = f"{size_bytes:,} bytes, expected {whole:,} of {header} as its header says"
         raise _damaged(path, found)
     return header
 
@@ -331,37 +305,31 @@ def _damaged(path: str, found: str) -> DataError:
 
 def _read_items(
     source: Source, path: str, header: _Header, first: int, end: int
-) -> Iterator[npt.NDArray[Any]]:
-    """Yields items [first, end), as numbers [n, values] of the header's type.
+) -> Iterator[npt.NDArray[np.uint8]]:
+    """Yields the bytes of items [first, end), some items at a time.
 
     Raises:
       DataError: the file ends too early or too late.
     """
     # A number takes at most 8 bytes: as an int64, or while a PNG is made.
-    step = max(1, CHUNK_BYTES // (8 * header.values))
+    step = max(1, CHUNK_BYTES // (8 * header.item_bytes))
     packing = compression_of(source, path)
-    with files.open_read(path) as opened:
-        try:
-            file: Any = compression.decompressed(opened, path, packing, source.limits)
-            skip = header.place(first)
-            if packing == "none":
-                file.seek(skip)
-            else:
-                while skip and (skipped := len(file.read(min(skip, MIB)))):
-                    skip -= skipped
-            for start in range(first, end, step):
-                wanted = min(step, end - start)
-                data = file.read(wanted * header.item_bytes)
-                items = start + len(data) // header.item_bytes
-                if items < start + wanted:
-                    found = f"{items:,} items before the file ends, expected {header.dims[0]:,}"
-                    raise _damaged(path, f"{found} ({header})")
-                yield np.frombuffer(data, header.dtype).reshape(wanted, header.values)
-            if end == header.dims[0] and file.read(1):
-                found = f"more than the {header.place(end):,} bytes of {header} that its header"
-                raise _damaged(path, f"{found} says, expected no more")
-        except OSError as error:
-            raise DataError(
-                f"{path}: found damaged {packing} data, expected a whole file: {error}. Get the "
-                "file again, or set 'compression' of the source if it is compressed otherwise."
-            ) from error
+    with files.open_read(path) as opened, compression.explained(path, packing):
+        file: Any = compression.decompressed(opened, path, packing, source.limits)
+        skip = header.place(first)
+        if packing == "none":
+            file.seek(skip)
+        else:
+            while skip and (skipped := len(file.read(min(skip, MIB)))):
+                skip -= skipped
+        for start in range(first, end, step):
+            wanted = min(step, end - start)
+            data = file.read(wanted * header.item_bytes)
+            items = start + len(data) // header.item_bytes
+            if items < start + wanted:
+                found = f"{items:,} items before the file ends, expected {header.dims[0]:,}"
+                raise _damaged(path, f"{found} ({header})")
+            yield np.frombuffer(data, np.uint8)
+        if end == header.dims[0] and file.read(1):
+            found = f"more than the {header.place(end):,} bytes of {header} that its header"
+            raise _damaged(path, f"{found} says, expected no more")

@@ -153,15 +153,9 @@ def picture_columns(
     """
     columns = {ENCODED: encode_pngs(pixels)} if wanted is None or ENCODED in wanted else {}
     columns["image/format"] = pa.repeat(pa.scalar("png"), len(pixels))
-    return columns | shape_columns(pixels)
-
-
-def shape_columns(pixels: npt.NDArray[Any]) -> dict[str, pa.Array]:
-    """Returns height, width and channels of pixels [n, h, w, c]."""
-    return {
-        name: pa.repeat(pa.scalar(size, pa.int64()), len(pixels))
-        for name, size in zip(_SHAPE, pixels.shape[1:], strict=True)
-    }
+    for name, size in zip(_SHAPE, pixels.shape[1:], strict=True):
+        columns[name] = pa.repeat(pa.scalar(size, pa.int64()), len(pixels))
+    return columns
 
 
 def rows(
