@@ -146,9 +146,7 @@ def find_inputs(
     sparse = {}
     for name, parser in spec.items():
         if isinstance(parser, tf.io.SparseFeature):
-            sparse[name] = tf.nest.flatten(parser.size)[
-                -1
-            ]  # In libffm, places have a field before their index.
+            (sparse[name],) = tf.nest.flatten(parser.size)
         elif (
             isinstance(parser, tf.io.FixedLenFeature)
             and parser.dtype == tf.float32

@@ -39,7 +39,6 @@ _OWN: dict[str, Format] = {
     "lines": PlainLines(),
     "libsvm": SparseLines((".libsvm", ".svm", ".svmlight"), base=1),
     "libfm": SparseLines((".libfm",), base=0),
-    "libffm": SparseLines((".libffm", ".ffm"), base=0, has_fields=True),
 }
 
 

@@ -1,4 +1,4 @@
-"""libsvm, libfm and libffm text, against a plain parser, up to SparseTensors."""
+"""libsvm and libfm text, against a plain parser, up to SparseTensors."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ from tests.support.runs import convert_in, plan_in
 LARGEST = 2**63 - 1
 
 
-def plain_row(
-    line: str, base: int, size: int | None, has_fields: bool, sort: bool = False
-) -> dict[str, Any] | None:
+def plain_row(line: str, base: int, size: int | None, sort: bool = False) -> dict[str, Any] | None:
     """Parses one line with Python alone.
 
     Returns ``None`` for a line without a row.
@@ -51,7 +49,7 @@ def plain_row(
         row["qid"] = plain_integer(words.pop(1)[4:].removeprefix("+"))
     for word in words[1:]:
         *keys, value = word.split(":")
-        if len(keys) != 1 + has_fields:
+        if len(keys) != 1:
             raise ValueError(word)
         numbers = [plain_integer(key) for key in keys]
         numbers[-1] -= base
@@ -98,8 +96,7 @@ def read_all(
     assert counts == {"read": table.num_rows, "rejected": len(rejected)}
     rows = []
     for row in table.to_pylist():
-        keys = [row["features_field"]] if "features_field" in row else []
-        places = [list(place) for place in zip(*keys, row["features_index"], strict=True)]
+        places = [[index] for index in row["features_index"]]
         rows.append(
             {
                 "label": row["label"],
@@ -130,16 +127,13 @@ INDICES = st.one_of(
 
 
 @st.composite
-def tokens(draw: st.DrawFn, has_fields: bool) -> str:
-    keys = [
-        draw(INDICES if draw(st.integers(0, 9)) == 0 else st.integers(0, 12).map(str))
-        for _ in range(1 + has_fields)
-    ]
-    return ":".join([*keys, draw(ODD if draw(st.integers(0, 9)) == 0 else NUMBERS)])
+def tokens(draw: st.DrawFn) -> str:
+    index = draw(INDICES if draw(st.integers(0, 9)) == 0 else st.integers(0, 12).map(str))
+    return ":".join([index, draw(ODD if draw(st.integers(0, 9)) == 0 else NUMBERS)])
 
 
 @st.composite
-def lines(draw: st.DrawFn, has_fields: bool) -> str:
+def lines(draw: st.DrawFn) -> str:
     """A mostly good line: tokens in ascending order, most of them whole."""
     kind = draw(st.integers(0, 11))
     comment = draw(st.sampled_from(["", "", "", "# c", " #1:2 # é", "#"]))
@@ -148,14 +142,14 @@ def lines(draw: st.DrawFn, has_fields: bool) -> str:
         return blanks + comment
     if kind == 1:
         return draw(st.text("0123:.-+e# \tqidx", max_size=14))
-    found = draw(st.lists(tokens(has_fields), max_size=5))
+    found = draw(st.lists(tokens(), max_size=5))
     if kind < 9:
         keys = [token.split(":")[:-1] for token in found if re.fullmatch("[0-9:]+:[^:]*", token)]
         places = sorted({tuple(map(int, key)) for key in keys if all(key)})
         if draw(st.booleans()):
             places = draw(st.permutations(places))
         found = [":".join(map(str, place)) for place in places]
-        found = [f"{place}:{draw(NUMBERS)}" for place in found if place.count(":") == has_fields]
+        found = [f"{place}:{draw(NUMBERS)}" for place in found]
     label = draw(ODD if kind == 10 else NUMBERS)
     query = draw(st.sampled_from(["", "", "qid:5", "qid:-2", "qid:x" if kind == 9 else "qid:+7"]))
     words = [label, *([query] if query else []), *found]
@@ -171,23 +165,22 @@ def lines(draw: st.DrawFn, has_fields: bool) -> str:
 @settings(max_examples=60, deadline=None)
 @given(
     data=st.data(),
-    has_fields=st.booleans(),
     base=st.integers(0, 1),
     sort=st.booleans(),
     size=st.sampled_from([None, 9]),
 )
-def test_parser_does_what_a_plain_one_does(tmp_path_factory, data, has_fields, base, sort, size):
+def test_parser_does_what_a_plain_one_does(tmp_path_factory, data, base, sort, size):
     """Values and rejected lines are those of the plain parser.
 
     Line ends and ranges are of all kinds.
     """
-    found = data.draw(st.lists(lines(has_fields), min_size=1, max_size=12))
+    found = data.draw(st.lists(lines(), min_size=1, max_size=12))
     found.append("1")  # so that there is a row
     end = data.draw(st.sampled_from(["\n", "\r\n"]))
     expected, bad = [], set()
     for number, line in enumerate(found, start=1):
         try:
-            row = plain_row(line, base, size, has_fields, sort)
+            row = plain_row(line, base, size, sort)
         except ValueError:
             bad.add(number)
             continue
@@ -196,10 +189,9 @@ def test_parser_does_what_a_plain_one_does(tmp_path_factory, data, has_fields, b
         tmp_path_factory.mktemp("libsvm") / "a.txt",
         end.join(found) + data.draw(st.sampled_from(["", end])),
     )
-    format_ = "libffm" if has_fields else "libsvm"
     range_bytes = data.draw(st.integers(8, 80))
     rows, rejected, wrong = read_all(
-        path, Libsvm(base=base, size=size, sort=sort), format_, range_bytes
+        path, Libsvm(base=base, size=size, sort=sort), "libsvm", range_bytes
     )
     assert wrong == bad
     assert rows == expected
@@ -227,8 +219,7 @@ def test_lines_without_rows_and_rows_without_features(tmp_path: Path) -> None:
 def test_columns_and_types_follow_from_the_sample(tmp_path: Path) -> None:
     """Columns and types follow from the sample.
 
-    Labels are integers unless one has a fraction; queries and fields make columns. Names may be
-    chosen.
+    Labels are integers unless one has a fraction; queries make a column. Names may be chosen.
     """
     lists = {"features_index": "list<item: int64>", "features_value": "list<item: float>"}
     whole = write(tmp_path / "a.svm", "+1 1:2\n-3 2:3\nx 1:2\n")
@@ -242,15 +233,6 @@ def test_columns_and_types_follow_from_the_sample(tmp_path: Path) -> None:
         {"label": 1, "qid": 7, "features_index": [0], "features_value": [2.0]},
         {"label": 2, "qid": None, "features_index": [], "features_value": []},
     ]
-    fields = write(tmp_path / "a.libffm", "1 0:3:1 2:1:0.5\n")
-    assert read_rows(fields) == [
-        {
-            "label": 1,
-            "features_field": [0, 2],
-            "features_index": [3, 1],
-            "features_value": [1.0, 0.5],
-        }
-    ]
 
 
 @pytest.mark.parametrize(
@@ -262,7 +244,7 @@ def test_columns_and_types_follow_from_the_sample(tmp_path: Path) -> None:
         ("1 3:1 2:1", "features_index", "found '2:1', expected indices each once, in ascending order. Mend the line, or set 'libsvm: {sort: true}'"),
         ("1 3:1 3:1", "features_index", "found '3:1', expected indices each once, in ascending order."),
         ("1 3", "", "found '3', expected index:value"),
-        ("1 1:2:3", "", "found '1:2:3', expected index:value. Mend the line, or set another 'format'."),
+        ("1 1:2:3", "", "found '1:2:3', expected index:value. Of libffm, take off the fields: sed -E 's/[0-9]+:([0-9]+:)/\\1/g'."),
         ("1 a:3", "features_index", "found 'a:3', expected an index from 1 to 9. Mend the line"),
         ("1 0x2:3", "features_index", "found '0x2:3'"),
         ("1 3:nan", "features_value", "found '3:nan', expected index:value with a finite number"),
@@ -302,7 +284,6 @@ def test_bad_line_is_explained(tmp_path, monkeypatch, line, column, reason):
         ("# comment\n\n+1 3:1 11:-1e-2 # x\n", "libsvm"),
         ("0.5 qid:3 1:.5\n", "libsvm"),
         (f"1 {' '.join(f'{index}:0.123456' for index in range(1, 9000))}\n", "libsvm"),
-        ("1\t0:3:1 2:1:0.5\n", "libffm"),
         ("time\n17 10:30\n", None),
         ("1 3:1x\n", None),
         ("1 3\n", None),
@@ -329,8 +310,7 @@ def test_sparse_text_with_the_suffix_of_csv(tmp_path: Path, text: str, format_: 
     [
         ("libfm", f"1 {LARGEST}:1", "features_index", f"{LARGEST}:1", "an index from 0 to"),
         ("libsvm", f"1 {LARGEST + 1}:1", "features_index", f"{LARGEST + 1}:1", "an index from 1 to"),
-        ("libffm", f"1 {LARGEST}:1:1", "features_field", f"{LARGEST}:1:1", "a field from 0 to"),
-        ("libffm", f"1 1:{'9' * 30}:1", "features_index", f"1:{'9' * 30}:1", "an index from 0 to"),
+        ("libfm", f"1 {'9' * 30}:1", "features_index", f"{'9' * 30}:1", "an index from 0 to"),
     ],
 )  # fmt: skip
 def test_an_index_beyond_a_sparse_tensor_is_a_bad_row(tmp_path, format_, line, column, token, cure):
@@ -356,13 +336,11 @@ def test_the_largest_index_loads(tmp_path: Path, format_: str, base: int) -> Non
 def test_options_that_do_not_fit_are_problems(tmp_path: Path) -> None:
     """Options of other formats, and impossible types, are found at planning."""
     path = write(tmp_path / "a.libsvm", "1 1:1\n")
-    found = problems_of(
-        path, delimiter=",", types={"features_index": "text"}, libsvm=Libsvm(fields=3)
-    )
-    assert set(found) == {("sources", "s", key) for key in ("delimiter", "types", "libsvm")}
+    found = problems_of(path, delimiter=",", types={"features_index": "text"})
+    assert set(found) == {("sources", "s", key) for key in ("delimiter", "types")}
     table = write(tmp_path / "a.csv", "a\n1\n")
     (message,) = problems_of(table, libsvm=Libsvm(size=3)).values()
-    assert message == "found it with format 'csv', expected it with libsvm, libfm, libffm only."
+    assert message == "found it with format 'csv', expected it with libsvm, libfm only."
     empty = write(tmp_path / "b.libsvm", "# nothing\n\n")
     with pytest.raises(DataError, match="found no rows"):
         plan_of(empty)
@@ -433,21 +411,6 @@ def test_dataset_loads_as_sparse_tensors(tmp_path: Path, size: int | None, expec
     assert sorted(map(repr, loaded)) == sorted(
         repr((label, dict(sorted(values.items())))) for label, values in rows
     )
-
-
-def test_fields_are_a_dimension(tmp_path: Path) -> None:
-    """Features of libffm are [row, field, index].
-
-    Each of the two sizes may be declared or fitted.
-    """
-    write(tmp_path / "rows.libffm", "1 0:3:1 2:1:0.5\n0 1:9:2\n")
-    recipe = RECIPE.format(format="libffm", options=", libsvm: {fields: 5}", more="").replace(
-        "split:", "# split:"
-    )
-    convert(tmp_path, recipe)
-    ((features, _),) = loader.load(tmp_path / "out", batch_size=2, shuffle=False)
-    assert features["features"].dense_shape.numpy().tolist() == [2, 5, 10]
-    assert dense(features["features"]) == {(0, 0, 3): 1.0, (0, 2, 1): 0.5, (1, 1, 9): 2.0}
 
 
 @pytest.mark.end_to_end
@@ -532,23 +495,20 @@ def test_serving_graph_gives_what_is_loaded(tmp_path: Path) -> None:
     """
     import tensorflow_transform as tft
 
-    write(tmp_path / "rows.libffm", "1 0:3:1 2:1:0.5\n0 1:9:2\n2\n")
+    write(tmp_path / "rows.libfm", "1 1:0.5 3:1\n0 9:2\n2\n")
     more = "encode: {label: {cast: float32}}"
-    recipe = RECIPE.format(format="libffm", options="", more=more).replace("split:", "# split:")
+    recipe = RECIPE.format(format="libfm", options="", more=more).replace("split:", "# split:")
     dataset = convert(tmp_path, recipe)
     ((loaded, _),) = loader.load(dataset.folder, batch_size=3, shuffle=False)
     graph = bp.make_graph(dataset.folder)
     output = tft.TFTransformOutput(str(Path(graph).parent))
     raw = {
         "label": tf.constant([[1], [0], [2]], tf.int64),
-        "features_field": tf.RaggedTensor.from_row_lengths(
-            tf.constant([0, 2, 1], tf.int64), [2, 1, 0]
-        ).to_sparse(),
         "features_index": tf.RaggedTensor.from_row_lengths(
-            tf.constant([3, 1, 9], tf.int64), [2, 1, 0]
+            tf.constant([1, 3, 9], tf.int64), [2, 1, 0]
         ).to_sparse(),
         "features_value": tf.RaggedTensor.from_row_lengths(
-            tf.constant([1, 0.5, 2]), [2, 1, 0]
+            tf.constant([0.5, 1, 2]), [2, 1, 0]
         ).to_sparse(),
     }
     served = output.transform_features_layer()(raw)
@@ -556,7 +516,7 @@ def test_serving_graph_gives_what_is_loaded(tmp_path: Path) -> None:
     assert (
         dense(served["features"])
         == dense(loaded["features"])
-        == {(0, 0, 3): 1.0, (0, 2, 1): 0.5, (1, 1, 9): 2.0}
+        == {(0, 1): 0.5, (0, 3): 1.0, (1, 9): 2.0}
     )
     assert (
         served["features"].dense_shape.numpy().tolist()
@@ -564,7 +524,7 @@ def test_serving_graph_gives_what_is_loaded(tmp_path: Path) -> None:
     )
     model = tf.saved_model.load(graph)
     given = set(model.signatures["serving_default"].structured_outputs)
-    columns = {"features_field", "features_index", "features_value"}
+    columns = {"features_index", "features_value"}
     assert given == columns | {f"{name}_row_lengths" for name in columns}
 
 

@@ -21,7 +21,7 @@ from beam_pipelines.sources.csv.infer import infer
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
 from beam_pipelines.sources.files.compression import compression_of, read_head
 from beam_pipelines.sources.format import Contents, problem
-from beam_pipelines.sources.libsvm.lines import HEAD_BYTES, sparse_format
+from beam_pipelines.sources.libsvm.lines import HEAD_BYTES, sparse_line
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks, quotes
@@ -191,11 +191,10 @@ def _check_content(source: Source, file: FileInfo) -> None:
     if source.format is not None or source.options_of(CsvOptions).header is False:
         return
     check_is_no_json(source, file.path, head)
-    found, line = sparse_format(head)
-    if found:
-        others = " ('libfm' if indices count from 0)" if found == "libsvm" else ""
+    if line := sparse_line(head):
         message = (
             f"found {shorten(line, 60)!r} at the beginning of {file.path}, expected a header of "
-            f"CSV. Set 'format': {found}{others}, or csv if this is the header."
+            "CSV. Set 'format': libsvm ('libfm' if indices count from 0), or csv if this is the "
+            "header."
         )
         raise RecipeProblems([problem(source, "format", message)])

@@ -1,1 +1,1 @@
-"""libsvm, libfm and libffm text."""
+"""libsvm and libfm text."""

@@ -1,4 +1,4 @@
-"""libsvm, libfm and libffm text: sparse rows, read into lists."""
+"""libsvm and libfm text: sparse rows, read into lists."""
 
 from __future__ import annotations
 
@@ -48,16 +48,13 @@ _IS_INTEGER, _IS_INDEX, _IS_NUMBER = map(re.compile, (INTEGER, r"^-?[0-9]+$", NU
 
 @dataclasses.dataclass(frozen=True)
 class Libsvm:
-    """Options of ``libsvm``, ``libfm`` and ``libffm`` sources."""
+    """Options of ``libsvm`` and ``libfm`` sources."""
 
     base: int | None = recipe_key(
         read_integer(0, 1), None, "1 of `libsvm`, else 0", "The first index in the files."
     )
     size: int | None = recipe_key(
         read_integer(1, 1 << 62), None, "from the data", "Number of indices; a larger one is bad."
-    )
-    fields: int | None = recipe_key(
-        read_integer(1, 1 << 62), None, "from the data", "Number of fields of libffm; the same."
     )
     sort: bool = recipe_key(
         read_flag, False, "false", "Sorts the indices of each line; else they must ascend."
@@ -75,7 +72,7 @@ class SparseOptions(EncodedOptions):
         section(Libsvm, "a mapping such as {base: 1, size: 1000}"),
         Libsvm(),
         "see below",
-        "Options of `libsvm`, `libfm` and `libffm` sources.",
+        "Options of `libsvm` and `libfm` sources.",
     )
 
 
@@ -86,22 +83,16 @@ class SparseLines(TextFormat):
     Attributes:
       suffixes: see ``Format``.
       base: the first index, unless the recipe says otherwise.
-      has_fields: whether a feature is ``field:idx:val``.
     """
 
     suffixes: tuple[str, ...]
     base: int
-    has_fields: bool = False
     Options = SparseOptions
     rounds_sparse = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
         problems = super().check(source)
-        if source.options_of(SparseOptions).libsvm.fields is not None and not self.has_fields:
-            problems.append(
-                problem(source, "libsvm", "found 'fields', expected it with 'format: libffm' only.")
-            )
         known = {
             field.name: field.type
             for field in self._layout(source, pa.int64(), has_qid=True).schema
@@ -147,8 +138,7 @@ class SparseLines(TextFormat):
             [layout.schema.field(name) for name in inference.selected(source, names)]
         )
         option = source.options_of(SparseOptions).libsvm
-        sizes = (*([option.fields] if self.has_fields else []), option.size)
-        sparse = SparseColumns(option.name, layout.keys, layout.value, sizes)
+        sparse = SparseColumns(option.name, (layout.index_column,), layout.value, (option.size,))
         return Contents(names, layout.schema, read_schema, sparse=(sparse,))
 
     def read_body(
@@ -185,12 +175,10 @@ class SparseLines(TextFormat):
         base = self.base if option.base is None else option.base
         return LibsvmLayout(
             option.name,
-            self.has_fields,
             has_qid,
             digits_type(label),
             base,
             option.size,
-            option.fields,
             not option.sort,
             LABEL not in source.types,
         )
@@ -244,36 +232,37 @@ def _explain_line(line: bytes, layout: LibsvmLayout) -> tuple[str, str] | None:
             return QID, f"found 'qid:{query}', expected none: no row of the sample has one. {cure}"
         if not _fits(query, _IS_INTEGER, pa.int64()):
             return QID, _wrong(query, "an integer from -2^63 to 2^63-1")
-    before: tuple[int, ...] = ()
-    known: set[tuple[int, ...]] = set()
+    before, known = -1, set[int]()
     for token in tokens:
         if why := _explain_feature(token, layout):
             return why
-        keys = tuple(map(int, token.split(":")[:-1]))
-        if keys in known or (layout.is_sorted and keys <= before):
+        index = int(token.partition(":")[0])
+        if index in known or (layout.is_sorted and index <= before):
             expected = "indices each once" + ", in ascending order" * layout.is_sorted
             cure = ", or set 'libsvm: {sort: true}' of the source" * layout.is_sorted
-            return layout.keys[-1], _wrong(token, expected, f"Mend the line{cure}.")
-        known.add(keys)
-        before = keys
+            return layout.index_column, _wrong(token, expected, f"Mend the line{cure}.")
+        known.add(index)
+        before = index
     return None
 
 
 def _explain_feature(token: str, layout: LibsvmLayout) -> tuple[str, str] | None:
-    *texts, value = token.split(":")
-    if len(texts) != len(layout.keys):
-        return "", _wrong(token, layout.form, "Mend the line, or set another 'format'.")
-    for text, column, (low, high) in zip(texts, layout.keys, layout.bounds, strict=True):
-        if not _fits(text, _IS_INDEX, pa.int64()) or not low <= int(text) <= high:
-            word, size = (
-                ("an index", "size") if column == layout.keys[-1] else ("a field", "fields")
-            )
-            cure = f", or set a larger '{size}' in 'libsvm' of the source" * (high < MOST_INDEX)
-            if text == "0":
-                cure = ", or set 'libsvm: {base: 0}' of the source if its indices begin at 0"
-            return column, _wrong(token, f"{word} from {low} to {high}", f"Mend the line{cure}.")
+    index, _, value = token.partition(":")
+    if token.count(":") != 1:
+        cure = "Mend the line, or set another 'format'."
+        if token.count(":") == 2:
+            cure = "Of libffm, take off the fields: sed -E 's/[0-9]+:([0-9]+:)/\\1/g'."
+        return "", _wrong(token, "index:value", cure)
+    low, high = layout.bounds
+    if not _fits(index, _IS_INDEX, pa.int64()) or not low <= int(index) <= high:
+        cure = ", or set a larger 'size' in 'libsvm' of the source" * (high < MOST_INDEX)
+        if index == "0":
+            cure = ", or set 'libsvm: {base: 0}' of the source if its indices begin at 0"
+        return layout.index_column, _wrong(
+            token, f"an index from {low} to {high}", f"Mend the line{cure}."
+        )
     if not _fits(value, _IS_NUMBER, pa.float32()):
-        return layout.value, _wrong(token, f"{layout.form} with a finite number of 32 bits")
+        return layout.value, _wrong(token, "index:value with a finite number of 32 bits")
     return None
 
 

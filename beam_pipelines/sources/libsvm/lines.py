@@ -1,9 +1,9 @@
-"""Parses libsvm, libfm and libffm lines into columns.
+"""Parses libsvm and libfm lines into columns.
 
-A line is ``label idx:val …``, of libffm ``label field:idx:val …``, with ``qid:5`` after the label
-if rows are ranked by query. White space separates tokens; ``#`` begins a comment. Without labels
-and queries, the tokens are lines of a CSV file with ``:`` between its cells, and Arrow's CSV parser
-reads it at about ten times the speed of a loop.
+A line is ``label idx:val …``, with ``qid:5`` after the label if rows are ranked by query. White
+space separates tokens; ``#`` begins a comment. Without labels and queries, the tokens are lines of
+a CSV file with ``:`` between its cells, and Arrow's CSV parser reads it at about ten times the
+speed of a loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _NEWLINE, _RETURN = b"\n\r"
 _PLAIN = rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _LINE = re.compile(
-    rb"%b(?:[ \t]+qid:[0-9]+)?([ \t]+[0-9]+(?::[0-9]+)?:%b)+[ \t]*(?:#.*)?" % (_PLAIN, _PLAIN)
+    rb"%b(?:[ \t]+qid:[0-9]+)?(?:[ \t]+[0-9]+(?::[0-9]+)?:%b)+[ \t]*(?:#.*)?" % (_PLAIN, _PLAIN)
 )
 # Bytes to look at, and lines of comments that may come first.
 HEAD_BYTES = 1 << 16
@@ -38,39 +38,30 @@ Integers = npt.NDArray[np.int64]
 
 
 class LibsvmLayout(NamedTuple):
-    """The columns of a source's lines, and the ranges of its keys.
+    """The columns of a source's lines, and the range of indices.
 
     Attributes:
-      name: of the features; their columns are ``<name>_index`` and ``<name>_value``, with fields
-        ``<name>_field``.
-      has_fields: whether a feature has a field before its index.
+      name: of the features; their columns are ``<name>_index`` and ``<name>_value``.
       has_qid: whether there is a column for queries.
       label: type of the label that is read.
       base: the first index in the text; columns count from 0.
-      size, fields: numbers of indices and of fields; ``None``: not known, any is taken.
-      is_sorted: whether keys must ascend in the text; else they are sorted.
+      size: number of indices; ``None``: not known, any is taken.
+      is_sorted: whether indices must ascend in the text; else they are sorted.
       is_label_exact: whether a label may be no integer that float64 rounds; unless declared.
     """
 
     name: str
-    has_fields: bool
     has_qid: bool
     label: pa.DataType
     base: int
     size: int | None
-    fields: int | None
     is_sorted: bool
     is_label_exact: bool
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        """The columns that locate a value: index, and field before it."""
-        return (*([f"{self.name}_field"] if self.has_fields else []), f"{self.name}_index")
-
-    @property
-    def form(self) -> str:
-        """How a feature is written."""
-        return "field:index:value" if self.has_fields else "index:value"
+    def index_column(self) -> str:
+        """The column of indices."""
+        return f"{self.name}_index"
 
     @property
     def value(self) -> str:
@@ -78,10 +69,9 @@ class LibsvmLayout(NamedTuple):
         return f"{self.name}_value"
 
     @property
-    def bounds(self) -> tuple[tuple[int, int], ...]:
-        """First and last number of each of ``keys`` in the text."""
-        fields, size = ((number or MOST_INDEX + 1) - 1 for number in (self.fields, self.size))
-        return (*([(0, fields)] if self.has_fields else []), (self.base, self.base + size))
+    def bounds(self) -> tuple[int, int]:
+        """First and last index in the text."""
+        return self.base, self.base + (self.size or MOST_INDEX + 1) - 1
 
     @property
     def schema(self) -> pa.Schema:
@@ -90,7 +80,7 @@ class LibsvmLayout(NamedTuple):
             [
                 (LABEL, self.label),
                 *([(QID, pa.int64())] if self.has_qid else []),
-                *((key, pa.list_(pa.int64())) for key in self.keys),
+                (self.index_column, pa.list_(pa.int64())),
                 (self.value, pa.list_(pa.float32())),
             ]
         )
@@ -146,8 +136,7 @@ def parse_lines(data: bytes, layout: LibsvmLayout) -> pa.RecordBatch:
 
     Returns:
       A batch of ``layout.schema``, the label as a column type; lists are empty where a row has no
-        features, and never null. Indices count from 0 and ascend within a row, with fields within a
-        field.
+        features, and never null. Indices count from 0 and ascend within a row.
 
     Raises:
       ValueError: rows that do not fit the layout.
@@ -210,7 +199,7 @@ def _queries(tokens: Tokens, rows: Integers) -> pa.Array:
 
 def _features(tokens: pa.Array, layout: LibsvmLayout) -> pa.Table:
     """Parses n tokens, one a row."""
-    types = {name: pa.int64() for name in layout.keys} | {layout.value: pa.float32()}
+    types = {layout.index_column: pa.int64(), layout.value: pa.float32()}
     if not len(tokens):
         return pa.schema(list(types.items())).empty_table()
     whole = pa.ListArray.from_arrays(pa.array([0, len(tokens)], pa.int32()), tokens)
@@ -229,34 +218,23 @@ def _features(tokens: pa.Array, layout: LibsvmLayout) -> pa.Table:
 
 
 def _lists(features: pa.Table, counts: Integers, layout: LibsvmLayout) -> list[pa.Array]:
-    """Checks features, and returns their keys and values as lists."""
-    keys = [columns.only_chunk(features.column(name)).to_numpy() for name in layout.keys]
+    """Checks features, and returns their indices and values as lists."""
+    indices = columns.only_chunk(features.column(layout.index_column)).to_numpy()
     values = columns.only_chunk(features.column(layout.value))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    if not layout.is_sorted and not (_ascends(keys) | _begins_row(offsets)[1:]).all():
-        order = np.lexsort((*keys[::-1], np.repeat(np.arange(len(counts)), counts)))
-        keys, values = [key[order] for key in keys], values.take(pa.array(order))
-    wrong = ~np.isfinite(values.to_numpy())
-    for key, (low, high) in zip(keys, layout.bounds, strict=True):
-        wrong |= (key < low) | (key > high)
-    wrong[1:] |= ~_ascends(keys) & ~_begins_row(offsets)[1:]
+    begins = _begins_row(offsets)[1:]
+    if not layout.is_sorted and not ((indices[1:] > indices[:-1]) | begins).all():
+        order = np.lexsort((indices, np.repeat(np.arange(len(counts)), counts)))
+        indices, values = indices[order], values.take(pa.array(order))
+    low, high = layout.bounds
+    wrong = ~np.isfinite(values.to_numpy()) | (indices < low) | (indices > high)
+    wrong[1:] |= (indices[1:] <= indices[:-1]) & ~begins
     _check(~wrong)
-    keys[-1] = keys[-1] - layout.base
     offsets_array = pa.array(offsets, pa.int32())
     return [
-        pa.ListArray.from_arrays(offsets_array, array) for array in (*map(pa.array, keys), values)
+        pa.ListArray.from_arrays(offsets_array, array)
+        for array in (pa.array(indices - layout.base), values)
     ]
-
-
-def _ascends(keys: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.bool_]:
-    """Returns whether keys ascend, for each feature but the first.
-
-    The keys of a feature are compared with those of the one before, in order.
-    """
-    above = keys[-1][1:] > keys[-1][:-1]
-    for key in keys[-2::-1]:
-        above = (key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & above)
-    return above
 
 
 def _begins_row(offsets: Integers) -> npt.NDArray[np.bool_]:
@@ -265,21 +243,15 @@ def _begins_row(offsets: Integers) -> npt.NDArray[np.bool_]:
     return begins[:-1]
 
 
-def sparse_format(head: bytes) -> tuple[str, str]:
-    """Returns the format of the first line of data, and that line.
+def sparse_line(head: bytes) -> str:
+    """Returns the first line of data if it is one of libsvm; else nothing.
 
     Args:
       head: the first ``HEAD_BYTES`` of a text file, or all of it.
-
-    Returns:
-      ``libsvm`` (which libfm looks like) or ``libffm``; empty for other text.
     """
     if len(head) == HEAD_BYTES:  # perhaps within a token
         head = head[: max(head.rfind(b" "), head.rfind(b"\t"), head.rfind(b"\n"), 0)]
     for line in map(bytes.strip, head.splitlines()[:_MOST_COMMENTS]):
         if line and not line.startswith(b"#"):
-            match = _LINE.fullmatch(line)
-            if not match:
-                break
-            return ("libffm" if match[1].count(b":") == 2 else "libsvm"), line.decode()
-    return "", ""
+            return line.decode() if _LINE.fullmatch(line) else ""
+    return ""

@@ -1,4 +1,4 @@
-"""Lines of libsvm, libfm and libffm against a loop, or an error.
+"""Lines of libsvm and libfm against a loop, or an error.
 
 The loop runs over tokens. The lines are cut into ranges anywhere. Input: a byte of switches, one
 free, two that choose cuts; then the text.
@@ -34,11 +34,11 @@ class Row(NamedTuple):
 
     label: float
     query: int | None
-    keys: list[tuple[int, ...]]
+    keys: list[int]
     values: list[float]
 
 
-def row_of(line: bytes, fields: int, base: int) -> Row | None:
+def row_of(line: bytes, base: int) -> Row | None:
     """Returns a line's row; ``None`` if the line differs from docs/formats.md."""
     label, *tokens = [token for token in re.split(rb"[ \t]+", line) if token]
     if not _NUMBER.fullmatch(label):
@@ -51,16 +51,11 @@ def row_of(line: bytes, fields: int, base: int) -> Row | None:
         query = int(text)
     keys, values = [], []
     for token in tokens:
-        *texts, value = token.split(b":")
-        if (
-            len(texts) != fields
-            or not all(map(_INDEX.fullmatch, texts))
-            or max(map(len, texts)) > 4_000
-            or not _NUMBER.fullmatch(value)
-        ):
+        text, _, value = token.partition(b":")
+        if not (_INDEX.fullmatch(text) and len(text) <= 4_000 and _NUMBER.fullmatch(value)):
             return None
-        key = tuple(map(int, texts))
-        if key[-1] < base or min(key) < 0 or (keys and key <= keys[-1]) or max(key) >= 1 << 63:
+        key = int(text)
+        if key < base or (keys and key <= keys[-1]) or key >= 1 << 63:
             return None
         keys.append(key)
         values.append(float(value))
@@ -70,9 +65,7 @@ def row_of(line: bytes, fields: int, base: int) -> Row | None:
 def run(data: bytes) -> None:
     """Compares the product's rows with those of the loop."""
     head, text = data[:HEAD].ljust(HEAD, b"0"), data[HEAD:]
-    name, fields, base = (("libfm", 1, 0), ("libsvm", 1, 1), ("libffm", 2, 0), ("libfm", 1, 0))[
-        head[0] & 3
-    ]
+    name, base = ("libsvm", 1) if head[0] & 1 else ("libfm", 0)
     reject = bool(head[0] & 4)
     options: dict[str, Any] = {"types": {"label": "float32"}} if head[0] & 8 else {}
     options |= {"libsvm": Libsvm(size=10)} if head[0] & 16 else {}
@@ -94,7 +87,7 @@ def run(data: bytes) -> None:
         f"{len(kept)} {table.num_rows}",
     )
     for line, row in zip(kept, table.to_pylist(), strict=True):
-        compare(line, row, row_of(line, fields, base))
+        compare(line, row, row_of(line, base))
 
 
 def compare(line: bytes, row: dict[str, Any], expected: Row | None) -> None:
@@ -106,19 +99,13 @@ def compare(line: bytes, row: dict[str, Any], expected: Row | None) -> None:
     )
     require(is_label, "libfm: another label", f"{line!r} became {row}")
     require(row.get("qid") == expected.query, "libfm: another query", f"{line!r} became {row}")
-    base = 0 if not expected.keys else expected.keys[0][-1] - row["features_index"][0]
+    base = 0 if not expected.keys else expected.keys[0] - row["features_index"][0]
     require(base in (0, 1), "libfm: another base", f"{line!r} became {row}")
     require(
-        row["features_index"] == [key[-1] - base for key in expected.keys],
+        row["features_index"] == [key - base for key in expected.keys],
         "libfm: other indices",
         f"{line!r} became {row}",
     )
-    if "features_field" in row:
-        require(
-            row["features_field"] == [key[0] for key in expected.keys],
-            "libfm: other fields",
-            f"{line!r} became {row}",
-        )
     require(
         are_nearest(expected.values, row["features_value"]),
         "libfm: other values",
@@ -136,7 +123,7 @@ def are_nearest(numbers: Sequence[float], values: Sequence[float]) -> bool:
 
 
 def seeds() -> list[bytes]:
-    """Lines with and without fields, queries, comments."""
+    """Lines with and without queries, comments."""
     texts = [
         b"1 1:0.5 3:2 # a comment\n0 2:1e-3\n\n-1\n",
         b"0.5 qid:1 1:1 2:1\n1 qid:2 7:0.25\r\n0 qid:2\r\n",
