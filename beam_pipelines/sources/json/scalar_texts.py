@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -27,8 +27,7 @@ _SCALAR = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|Infinity)|Na
 _FIELD = re.compile(
     rf"[ \t\r]*({_STRING})[ \t\r]*:[ \t\r]*(?:({_SCALAR}|{_STRING}|null)[ \t\r]*[,}}])?"
 )
-# Finds the end of a value in C. It raises ``StopIteration`` where none begins.
-_scan: Callable[[str, int], tuple[object, int]] = json.JSONDecoder().scan_once
+_DECODER = json.JSONDecoder()
 
 
 def text_columns(source: Source, found: pa.Schema | None = None) -> dict[str, int]:
@@ -79,7 +78,7 @@ def _with_texts(text: str, names: Mapping[str, int]) -> str:
     """Returns a line with quotes around values; a bad one as it is."""
     try:
         spans = _Finder(text, names).spans()
-    except (ValueError, StopIteration, IndexError, RecursionError):
+    except (ValueError, IndexError, RecursionError):
         return text
     parts, before = [], 0
     for start, end in spans:
@@ -128,7 +127,7 @@ class _Finder:
                 inside = self._object if first == "{" else self._list
                 return self._skip(inside(self._skip(place + 1), name, lists))
             levels = None
-        end = _scan(self.text, place)[1]
+        end = _DECODER.raw_decode(self.text, place)[1]
         if levels is not None and first not in '"n':
             self._found.append((place, end))
         return self._skip(end)
