@@ -20,7 +20,7 @@ from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.json.by_line import LineParser
 from beam_pipelines.sources.json.infer import types_of
 from beam_pipelines.sources.json.orients import check_is_no_table
-from beam_pipelines.sources.json.parser import check_depth, parse_lines, rounded_integer
+from beam_pipelines.sources.json.parser import check_depth, may_have_rounded, parse_lines
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.options import EncodedOptions, TextsOptions
@@ -108,8 +108,8 @@ def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
         [only_chunk(column) for column in table.columns], schema=table.schema
     )
     converted = tables.convert(batch, plan)
-    if found := rounded_integer(data, batch, plan.source):
-        raise ColumnError(found[0], whole_numbers.ROUNDED)
+    if may_have_rounded(data, batch, plan.source):
+        raise ValueError(whole_numbers.ROUNDED)
     for name, column in zip(plan.schema.names, converted.columns, strict=True):
         values = column.flatten() if is_list(column.type) else column
         if (

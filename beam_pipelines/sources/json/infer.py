@@ -15,13 +15,12 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
-from beam_pipelines.sources import inference, tables, whole_numbers
+from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.json import parser
 from beam_pipelines.sources.json.orients import rows_within
-from beam_pipelines.sources.json.parser import rounded_integer
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.plan import FileInfo
@@ -86,7 +85,6 @@ class JsonTypes:
         if runs is None or contradictory > sum(run.num_rows for run in runs):
             raise _contradiction(source, file, body)
         for run in sorted(runs, key=lambda run: -run.num_rows):
-            _check_numbers(source, file, body, run)
             if self._is_lenient:
                 self.mixed |= _mixed_columns(self._schema, run.schema)
             found = _with_times(body.data, run) if len(runs) == 1 else run.schema
@@ -236,18 +234,6 @@ def _with_times(data: bytes, run: pa.Table) -> pa.Schema:
 def _may_be_times(type_: pa.DataType) -> bool:
     leaf = shapes.leaf(type_)
     return bool(pa.types.is_string(leaf) or pa.types.is_timestamp(leaf))
-
-
-def _check_numbers(source: Source, file: FileInfo, body: blocks.Body, table: pa.Table) -> None:
-    """Raises ``DataError`` for an integer that a float64 column refuses."""
-    if found := rounded_integer(body.data, table.combine_chunks(), source):
-        name, number = found
-        rank = shapes.depth(tables.flat_schema(table.schema, file.path).field(name).type)
-        raise DataError(
-            f"{file.path}, column '{name}': found the integer {shorten(str(number), 100)}, "
-            f"expected {whole_numbers.why_refused(number)}. "
-            f"{whole_numbers.cure(name, source.types.get(name), rank)}"
-        )
 
 
 def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataError:

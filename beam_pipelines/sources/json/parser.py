@@ -1,16 +1,9 @@
-"""The parser of JSON lines: types, errors, and what it rounds.
-
-The parser gives a column of floats as floats, so the digits are looked for in the text: a pattern
-finds the lines that may have them, and Python's parser reads these.
-"""
+"""The parser of JSON lines: types, errors, and what it rounds."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -209,64 +202,27 @@ def _depth(line: bytes) -> int:
 
 
 # At least 2**53, perhaps. It may be part of a text.
-_LONG = re.compile(rb"(?<![0-9.eE+-])-?[0-9]{16,}(?![0-9.eE])")
+_LONG = re.compile(rb"(?<=[:,\[ \t\r])-?[0-9]{16,}(?=[],} \t\r\n]|\Z)")
 
 
-def rounded_integer(
-    data: bytes, table: pa.Table | pa.RecordBatch, source: Source
-) -> tuple[str, int] | None:
-    """Returns an undeclared column of float64 and an integer that it refuses.
+def may_have_rounded(data: bytes, batch: pa.RecordBatch, source: Source) -> bool:
+    """Whether an undeclared column of float64 may have an integer that it refuses.
 
     Args:
       data: whole lines.
-      table: the lines as they were parsed, nested or not; nulls are fine.
+      batch: the lines as they were parsed, nested or not; nulls are fine.
       source: the recipe's, with declared types.
     """
-    large = [name for name, values in _leaves(table) if _may_be_rounded(source, name, values)]
-    return _first_refused(data, large) if large else None
+    return any(_may_be_rounded(source, name, values) for name, values in _leaves(batch)) and any(
+        whole_numbers.why_text_refused(number.decode()) for number in set(_LONG.findall(data))
+    )
 
 
-def _first_refused(data: bytes, names: Sequence[str]) -> tuple[str, int] | None:
-    """Returns the first refused integer of long ones, by Python's parser."""
-    end = 0
-    while match := _LONG.search(data, end):
-        start = data.rfind(b"\n", 0, match.start()) + 1
-        end = (data.find(b"\n", match.start()) + 1) or len(data)
-        for line in data[start:end].splitlines():
-            with contextlib.suppress(ValueError):  # a bad line, which is reported when it is read
-                value = json.loads(line)
-                for name in names:
-                    for number in filter(_is_refused, values_of(value, name)):
-                        return name, number
-    return None
-
-
-def values_of(value: Any, name: str) -> Iterator[Any]:
-    """Yields a parsed line's values in a flat column."""
-    if isinstance(value, list):
-        for item in value:
-            yield from values_of(item, name)
-    elif name == "":
-        yield value
-    elif value is None:
-        yield None
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if name == key or name.startswith(f"{key}."):
-                yield from values_of(item, name[len(key) + 1 :])
-
-
-def _is_refused(number: object) -> bool:
-    return type(number) is int and bool(whole_numbers.why_refused(number))
-
-
-def _leaves(table: pa.Table | pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
+def _leaves(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
     """Yields the flat columns, lists as their values."""
-    for field, column in zip(table.schema, table.columns, strict=True):
-        array = columns.only_chunk(column) if isinstance(column, pa.ChunkedArray) else column
-        for name, values in nested.flatten_array(field.name, array):
-            has_lists = columns.is_list(values.type)
-            yield name, pc.list_flatten(values, recursive=True) if has_lists else values
+    for name, values in nested.flat_arrays(batch).items():
+        has_lists = columns.is_list(values.type)
+        yield name, pc.list_flatten(values, recursive=True) if has_lists else values
 
 
 def _may_be_rounded(source: Source, name: str, values: pa.Array) -> bool:
