@@ -50,7 +50,7 @@ def test_times_but_for_a_few_texts(tmp_path: Path, values: list[str], place: int
 )
 @pytest.mark.parametrize(("place", "sample_bytes"), [(0, 1 << 20), (150, 500), (300, 500)])
 def test_texts_among_numbers(tmp_path, monkeypatch, values, place, sample_bytes):
-    """The run stops; lenient types take texts as they are written."""
+    """The run stops; a declared type takes texts as they are written."""
     monkeypatch.setattr(blocks, "SAMPLE_BYTES", sample_bytes)
     monkeypatch.setattr(blocks, "CHUNK_BYTES", sample_bytes)
     path = put(tmp_path, values, "n.a.", place)
@@ -59,20 +59,16 @@ def test_texts_among_numbers(tmp_path, monkeypatch, values, place, sample_bytes)
         read_rows(path)
     texts = [json.dumps(value) for value in values]
     texts.insert(place, "n.a.")
-    assert [row["o.a"] for row in read_rows(path, infer="lenient")] == texts
-    assert read_rows(path, types={"o.a": "text"}) == read_rows(path, infer="lenient")
-    (finding,) = plan_of(path, infer="lenient").decisions
-    assert finding.endswith("two kinds of values; infer: lenient takes texts")
+    assert [row["o.a"] for row in read_rows(path, types={"o.a": "text"})] == texts
 
 
 @pytest.mark.parametrize(
     "values", [["x", "y"] * 20, ["5a", "6b"] * 20, [*TIMES[:9], "x"] + ["y"] * 9]
 )
 def test_texts_need_no_word(tmp_path: Path, values: list[str]) -> None:
-    """Other texts have no finding, with lenient types neither."""
+    """Other texts have no finding."""
     path = put(tmp_path, values, "z", 5)
     assert plan_of(path).decisions == ()
-    assert plan_of(path, infer="lenient").decisions == ()
 
 
 @pytest.mark.parametrize(
@@ -99,9 +95,3 @@ def test_times_with_an_offset_and_without(tmp_path: Path) -> None:
     batch = read.read_table(plan, reject=False)[0].to_batches()[0]
     found = evaluate(batch, parse_expression("x", "CAST(a AS TIMESTAMPTZ)", ["a"]))
     assert found[1].as_py() == datetime.datetime(2024, 1, 1, 10, tzinfo=datetime.timezone.utc)
-
-
-def test_lists_of_numbers_and_texts(tmp_path: Path) -> None:
-    """Lenient types take the items as texts."""
-    path = write(tmp_path / "a.jsonl", '{"a": [1, 2]}\n{"a": ["x"]}\n')
-    assert read_rows(path, infer="lenient") == [{"a": ["1", "2"]}, {"a": ["x"]}]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.arrow.columns import Shape, is_list, value_type
+from beam_pipelines.core.arrow.columns import Shape, is_list
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
@@ -33,18 +31,15 @@ from beam_pipelines.sources.text.format import digits_type
 _MAX_RUNS = 1_000
 
 
-def types_of(
-    source: Source, files: tuple[FileInfo, ...], mixed: Mapping[str, str] | None = None
-) -> JsonTypes:
-    """Returns the types of sampled lines; ``mixed`` as in ``JsonTypes``."""
-    types = JsonTypes(source, mixed or {})
+def types_of(source: Source, files: tuple[FileInfo, ...]) -> JsonTypes:
+    """Returns the types of sampled lines."""
+    types = JsonTypes(source)
     for sampled in inference.sample_rounds(source, files, ""):
         for file, lines in blocks.sample_bodies(source, sampled, blocks.LINES):
             types.add(file, lines)
         if types.rows:
             break
-    # The lines before those that show a mixed column are looked at again.
-    return types if types.mixed == (mixed or {}) else types_of(source, files, types.mixed)
+    return types
 
 
 class JsonTypes:
@@ -52,17 +47,10 @@ class JsonTypes:
 
     Attributes:
       rows: number of lines so far.
-      mixed: columns of numbers and texts -> the types that ``infer: lenient`` gives them.
-
-    Args:
-      source: of the recipe.
-      mixed: those that are known; ``None``: ``infer: lenient`` gives none.
     """
 
-    def __init__(self, source: Source, mixed: Mapping[str, str] | None = None) -> None:
-        self.mixed = dict(mixed or {})
-        self._is_lenient = mixed is not None and source.infer == "lenient"
-        self._source = dataclasses.replace(source, types={**source.types, **self.mixed})
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self._schema = pa.schema([])
         self._seen: dict[str, Shape | None] = {}
         self._wrong: DataError | None = None
@@ -85,8 +73,6 @@ class JsonTypes:
         if runs is None or contradictory > sum(run.num_rows for run in runs):
             raise _contradiction(source, file, body)
         for run in sorted(runs, key=lambda run: -run.num_rows):
-            if self._is_lenient:
-                self.mixed |= _mixed_columns(self._schema, run.schema)
             found = _with_times(body.data, run) if len(runs) == 1 else run.schema
             self._schema = inference.merge_schemas(self._schema, found, is_left_right=True)
             shapes.note_shapes(self._seen, run.combine_chunks().to_batches())
@@ -97,27 +83,20 @@ class JsonTypes:
     def _with_texts(self, lines: blocks.Body) -> blocks.Body:
         """Returns lines with quotes around the numbers of columns of text.
 
-        With ``infer: lenient`` these are also columns with two kinds of values, and always those
-        that ``columns`` leaves out.
+        With ``columns`` these are also columns that it leaves out, with two kinds of values.
         """
-        levels = self._levels
+        levels, source = self._levels, self._source
         while True:
-            source = self._source
             body = lines._replace(data=with_texts(lines.data, text_columns(source) | levels))
-            if not text_columns(source) and not self._is_lenient and not source.columns:
+            if not text_columns(source) and not source.columns:
                 return body
             try:
                 parser.parse_lines(body.data, None, "infer")
             except bad_rows.ERRORS as error:
                 name, type_ = parser.text_for_kinds(error) or ("", "")
-                if not name or name in levels:
-                    return body
                 is_read = not source.columns or _is_read(name, source.columns)
-                if is_read and name not in source.types:
-                    if not self._is_lenient:
-                        return body
-                    self.mixed[name] = type_
-                    self._source = dataclasses.replace(source, types={**source.types, name: type_})
+                if not name or name in levels or (is_read and name not in source.types):
+                    return body
                 levels[name] = int(type_ != "text")
             else:
                 return body
@@ -156,16 +135,10 @@ class JsonTypes:
         read_schema = pa.schema(
             [field.with_type(digits_type(field.type)) for field in contents.read_schema]
         )
-        decisions = (
-            f"types: {{{yaml_text(name)}: {type_}}}  # two kinds of values; "
-            "infer: lenient takes texts"
-            for name, type_ in self.mixed.items()
-        )
         return contents._replace(
             file_schema=parser.parsed_schema(source, schema, read_schema),
             read_schema=read_schema,
             source=source,
-            decisions=(*contents.decisions, *decisions),
         )
 
 
@@ -270,23 +243,3 @@ def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataErr
         f"{'like those before' if low else 'whose fields have one kind of value'}: "
         f"{parser.plain(error)}. {cure}"
     )
-
-
-def _mixed_columns(known: pa.Schema, found: pa.Schema) -> dict[str, str]:
-    """Returns columns of numbers and texts, with types for both.
-
-    Args:
-      known, found: nested types of the lines of two bodies.
-    """
-    earlier = {field.name: field.type for field in nested.flatten_fields(known)}
-    mixed = {}
-    for field in nested.flatten_fields(found):
-        types = [value_type(type_) for type_ in (field.type, earlier.get(field.name)) if type_]
-        if pa.string() in types and any(_is_scalar(one) for one in types):
-            mixed[field.name] = "list<text>" if is_list(field.type) else "text"
-    return mixed
-
-
-def _is_scalar(type_: pa.DataType) -> bool:
-    types = pa.types
-    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_))
