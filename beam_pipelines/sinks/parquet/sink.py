@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import zlib
 from collections.abc import Collection
@@ -178,8 +179,8 @@ def value_bytes(column: pa.Array) -> int:
 GROUP_BYTES = 2 * MIB
 
 
-class _Tracked:
-    """A file that is written once, with its position.
+class _Tracked(io.RawIOBase):
+    """A file that is written once, with its position; its owner closes it.
 
     Attributes:
       crc32: of the bytes since it was set to 0.
@@ -187,7 +188,6 @@ class _Tracked:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.position, self.crc32 = file, 0, 0
-        self.closed = False
 
     def write(self, data: Any) -> int:
         """Writes bytes behind the others."""
@@ -200,24 +200,9 @@ class _Tracked:
         """Returns the number of bytes so far."""
         return self.position
 
-    def flush(self) -> None:
-        """Does nothing: the owner of the file flushes it."""
-
-    def close(self) -> None:
-        """Leaves the file to its owner."""
-        self.closed = True
-
     def writable(self) -> bool:
         """Whether it is written."""
         return True
-
-    def readable(self) -> bool:
-        """Whether it is read."""
-        return False
-
-    def seekable(self) -> bool:
-        """Whether other places than the end are written."""
-        return False
 
 
 def _leaf(column: pa.Field) -> tuple[str, pa.DataType]:

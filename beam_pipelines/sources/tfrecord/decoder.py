@@ -18,9 +18,13 @@ from beam_pipelines.core.layout.schema_features import (
     features_of,
 )
 from beam_pipelines.tfrecord.framing import RecordBlock
-from beam_pipelines.tfrecord.protobuf_parser import Layout, find_layout, parse_sequences
-
-_FIELD_1, _FIELD_2 = 0x0A, 0x12
+from beam_pipelines.tfrecord.protobuf_parser import (
+    Layout,
+    WireError,
+    find_kinds,
+    find_layout,
+    parse_sequences,
+)
 
 
 def decode_records(
@@ -102,16 +106,8 @@ def record_batch(records: Sequence[bytes], layout: Layout) -> pa.RecordBatch:
 
 
 def is_sequence_example(record: bytes) -> bool:
-    """Whether a record has field 2, the feature lists of a tf.SequenceExample."""
-    if record[:1] == bytes([_FIELD_2]):
-        return True
-    if record[:1] != bytes([_FIELD_1]):
+    """Whether a record has the feature lists of a tf.SequenceExample."""
+    try:
+        return bool(find_kinds([record]).lists)
+    except WireError:
         return False
-    length, shift, place = 0, 0, 1
-    while place < len(record):
-        byte = record[place]
-        length |= (byte & 127) << shift
-        shift, place = shift + 7, place + 1
-        if byte < 128:
-            break
-    return record[place + length : place + length + 1] == bytes([_FIELD_2])

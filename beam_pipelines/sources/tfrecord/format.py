@@ -63,6 +63,9 @@ from beam_pipelines.sources.tfrecord.schema import (
 )
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError
 
+# Records that show whether there are feature lists.
+_FIRST_RECORDS = 256
+
 
 class TFRecord(Format):
     """Serialized examples.
@@ -177,7 +180,7 @@ def _check_schema(
     source: Source, path: str, schema: schema_pb2.Schema, sample: Sequence[bytes]
 ) -> None:
     """Raises ``RecipeProblems`` for missing feature lists, or a name used twice."""
-    if not feature_lists_of(schema) and any(map(is_sequence_example, sample)):
+    if not feature_lists_of(schema) and any(map(is_sequence_example, sample[:_FIRST_RECORDS])):
         message = (
             f"found tf.SequenceExamples, but no feature list in {path}, expected them in the "
             f"struct_domain of a feature '{SEQUENCE}' of "
