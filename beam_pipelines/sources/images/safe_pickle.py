@@ -1,8 +1,8 @@
 """Reads pickles of texts, numbers, lists and arrays; runs no code.
 
 CIFAR's batches are pickles. ``pickle.load`` would call whatever a file names, and numpy's
-constructors allocate what it claims. So Python's machine gets six names here, which are texts and
-stand for arrays and bytes. Each of its instructions may make an object of some 64 bytes, so their
+constructors allocate what it claims. So Python's machine gets three names here, which are texts and
+stand for arrays. Each of its instructions may make an object of some 64 bytes, so their
 number is bound: a batch has a few for each row of 3,072 bytes.
 """
 
@@ -16,17 +16,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 # Python's methods that make objects, or sets, which take more memory than lists.
 _LEFT_OUT = re.compile("_empty_set|frozenset|_ext|obj|_inst|persid")
 _NAMES = {
     "numpy.core.multiarray._reconstruct": "reconstruct",
-    "numpy.core.numeric._frombuffer": "frombuffer",
     "numpy.dtype": "dtype",
     "numpy.ndarray": "ndarray",
-    "_codecs.encode": "encode",
-    "__builtin__.bytes": "bytes",
 }
 _LEAST, _BYTES_PER_INSTRUCTION = 100_000, 128
 _SCALARS = {type(None), bool, int, bytes, str}
@@ -38,7 +34,7 @@ class UnsafePickleError(ValueError):
 
 
 class _Name(str):
-    """A name that a pickle has, of six."""
+    """A name that a pickle has, of three."""
 
     __slots__ = ()
 
@@ -106,8 +102,6 @@ class _Unpickler(_Machine):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(_Instructions(data), encoding="bytes")
-        # Encoding one text again and again would make more bytes than the pickle has.
-        self._left_to_encode = len(data)
 
     def find_class(self, module: str, name: str) -> _Name:
         """Returns a name of pickled arrays; refuses others."""
@@ -130,18 +124,11 @@ class _Unpickler(_Machine):
         match name if type(name) is _Name else "", arguments:
             case "reconstruct", (_Name("ndarray"), 0 | (0,), b"b" | "b"):
                 pass
-            case "frombuffer", (raw, type_, shape, order):
-                made.value = _array(raw, type_, shape, order)
             case "dtype", (bytes() | str() as code, 0, 1):
                 code = code if isinstance(code, str) else code.decode("ascii")
                 if code not in _TYPE_CODES:
                     raise UnsafePickleError(f"an array of type '{code[:20]}', expected integers")
                 made.value = np.dtype(code)
-            case "encode", (str() as text, "latin1") if len(text) <= self._left_to_encode:
-                self._left_to_encode -= len(text)
-                made = text.encode("latin-1")
-            case "bytes", ():
-                made = b""
             case _:
                 raise UnsafePickleError("a call that no pickled array has")
         self.append(made)
@@ -154,17 +141,14 @@ class _Unpickler(_Machine):
                 order = order.decode("ascii") if type(order) is bytes else order
                 made.value = made.value.newbyteorder({"<": "<", ">": ">", "|": "|"}[order])
             case _Array(value=None), (_, shape, type_, 0 | 1 as is_fortran, raw):
-                made.value = _array(raw, type_, shape, "F" if is_fortran else "C")
+                size = math.prod(shape) * type_.value.itemsize
+                if size != len(raw) or min(shape, default=0) < 0:
+                    raise UnsafePickleError(f"an array of {size:,} bytes, made of {len(raw):,}")
+                # It shares the bytes.
+                array = np.frombuffer(raw, type_.value)
+                made.value = array.reshape(shape, order="F" if is_fortran else "C")
             case _:
                 raise UnsafePickleError("a state that no pickled array has")
-
-
-def _array(raw: Any, type_: Any, shape: Any, order: str) -> npt.NDArray[Any]:
-    """Shares bytes, whose number must fit."""
-    size = math.prod(shape) * type_.value.itemsize
-    if size != len(raw) or min(shape, default=0) < 0:
-        raise UnsafePickleError(f"an array of {size:,} bytes, made of {len(raw):,}")
-    return np.frombuffer(raw, type_.value).reshape(shape, order=order)  # type: ignore[call-overload,no-any-return]
 
 
 def _shallow(load: Callable[[Any], None]) -> Callable[[Any], None]:
