@@ -83,21 +83,12 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
         for file in found:
             check_suffix(file.path)
     if source.format is not None and source.format not in FORMATS:
-        problems.append(
-            problem(
-                source, "format", f"unknown format '{name}'.{errors.nearest(str(name), FORMATS)}"
-            )
-        )
+        message = f"unknown format '{name}'.{errors.nearest(str(name), FORMATS)}"
+        problems.append(problem(source, "format", message))
     elif name is None and found:
         check_readable(found[0].path)
-        known = ", ".join(FORMATS)
-        problems.append(
-            problem(
-                source,
-                "format",
-                f"cannot tell the format of {found[0].path}. Set 'format': {known}.",
-            )
-        )
+        message = f"cannot tell the format of {found[0].path}. Set 'format': {', '.join(FORMATS)}."
+        problems.append(problem(source, "format", message))
     elif name is not None:
         problems.extend(FORMATS[name].check(source))
         problems.extend(_check_tensors(source, name))
@@ -213,9 +204,8 @@ def _check_options(source: Source) -> list[errors.Problem]:
     known = [*CODEC_FOR_COMPRESSION, "zlib", "none"]
     if source.compression is not None and source.compression not in known:
         hint = errors.nearest(source.compression, known)
-        problems.append(
-            problem(source, "compression", f"unknown compression '{source.compression}'.{hint}")
-        )
+        message = f"unknown compression '{source.compression}'.{hint}"
+        problems.append(problem(source, "compression", message))
     for name, type_ in source.types.items():
         try:
             columns.parse_type(type_)

@@ -15,12 +15,16 @@ from collections.abc import Iterator
 from lzma import LZMAError
 from typing import IO, Any, BinaryIO, NamedTuple, cast
 
-import pyarrow as pa
-
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, Limits, exceeded, exceeds_ratio, ratio_exceeded
 from beam_pipelines.files.beam import files
-from beam_pipelines.files.beam.zip_members import DAMAGE, IS_ENCRYPTED, damaged, member_path
+from beam_pipelines.files.beam.zip_members import (
+    DAMAGE,
+    IS_ENCRYPTED,
+    damaged,
+    is_zip,
+    member_path,
+)
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.files.compression import (
     COMPRESSION_FOR_SUFFIX,
@@ -51,13 +55,13 @@ def read_zip(path: str, limits: Limits) -> Iterator[ArchiveMember]:
         is beyond a limit.
     """
     for info, archive in _files_in(path, limits):
-        with explained_zip(path), archive.open(info) as content:
+        with explained(path), archive.open(info) as content:
             yield ArchiveMember(f"{path}/{info.filename}", info.file_size, content, path)
 
 
 def _files_in(path: str, limits: Limits) -> Iterator[tuple[zipfile.ZipInfo, zipfile.ZipFile]]:
     """Yields each checked file with the open archive."""
-    with files.open_read(path) as file, explained_zip(path):
+    with files.open_read(path) as file, explained(path):
         _check_list(file, path, limits)
         with zipfile.ZipFile(file) as archive:
             infos = [info for info in archive.infolist() if not info.is_dir()]
@@ -71,15 +75,10 @@ def _files_in(path: str, limits: Limits) -> Iterator[tuple[zipfile.ZipInfo, zipf
 def _check_plain(info: zipfile.ZipInfo, names: Names) -> None:
     if info.flag_bits & IS_ENCRYPTED:
         raise names.refused(info.filename, "an encrypted file")
-    if not _is_plain(info):
+    # Only archives made on Unix tell.
+    if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
         raise names.refused(info.filename, "a link or a device")
     names.add(info.filename)
-
-
-def _is_plain(info: zipfile.ZipInfo) -> bool:
-    """Whether a member is a file; only archives made on Unix tell."""
-    mode = info.external_attr >> 16
-    return stat.S_IFMT(mode) in (0, stat.S_IFREG)
 
 
 def _check_list(file: BinaryIO, path: str, limits: Limits) -> None:
@@ -106,15 +105,6 @@ def _check_ratio(file: BinaryIO, path: str, limits: Limits, infos: list[zipfile.
     total = sum(info.file_size for info in infos)
     if exceeds_ratio(limits, size, total):
         raise DataError(f"{path}: {ratio_exceeded(limits, size, total)}")
-
-
-@contextlib.contextmanager
-def explained_zip(path: str) -> Iterator[None]:
-    """Raises ``DataError`` for the errors of a damaged archive."""
-    try:
-        yield
-    except (*DAMAGE, LZMAError, OSError, ValueError) as error:
-        raise damaged(path, error) from error
 
 
 # Extended headers and long names are read into memory as a whole; real ones have some hundred
@@ -195,7 +185,9 @@ def explained(path: str) -> Iterator[None]:
     """Raises ``DataError`` for the errors of a damaged archive."""
     try:
         yield
-    except (tarfile.TarError, OSError, EOFError, pa.ArrowInvalid) as error:
+    except (*DAMAGE, tarfile.TarError, LZMAError, OSError, EOFError, ValueError) as error:
+        if is_zip(path):
+            raise damaged(path, error) from error
         raise DataError(
             f"{path}: found a damaged archive, expected a whole tar file, compressed as its name "
             f"says: {error}. "
@@ -257,11 +249,7 @@ class Names:
 
 def is_archive(path: str) -> bool:
     """Whether a file has the name of a zip or tar archive."""
-    return _is_zip(path) or _is_tar(path)
-
-
-def _is_zip(path: str) -> bool:
-    return path.lower().endswith(".zip")
+    return is_zip(path) or _is_tar(path)
 
 
 def _is_tar(path: str) -> bool:
@@ -278,7 +266,7 @@ def read_members(source: Source, path: str) -> Iterator[ArchiveMember]:
       DataError: the archive is damaged or cut off, has a link, a device, or two files of one name
         in it, or is beyond a limit.
     """
-    if _is_zip(path):
+    if is_zip(path):
         return read_zip(path, source.limits)
     return read_tar(path, tar_compression(source, path), source.limits)
 
@@ -295,7 +283,7 @@ def read_member(member: ArchiveMember) -> bytes:
     Raises:
       DataError: the archive is damaged or cut off there.
     """
-    with (explained_zip if _is_zip(member.archive) else explained)(member.archive):
+    with explained(member.archive):
         return member.content.read()
 
 
