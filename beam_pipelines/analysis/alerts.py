@@ -11,17 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.analysis.description import show_of
-from beam_pipelines.analysis.epochs import cure, show_ends, since, unit_of
+from beam_pipelines.analysis.epochs import cure, show_ends, unit_of
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.view import is_like_ids, view_of_column
-from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.columns import is_date, value_type
 from beam_pipelines.core.formatting import shorten, show_share, show_value
-from beam_pipelines.recipe.text.yaml_text import yaml_text
-from beam_pipelines.sql.database import identifier, literal
+from beam_pipelines.sql.database import identifier
 
 # A column of texts is nearly numeric from this share of numbers on, but for all of them.
 _NEARLY = 0.9
@@ -33,12 +31,6 @@ _MANY_TEXTS, _FEW_ROWS = 1000, 10
 _PROSE, _LEAST_PROSE = r"\S\s+\S+\s+\S", 0.5
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 _SHOWN = 40
-# Names of rows that sum up the others, as spreadsheets and queries end; and their most rows.
-_TOTAL = (
-    r"(?i)^\s*((grand|sub|over ?all)[ -]?)?(totals?|sum|summe|gesamt(summe)?|insgesamt|somme|"
-    r"totale|totaal|totalt|razem|suma|итого|всего|合计|总计|合計|総計)\s*:?\s*$"
-)
-_MOST_TOTAL = 0.05
 # Readers of images add these, which are often alike in all images, or differ in all.
 _OF_IMAGES = frozenset(
     f"image/{name}" for name in ("channels", "filename", "format", "height", "stem", "width")
@@ -48,9 +40,8 @@ _EPOCH = "epoch "
 # The kind of a join's warnings.
 OF_JOIN = "join"
 # Kinds whose lines tell what was found.
-MERGED, WHOLE, UNKNOWN = "merged by float32", "whole floats", "not in the vocabulary"
-NULL_KEY, _TOTAL_ROW = "null split key", "total row"
-_TOLD = (MERGED, WHOLE, UNKNOWN, NULL_KEY, _TOTAL_ROW)
+MERGED, UNKNOWN, NULL_KEY = "merged by float32", "not in the vocabulary", "null split key"
+_TOLD = (MERGED, UNKNOWN, NULL_KEY)
 # Columns that a line names.
 _NAMED = 5
 
@@ -81,7 +72,6 @@ def find_alerts(
     """
     filled = [table for table in statistics.values() if table.rows]
     names = list(filled[0].columns) if filled else []
-    seen: dict[Any, str] = {}
     for name in names:
         parts = [table.columns[name] for table in filled]
         if name in keys and (missing := sum(part.missing for part in parts)):
@@ -91,11 +81,6 @@ def find_alerts(
             continue
         column = parts[0] if len(parts) == 1 else ColumnStatistics.merged(parts)
         yield from (Alert(name, *found) for found in _of_column(name, column, name == label))
-        fingerprint = _fingerprint(column)
-        if fingerprint is not None:
-            first = seen.setdefault(fingerprint, name)
-            if first != name:
-                yield Alert(name, "duplicate", f"the same values as often as in '{first}'")
 
 
 def find_repeats(compared: int, repeats: int, rows: int) -> Iterator[Alert]:
@@ -145,10 +130,8 @@ def _of_column(name: str, column: ColumnStatistics, is_label: bool) -> Iterator[
     if is_label:
         yield from _of_label(column)
     texts = values if isinstance(values, TextStatistics) and pa.types.is_string(kind) else None
-    if texts is not None:
-        yield from _totals(name, texts)
-        if _is_prose(texts):
-            return
+    if texts is not None and _is_prose(texts):
+        return
     if times := _epoch(name, column):
         yield times
     elif is_like_ids(view_of_column(name, column)):
@@ -207,7 +190,7 @@ def _epoch(name: str, column: ColumnStatistics) -> tuple[str, str] | None:
     unit = unit_of(name, low, high, numbers)
     if unit is None or low is None or high is None:
         return None
-    found = f"{since(unit)}, {show_ends(low, high, unit)}; {cure([name], unit)} make times"
+    found = f"{unit} since 1970, {show_ends(low, high, unit)}; {cure([name], unit)} make times"
     return f"{_EPOCH}{unit}", found
 
 
@@ -215,22 +198,6 @@ def _is_prose(values: TextStatistics) -> bool:
     """Whether most texts have three words or more, as sentences do."""
     are_prose = pc.match_substring_regex(values.values, _PROSE).to_numpy(zero_copy_only=False)
     return bool(values.counts[are_prose].sum() >= _LEAST_PROSE * max(1, values.counts.sum()))
-
-
-def _totals(name: str, values: TextStatistics) -> Iterator[tuple[str, str]]:
-    """Yields the alert of texts that name a sum of other rows."""
-    places = np.flatnonzero(
-        pc.match_substring_regex(values.values, _TOTAL).to_numpy(zero_copy_only=False)
-    )
-    rows = int(values.counts[places].sum())
-    if 0 < rows <= max(1, _MOST_TOTAL * values.count) and len(places) < len(values.values):
-        text = values.values[places[0]].as_py()
-        cure = f"'filter: {yaml_text(f'{identifier(name)} IS DISTINCT FROM {literal(text)}')}'"
-        are = "1 row is" if rows == 1 else f"{rows:,} rows are"
-        yield (
-            _TOTAL_ROW,
-            f"{are} called {shorten(text, _SHOWN)!r}, as sums are; {cure} leaves it out",
-        )
 
 
 def _of_texts(values: TextStatistics) -> Iterator[tuple[str, str]]:
@@ -261,20 +228,6 @@ def _of_numbers(values: NumberStatistics, kind: pa.DataType) -> Iterator[tuple[s
             "sentinel",
             f"{share} are {show_value(found.value, kind)}, the others {ends}: does it mean null?",
         )
-
-
-def _fingerprint(column: ColumnStatistics) -> Any:
-    """Returns what columns of equal value counts share, or ``None``.
-
-    Columns of few different values are often alike.
-    """
-    values = column.values
-    if not values.exact or len(values.values) <= _SHOWN:
-        return None
-    if not isinstance(values, NumberStatistics) and not pa.types.is_string(value_type(column.type)):
-        return None
-    hashes = _native.hash_rows([pa.array(values.values), pa.array(values.counts)])
-    return str(column.type), column.missing, len(hashes), int(hashes.sum())  # in any order
 
 
 # The least share of the values.

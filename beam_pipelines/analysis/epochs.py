@@ -1,4 +1,4 @@
-"""Times as numbers: seconds, … since 1970, days of spreadsheets."""
+"""Times as numbers: seconds, milliseconds, … since 1970."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ from beam_pipelines.sql.database import identifier
 # Unit -> how many a second has.
 UNITS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 10**6, "nanoseconds": 10**9}
 OR_ZERO = " or 0"
-# Days of spreadsheets: the number of 1970-01-01, those of 1990 and 2100, and names of days.
-DAYS, _DAY_OF_1970, _FIRST_DAY, _LAST_DAY = "days", 25_569, 32_874, 73_051
-_A_DAY, _OF_DAYS = 86_400, frozenset(("date", "datetime", "dob", "birthday"))
 # 1990-01-01 and 2100-01-01, in seconds.
 _FIRST, _LAST = 631_152_000, 4_102_444_800
 # So many different numbers have to be whole seconds, or whole minutes.
@@ -51,7 +48,7 @@ def unit_of(
       numbers: the distinct ones, if they are known.
 
     Returns:
-      A key of ``UNITS``, or ``DAYS``; with ``OR_ZERO`` after it if some are 0, which is no time.
+      A key of ``UNITS``; with ``OR_ZERO`` after it if some are 0, which is no time.
     """
     if low is None or high is None:
         return None
@@ -67,8 +64,7 @@ def unit_of(
         if _FIRST * a_second <= low <= high < _LAST * a_second
     )
     words = set(words_of(name))
-    are_days = words & _OF_DAYS and _FIRST_DAY <= low <= high < _LAST_DAY
-    unit = DAYS if are_days else next(fitting, None)
+    unit = next(fitting, None)
     if unit is None or words & OF_IDS:
         return None
     if words & _OF_TIMES:
@@ -93,16 +89,12 @@ def time_sql(name: str, unit: str) -> str:
     number = identifier(name)
     if unit.endswith(OR_ZERO):
         number = f"NULLIF({number}, 0)"
-    if unit.startswith(DAYS):
-        return f"to_timestamp(({number} - {_DAY_OF_1970}) * {_A_DAY})"
     a_second = UNITS[unit.removesuffix(OR_ZERO)]
     return f"to_timestamp({number}{'' if a_second == 1 else f' / {a_second}'})"
 
 
 def seconds_of(numbers: Any, unit: str) -> Any:
     """Returns float64 numbers as seconds since 1970, as Arrow has them."""
-    if unit.startswith(DAYS):
-        return pc.multiply(pc.subtract(numbers, float(_DAY_OF_1970)), float(_A_DAY))
     return pc.divide(numbers, float(UNITS[unit.removesuffix(OR_ZERO)]))
 
 
@@ -113,11 +105,6 @@ def cure(names: Sequence[str], unit: str) -> str:
     )
     dropped = yaml_text(names[0]) if len(names) == 1 else yaml_list(names)
     return f"'derive: {{{derived}}}' and 'drop: {dropped}'"
-
-
-def since(unit: str) -> str:
-    """Returns what numbers count."""
-    return f"{unit} since {'1899-12-30' if unit.startswith(DAYS) else '1970'}"
 
 
 def show_ends(low: float, high: float, unit: str) -> str:

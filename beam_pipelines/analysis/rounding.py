@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.alerts import MERGED, WHOLE, Alert
+from beam_pipelines.analysis.alerts import MERGED, Alert
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 
 # Up to this share of the values, neighbours of a wide column fall together by chance.
@@ -18,16 +18,13 @@ _MOST_VALUES = 5_000
 _LARGEST = 2.0**53
 
 
-def find_merged(
-    feature: str, column: str, before: pa.Array, after: pa.Array, is_scaled: bool
-) -> Iterator[Alert]:
-    """Yields an alert if floats merge more numbers than by chance.
+def find_merged(feature: str, column: str, before: pa.Array, after: pa.Array) -> Iterator[Alert]:
+    """Yields an alert if float32 merge more numbers than by chance.
 
     Args:
       feature, column: names.
       before: int64 or float64 of rows, in the column.
-      after: float32 or float64 of the same rows; a greater number is not less than before.
-      is_scaled: whether the feature has other numbers than the column.
+      after: the same numbers as float32.
     """
     if not before.null_count and _count_distinct(before) == _count_distinct(after):
         return
@@ -39,11 +36,7 @@ def find_merged(
     same = np.flatnonzero(written[1:] == written[:-1])
     if len(same) <= _MOST_SHARE * len(distinct):
         return
-    if pa.types.is_float64(after.type):
-        cure = "the encoding computes with float64; subtract a number near them in 'derive'"
-    elif is_scaled:
-        cure = "take 'bucketize', or subtract a number near them in 'derive'"
-    elif pa.types.is_integer(before.type):
+    if pa.types.is_integer(before.type):
         cure = "leave 'cast: float32' out"
     else:
         type_ = "int64" if _are_whole(distinct) else "text"
@@ -56,14 +49,6 @@ def find_merged(
         f"{len(distinct):,} different numbers of sampled rows become "
         f"{len(distinct) - len(same):,}, as {low} and {high} become {both}; {cure}",
     )
-
-
-def find_whole(name: str, column: str, numbers: pa.Array) -> Iterator[Alert]:
-    """Yields an alert if float64 are whole numbers and nulls."""
-    is_wide = pa.types.is_float64(numbers.type)
-    if is_wide and 0 < numbers.null_count < len(numbers) and _are_whole(numbers.drop_null()):
-        cure = f"'types: {{{yaml_text(column)}: int64}}' of the source makes integers of them"
-        yield Alert(name, WHOLE, f"whole numbers and nulls; {cure}")
 
 
 def _count_distinct(numbers: pa.Array) -> int:

@@ -43,7 +43,6 @@ class Encoding(abc.ABC):
       analyzer: computes the analysis for ``fit``; ``None``: no analysis.
       elementwise: whether each value is encoded on its own, and nulls stay null.
       fills: whether it replaces nulls and changes nothing else.
-      keeps_apart: whether different numbers give different ones, but for rounding.
       takes_ids: whether ids are made of numbers, which therefore must not be rounded before.
       in_float64: whether it computes with float64, which rounds integers beyond 2**53.
     """
@@ -53,7 +52,6 @@ class Encoding(abc.ABC):
     analyzer: Analyzer | None = None
     elementwise: bool = False
     fills: bool = False
-    keeps_apart: bool = False
     takes_ids: bool = False
     in_float64: bool = False
 
@@ -105,11 +103,10 @@ class Fitted(abc.ABC):
     A frozen dataclass of numbers, texts, bools, tuples of these and Arrow arrays (``store.py``).
 
     Attributes:
-      fills, keeps_apart, takes_ids, in_float64: see ``Encoding``.
+      fills, takes_ids, in_float64: see ``Encoding``.
     """
 
     fills: bool = False
-    keeps_apart: bool = False
     takes_ids: bool = False
     in_float64: bool = False
 

@@ -190,14 +190,7 @@ def _described(
     label = LabelColumn(name, plan.labels.get(name or "", ()), plan.statistics.weight)
     encode = load_fitted(plan.encode, fitting.fitted)
     encode, samples, encoded = without_private(plan.recipe, encode, samples, encoded)
-    renamed, derived = plan.recipe.rename, plan.recipe.derive
-    origins = {
-        renamed.get(name, name): (name, source.source)
-        for source in plan.sources.values()
-        for name in source.read_schema.names
-        if renamed.get(name, name) not in derived
-    }
-    return describe_sample(encode, plan.recipe.split.names, samples, encoded, label, origins)
+    return describe_sample(encode, plan.recipe.split.names, samples, encoded, label)
 
 
 def check_anomalies(

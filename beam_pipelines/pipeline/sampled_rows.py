@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ import pyarrow as pa
 
 from beam_pipelines.analysis.alerts import UNKNOWN, Alert
 from beam_pipelines.analysis.report import sampled
-from beam_pipelines.analysis.rounding import find_merged, find_whole
+from beam_pipelines.analysis.rounding import find_merged
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines.core import _native
@@ -30,8 +29,7 @@ from beam_pipelines.encodings.apply import conversions, needed, run_chain
 from beam_pipelines.encodings.kinds.ids import FittedVocabulary
 from beam_pipelines.encodings.labels import labels_behind, labels_of_features
 from beam_pipelines.encodings.plan import Chain, EncodePlan
-from beam_pipelines.encodings.values import flattened, narrowed
-from beam_pipelines.recipe.model import Source
+from beam_pipelines.encodings.values import flattened
 
 # Of all splits: shares of so many rows are within a third of a per cent of those of all rows.
 _MOST_ROWS = 20_000
@@ -72,7 +70,6 @@ def describe_sample(
     raw: Sequence[Chunk],
     encoded: Sequence[Chunk],
     label: LabelColumn = _NO_LABEL,
-    origins: Mapping[str, tuple[str, Source]] = MappingProxyType({}),
 ) -> tuple[sampled.SampledRows, SampledSplits | None]:
     """Describes sampled rows, and returns them for checks.
 
@@ -81,7 +78,6 @@ def describe_sample(
       splits: names.
       raw, encoded: sampled chunks before and after encoding, in any order.
       label: that all columns are compared with.
-      origins: column -> its name in its source, and the source.
     """
     whole = _by_split(splits, raw, encoded)
     sample = _thinned(whole)
@@ -98,8 +94,7 @@ def describe_sample(
     raw_rows, encoded_rows = (
         concat_batches(batches) for batches in zip(*sample.values(), strict=True)
     )
-    merged = _merged(plan, raw_rows, encoded_rows)
-    alerts = *merged, *_unknown(plan, sample), *_odd_numbers(raw_rows, origins)
+    alerts = *_merged(plan, raw_rows, encoded_rows), *_unknown(plan, sample)
     rows = SampledSplits(raw_rows, encoded_rows, plan, *label)
     own = (plugins.load(plugins.DESCRIPTIONS, name)(rows) for name in _descriptions(label.name))
     described = tuple(one for one in own if one is not None)
@@ -112,30 +107,18 @@ def _descriptions(label: str | None) -> Sequence[str]:
 
 
 def _merged(plan: EncodePlan, raw: pa.RecordBatch, encoded: pa.RecordBatch) -> Iterator[Alert]:
-    """Yields alerts of features whose floats merge different numbers of one column.
-
-    A feature may be written, be part of a vector, or have been computed with float64.
-    """
+    """Yields alerts of float32 that merge different numbers of one column."""
     chains = {chain.name: chain for chain in plan.chains}
-    known, features = set(raw.schema.names), set(encoded.schema.names)
-    for name in dict.fromkeys([*filter(features.__contains__, plan.written), *chains]):
+    for name in encoded.schema.names:
         chain = chains.get(name, Chain(name, (name,), ()))
         column, kinds = chain.inputs[0], {step.kind for step in chain.steps}
-        if column not in known or (column != name and column in chains):
+        is_new = column not in raw.schema.names or (column != name and column in chains)
+        if is_new or kinds - {"fill", "cast"}:
             continue
-        before = flattened(raw.column(column))
-        if before.type not in (pa.int64(), pa.float64()):
-            continue
-        if all(step.encoding.keeps_apart for step in chain.steps):
-            after = encoded.column(name) if name in features else _before(plan, chain, None, raw)
-            after = narrowed(flattened(after))
-            is_scaled = bool(kinds - {"fill", "cast"})
-        elif before.type == pa.int64() and chain.steps[0].encoding.in_float64:
-            after, is_scaled = before.cast(pa.float64(), safe=False), True
-        else:
-            continue
-        if pa.types.is_floating(after.type) and len(before) == len(after):
-            yield from find_merged(name, column, before, after, is_scaled)
+        before, after = flattened(raw.column(column)), flattened(encoded.column(name))
+        are_numbers = before.type in (pa.int64(), pa.float64()) and pa.types.is_float32(after.type)
+        if are_numbers and len(before) == len(after):
+            yield from find_merged(name, column, before, after)
 
 
 def _unknown(plan: EncodePlan, sample: Mapping[str, _Split]) -> Iterator[Alert]:
@@ -148,16 +131,6 @@ def _unknown(plan: EncodePlan, sample: Mapping[str, _Split]) -> Iterator[Alert]:
                     found = f"{unknown:,} of {one.values:,} sampled values of {split} are -1"
                     cure = "'num_oov: 1' gives them an id"
                     yield Alert(chain.name, UNKNOWN, f"{found}; {cure}")
-
-
-def _odd_numbers(
-    batch: pa.RecordBatch, origins: Mapping[str, tuple[str, Source]]
-) -> Iterator[Alert]:
-    for name in batch.schema.names:
-        if name in origins:
-            column, source = origins[name]
-            if column not in source.types:
-                yield from find_whole(name, column, batch.column(name))
 
 
 def _by_split(
@@ -279,8 +252,8 @@ def _coverage(
     return {}
 
 
-def _before(plan: EncodePlan, chain: Chain, place: int | None, batch: pa.RecordBatch) -> pa.Array:
-    """Returns what a step of a chain encodes; without one, the result."""
+def _before(plan: EncodePlan, chain: Chain, place: int, batch: pa.RecordBatch) -> pa.Array:
+    """Returns what a step of a chain encodes."""
     convert = conversions(plan)
     chains, columns = needed(_up_to(plan, chain), chain.inputs)
     features = {name: convert[name](batch.column(name)) for name in columns}

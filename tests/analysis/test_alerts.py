@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import yaml
 
 from beam_pipelines.analysis.alerts import Alert, by_kind, find_alerts, find_repeats, lines_of
 from beam_pipelines.analysis.report import render_report
 from beam_pipelines.analysis.statistics import TableStatistics
-from beam_pipelines.sql.expressions import evaluate, parse_expression
 from tests.support.report_examples import report
 
 NUMBERS = [str(number % 40) for number in range(200)]
@@ -91,31 +89,6 @@ def test_an_alert_of_a_column(values: Any, expected: tuple[str, str] | None) -> 
     assert re.search(expected[1], text)
 
 
-TOTALS = [
-    (["a", "b"] * 30 + ["Total"], "1 row is called 'Total', as sums are"),
-    ([f"r{n}" for n in range(60)] + ["Grand total:"], "1 row is called 'Grand total:'"),
-    (["a", "b", "SUBTOTAL"] + ["a", "b"] * 30 + ["Summe"], "2 rows are called 'SUBTOTAL'"),
-    (["a", "it's"] * 30 + ["Gesamt"], "1 row is called 'Gesamt'"),
-    (["a", "Total"] * 30, ""),
-    (["a", "b"] * 30 + ["Total cereal"], ""),
-    (["a", "b"] * 30 + ["sumo"], ""),
-]
-
-
-@pytest.mark.parametrize(("texts", "words"), TOTALS)
-def test_rows_that_sum_up_others(texts: list[str], words: str) -> None:
-    """The filter that is named leaves them out."""
-    found = [text for _, what, text in alerts(**{"the region": texts}) if what == "total row"]
-    assert [one.partition(", as sums")[0] for one in found] == [words.partition(",")[0]][
-        : bool(words)
-    ]
-    for one in found:
-        sql = yaml.safe_load(one.partition("'filter: ")[2].rpartition("' leaves")[0])
-        batch = pa.record_batch({"the region": texts})
-        kept = evaluate(batch, parse_expression("filter", sql, ["the region"]))
-        assert kept.to_pylist().count(False) == 1
-
-
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
@@ -130,21 +103,6 @@ def test_an_imbalanced_label(labels: list[Any], expected: str | None) -> None:
     wanted = [] if expected is None else [("y", "imbalanced label", expected)]
     assert alerts(label="y", y=labels) == wanted
     assert alerts(y=labels) == []
-
-
-def test_columns_with_the_same_values() -> None:
-    """The later of two is a duplicate; few values are often alike."""
-    random = np.random.default_rng(0)
-    x = random.normal(size=300).round(1)
-    texts = [f"t{value}" for value in x]
-    found = alerts(
-        a=x, b=x, c=np.append(x[1:], 77.7), d=texts, e=texts, f=[1, 2] * 150, g=[1, 2] * 150
-    )
-    assert [(feature, what) for feature, what, _ in found] == [
-        ("b", "duplicate"),
-        ("e", "duplicate"),
-    ]
-    assert "'a'" in found[0][2]
 
 
 @pytest.mark.parametrize(

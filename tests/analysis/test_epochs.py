@@ -39,11 +39,6 @@ HOURS = MARCH + 3600 * np.arange(40)
         ("tweet_id", 1_200_000_000_000_000_000, 1_700_000_000_000_000_000, None),
         ("revenue", MARCH, MARCH + 40, None),
         ("created_at", None, None, None),
-        ("order_date", 45_000, 45_400.25, "days"),
-        ("dob", 33_000, 40_000, "days"),
-        ("order_date", 0, 45_400, None),
-        ("start", 45_000, 45_400, None),
-        ("date_id", 45_000, 45_400, None),
         ("order_date", 20_240_101, 20_241_231, None),
     ],
 )
@@ -69,20 +64,6 @@ def test_round_numbers_tell(numbers: np.ndarray, unit: str | None) -> None:
 def test_zeros_and_infinity_are_no_times() -> None:
     """The distinct numbers of a column may lack its greatest one."""
     assert unit_of("time", 0.0, float("inf"), np.zeros(1)) is None
-
-
-def test_days_of_a_spreadsheet() -> None:
-    """They begin with 1899-12-30, and have fractions."""
-    rows = pa.table({"date": [45_000, 45_000.25, None], "n": [1, 2, 3]})
-    [derived] = derive_times(list(profile_columns(rows).values())).values()
-    assert derived.reason == "days since 1899-12-30, 2023-03-15 to 2023-03-15"
-    made = evaluate(rows.to_batches()[0], parse_expression("t", derived.sql, ["date"]))
-    assert made.cast(pa.int64()).to_pylist() == [1_678_838_400_000_000, 1_678_860_000_000_000, None]
-    assert derived.of(rows).column("date_utc").cast(pa.int64()).to_pylist() == [
-        1_678_838_400_000_000,
-        1_678_860_000_000_000,
-        None,
-    ]
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -72,11 +72,6 @@ class Cast(Fixed):
         return cls(name)
 
     @property
-    def keeps_apart(self) -> bool:  # type: ignore[override]
-        """Whether the target is a float, which may be unequal."""
-        return self.to == "float32"
-
-    @property
     def takes_ids(self) -> bool:  # type: ignore[override]
         """Whether the target is an integer: different ids could round to one."""
         return self.to in _RANGES

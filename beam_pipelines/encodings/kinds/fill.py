@@ -92,7 +92,6 @@ class FillValue(Fixed):
     to_float: bool = False
 
     fills = True
-    keeps_apart = True
 
     def parts(self) -> Mapping[str, Encoding]:
         """Makes itself and, on demand, what was missing."""
@@ -173,7 +172,6 @@ class Fill(Encoding):
     missing: bool = False
 
     fills = True
-    keeps_apart = True
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Encoding:

@@ -114,7 +114,6 @@ class Log1p(Formula, Fixed):
     """
 
     elementwise = True
-    keeps_apart = True
 
     def formula(self, x: Any, library: Library) -> Any:
         """Takes the logarithm."""
@@ -141,7 +140,6 @@ class MinMax(ToFloat, Encoding):
 
     analyzer = Moments
     elementwise = True
-    keeps_apart = True
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> MinMax:
@@ -179,8 +177,6 @@ class FittedMinMax(Formula):
     scale: float
     low: float
 
-    keeps_apart = True
-
     def formula(self, x: Any, library: Library) -> Any:
         """Scales."""
         return (x - self.minimum) * self.scale + self.low
@@ -196,7 +192,6 @@ class ZScore(ToFloat, Encoding):
 
     analyzer = Moments
     elementwise = True
-    keeps_apart = True
 
     def fit(self, analysis: Moments) -> FittedZScore:  # type: ignore[override]
         """Takes mean and deviation; without values, 0 and 1."""
@@ -213,8 +208,6 @@ class FittedZScore(Formula):
 
     mean: float
     deviation: float
-
-    keeps_apart = True
 
     def formula(self, x: Any, library: Library) -> Any:
         """Standardizes."""

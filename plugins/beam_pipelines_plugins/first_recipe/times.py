@@ -61,7 +61,7 @@ def derive_times(columns: Sequence[ColumnProfile]) -> dict[str, DerivedTime]:
             skewness=0.0,
             is_key=False,
         )
-        reason = f"{epochs.since(unit)}, {epochs.show_ends(low, high, unit)}"
+        reason = f"{unit} since 1970, {epochs.show_ends(low, high, unit)}"
         sql = epochs.time_sql(column.name, unit)
         found[column.name] = DerivedTime(column.name, unit, sql, made, reason)
     return found
