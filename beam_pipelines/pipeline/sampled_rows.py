@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.analysis.alerts import UNKNOWN, Alert
+from beam_pipelines.analysis.alerts import UNKNOWN, Alert, find_merged
 from beam_pipelines.analysis.report import sampled
-from beam_pipelines.analysis.rounding import find_merged
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines.core import _native

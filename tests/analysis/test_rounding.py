@@ -1,4 +1,4 @@
-"""analysis/rounding.py finds numbers that are not what they were."""
+"""Alerts of numbers that float32 merges."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.alerts import MERGED
-from beam_pipelines.analysis.rounding import find_merged
+from beam_pipelines.analysis.alerts import MERGED, find_merged
 
 IDS = pa.array([17031000001, None, 17031000002, 17031000003])
 
