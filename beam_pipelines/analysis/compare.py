@@ -31,7 +31,7 @@ class LargeDifference(NamedTuple):
       text: what was and what is.
     """
 
-    kind: Literal["new", "vanished", "type", "missing", "infinite", "join", "drift"]
+    kind: Literal["new", "vanished", "type", "missing", "join", "drift"]
     text: str
 
 
@@ -59,7 +59,6 @@ class ColumnComparison:
       name: of the column.
       types: the type in base and test; ``None``: there is no such column.
       missing: share of rows without it, or with NaN, in base and test; ``None``: no such column.
-      infinite: share of values that are infinite, in base and test; ``None``: no such column.
       ranges: least and most number or date in base and test, as text; empty without any.
       drift: bits beyond chance; ``None``: not compared.
       p_value: probability of such a difference by chance.
@@ -71,7 +70,6 @@ class ColumnComparison:
     name: str
     types: tuple[str | None, str | None]
     missing: tuple[float | None, float | None]
-    infinite: tuple[float | None, float | None]
     ranges: tuple[str, str] = ("", "")
     drift: float | None = None
     p_value: float | None = None
@@ -90,8 +88,7 @@ def compare_columns(
 
     Args:
       base, test: their statistics.
-      max_drift: bits of a column's divergence, or a difference of shares: of missing values, or of
-        an infinity.
+      max_drift: bits of a column's divergence, or a difference of shares of missing values.
 
     Returns:
       The columns of both, in the order of base, then the others of test; none if one of them has
@@ -115,13 +112,12 @@ def _range(name: str, view: FeatureView, column: ColumnStatistics) -> str:
     return low.text if low == high else f"{low.text} – {high.text}"
 
 
-def _figures(name: str, column: ColumnStatistics | None) -> tuple[float | None, float | None, str]:
-    """Returns the shares of missing and of infinite values, and the range."""
+def _figures(name: str, column: ColumnStatistics | None) -> tuple[float | None, str]:
+    """Returns the share of missing values, and the range."""
     if column is None:
-        return None, None, ""
+        return None, ""
     view = view_of_column(name, column)
-    infinite = sum(_infinities(view)) / max(1.0, _numbers(view))
-    return _missing(view) / view.rows, infinite, _range(name, view, column)
+    return _missing(view) / view.rows, _range(name, view, column)
 
 
 def _compare_column(
@@ -136,8 +132,7 @@ def _compare_column(
         None if test is None else type_name(test.type),
     )
     first, second = _figures(name, base), _figures(name, test)
-    missing, infinite = (first[0], second[0]), (first[1], second[1])
-    found = ColumnComparison(name, types, missing, infinite, (first[2], second[2]))
+    found = ColumnComparison(name, types, (first[0], second[0]), (first[1], second[1]))
     if base is None:
         return dataclasses.replace(found, findings=(LargeDifference("new", "a new column"),))
     if test is None:
@@ -145,17 +140,13 @@ def _compare_column(
             found, findings=(LargeDifference("vanished", "the column vanished"),)
         )
     findings = []
-    if types[0] != types[1]:
+    if differ := types[0] != types[1]:
         findings.append(LargeDifference("type", f"the type was {types[0]} and is {types[1]}"))
     views = view_of_column(name, base), view_of_column(name, test)
     rows = [(view.rows, _missing(view)) for view in views]
     findings += compare_shares("missing", "of the rows lacked it", rows, max_drift, chance)
-    for sign, shown in enumerate(("-inf", "inf")):
-        numbers = [(_numbers(view), _infinities(view)[sign]) for view in views]
-        what = f"of the values were {shown}"
-        findings += compare_shares("infinite", what, numbers, max_drift, chance)
     found = dataclasses.replace(found, findings=tuple(findings))
-    if types[0] != types[1]:
+    if differ:
         return found
     if are_like_ids(*views):
         return dataclasses.replace(found, note="id")
@@ -183,7 +174,7 @@ def _with_drift(
 
 
 def compare_shares(
-    kind: Literal["missing", "infinite", "join"],
+    kind: Literal["missing", "join"],
     what: str,
     sides: Sequence[tuple[float, float]],
     max_drift: float,
@@ -201,15 +192,6 @@ def compare_shares(
     found = divergence_of_rows(*((number - some, some) for number, some in sides))
     if abs(test - base) > max_drift and found is not None and found.p_value < chance:
         yield LargeDifference(kind, f"{show_share(base, 1.0)} {what}, now {show_share(test, 1.0)}")
-
-
-def _numbers(view: FeatureView) -> float:
-    """Returns the number of counted values but NaN."""
-    return max(view.num_values - view.numbers.nans, 0)
-
-
-def _infinities(view: FeatureView) -> tuple[int, int]:
-    return view.numbers.minus_infinities, view.numbers.plus_infinities
 
 
 def _missing(view: FeatureView) -> int:

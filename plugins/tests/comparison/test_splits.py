@@ -79,20 +79,6 @@ INFINITE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", INFINITE)
-def test_shares_of_infinities(case: Any) -> None:
-    """Another share of an infinity is a finding; it is no drift."""
-    sides = []
-    for seed, (minus, plus) in enumerate(case[:2], 1):
-        x = np.random.default_rng(seed).normal(size=2000)
-        x[: round(minus * 2000)], x[2000 - round(plus * 2000) :] = -math.inf, math.inf
-        sides.append(table(2000, seed, x=x).select(["x"]))
-    found = compared(*sides)
-    assert list(found.all_findings()) == case[2]
-    assert found.columns[0].infinite == tuple(map(sum, case[:2]))
-    json.dumps(as_json(found))
-
-
 def test_a_lost_column_and_lost_rows() -> None:
     """Both are findings; a split without rows has no columns."""
     base = table(200, 1)

@@ -46,12 +46,10 @@ def offending_rows(
     missing: Mask = array.is_null().to_numpy(zero_copy_only=False)
     if type_ in _MISSING:
         return missing
-    if type_ in _BAD_LENGTHS and feature.value_counts.value_count:
-        return _bad_steps(array, type_, feature)
     if type_ in _BAD_LENGTHS:
+        if feature.value_counts.value_count or has_lists_as_steps(array.type):
+            return np.zeros(len(array), bool)  # those of steps are not looked for
         lengths = np.ones(len(array), np.int64)
-        if has_lists_as_steps(array.type):
-            return _bad_steps(array, type_, feature)
         if pa.types.is_list(array.type):
             lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         is_shape = type_ == Info.INVALID_FEATURE_SHAPE
@@ -69,35 +67,6 @@ def offending_rows(
     if items.null_count:  # missing steps of a sequence
         rows, items = rows[items.is_valid().to_numpy(zero_copy_only=False)], items.drop_null()
     bad[rows[_bad_values(items, type_, feature, domains)]] = True
-    return bad
-
-
-def _bad_steps(array: pa.Array, type_: int, feature: schema_pb2.Feature) -> Mask:
-    """Returns bool[n]: whether a row has wrong numbers of steps or values.
-
-    Args:
-      array: lists, whose null values are steps without a value, or lists of lists.
-      type_: one of ``_BAD_LENGTHS``.
-      feature: with ``value_counts``, or a shape of steps and values.
-    """
-    missing: Mask = array.is_null().to_numpy(zero_copy_only=False)
-    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-    rows, steps = np.repeat(np.arange(len(array)), lengths), array.flatten()
-    values = steps.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
-    if pa.types.is_list(steps.type):
-        values = pc.list_value_length(steps).fill_null(0).to_numpy(zero_copy_only=False)
-    bad: Mask = missing & (type_ == Info.INVALID_FEATURE_SHAPE)
-    for level, (found, of_rows) in enumerate(((lengths, np.arange(len(array))), (values, rows))):
-        own = schema_pb2.Feature()
-        if feature.HasField("shape"):
-            own.shape.dim.extend(feature.shape.dim[level : level + 1])
-        else:
-            own.value_count.CopyFrom(feature.value_counts.value_count[level])
-        # Without a bound, 0 stands for it.
-        has_most = type_ != Info.FEATURE_TYPE_HIGH_NUMBER_VALUES or own.value_count.HasField("max")
-        if own.shape.dim or (own.value_count.ByteSize() and has_most):
-            wrong = _BAD_LENGTHS[type_](found, own) & ~missing[of_rows]
-            bad[of_rows[wrong]] = True
     return bad
 
 
