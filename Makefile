@@ -250,7 +250,6 @@ define install
 		$(call pip_install,.venv,--constraint constraints.txt --editable ./reader --editable '.[$(1)]' --editable ./plugins); \
 	fi
 	@$(BIN)/python -m compileall -q beam_pipelines plugins/beam_pipelines_plugins
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'from beam_pipelines.analysis.report import page; page.compile_templates()'
 	@touch $@
 endef
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -192,10 +192,8 @@ _NUMBERS = pa.schema(
     [
         ("chain", pa.int64()),
         ("step", pa.int64()),
-        ("moments", pa.list_(pa.float64())),  # the fields of Moments; null: it is a Quantiles
-        ("values", pa.list_(pa.float64())),
-        ("weights", pa.list_(pa.float64())),
-        ("nulls", pa.float64()),
+        # The fields of Moments as one list; those of Quantiles as three.
+        ("fields", pa.list_(pa.list_(pa.float64()))),
     ]
 )
 
@@ -205,27 +203,25 @@ def numbers_to_bytes(numbers: Mapping[StepKey, Moments | Quantiles]) -> bytes:
 
     The stream keeps numbers to the last bit.
     """
-    rows: list[tuple[Any, ...]] = []
-    for (chain, step), value in numbers.items():
-        if isinstance(value, Moments):
-            rows.append((chain, step, dataclasses.astuple(value), None, None, None))
-        else:
-            rows.append((chain, step, None, value.values, value.weights, value.nulls))
-    columns = zip(*rows, strict=True) if rows else [()] * len(_NUMBERS)
+    fields = [
+        [dataclasses.astuple(value)]
+        if isinstance(value, Moments)
+        else [value.values, value.weights, [value.nulls]]
+        for value in numbers.values()
+    ]
+    columns = [chain for chain, _ in numbers], [step for _, step in numbers], fields
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _NUMBERS, strict=True)]
     return batches_to_bytes([pa.RecordBatch.from_arrays(arrays, schema=_NUMBERS)], "lz4")
 
 
 def numbers_from_bytes(data: bytes) -> dict[StepKey, Moments | Quantiles]:
     """Returns the argument of ``numbers_to_bytes``."""
-    batch = bytes_to_batches(data)[0]
+    chains, steps, fields = bytes_to_batches(data)[0].columns
     numbers: dict[StepKey, Moments | Quantiles] = {}
-    for row in range(batch.num_rows):
-        chain, step, moments, values, weights, nulls = (column[row] for column in batch.columns)
-        numbers[chain.as_py(), step.as_py()] = (
-            Moments(*moments.as_py())
-            if moments.is_valid
-            else Quantiles(values.values.to_numpy(), weights.values.to_numpy(), nulls.as_py())
+    for chain, step, value in zip(chains.to_pylist(), steps.to_pylist(), fields, strict=True):
+        first, *more = (part.values.to_numpy() for part in value)
+        numbers[chain, step] = (
+            Quantiles(first, more[0], float(more[1][0])) if more else Moments(*first.tolist())
         )
     return numbers
 

@@ -84,12 +84,5 @@ def feature_type(column_type: pa.DataType) -> pa.DataType:
     types = pa.types
     if types.is_list(column_type):
         return pa.list_(feature_type(column_type.value_type))
-    if (
-        types.is_boolean(column_type)
-        or types.is_date32(column_type)
-        or types.is_time64(column_type)
-    ):
-        return pa.int64()
-    if types.is_timestamp(column_type):
-        return pa.int64()
-    return column_type
+    counts = types.is_boolean, types.is_date32, types.is_time64, types.is_timestamp
+    return pa.int64() if any(is_such(column_type) for is_such in counts) else column_type

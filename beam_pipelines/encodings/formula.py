@@ -35,19 +35,14 @@ class Library:
         NaN.
       take: (constants, indices) -> the constants at these places.
       remainder: (x, constant) -> exact remainder of the division, with the sign of x.
-      log, log1p, sqrt, floor, sin, cos: of each value.
+      math: module with ``log``, ``log1p``, ``sqrt``, ``floor``, ``sin`` and ``cos`` of each value.
     """
 
     where: Callable[..., Any]
     place: Callable[..., Any]
     take: Callable[..., Any]
     remainder: Callable[..., Any]
-    log: Callable[..., Any]
-    log1p: Callable[..., Any]
-    sqrt: Callable[..., Any]
-    floor: Callable[..., Any]
-    sin: Callable[..., Any]
-    cos: Callable[..., Any]
+    math: Any
 
 
 NUMPY = Library(
@@ -55,12 +50,7 @@ NUMPY = Library(
     place=lambda constants, x: np.searchsorted(constants, x, side="right"),
     take=np.take,
     remainder=np.fmod,
-    log=np.log,
-    log1p=np.log1p,
-    sqrt=np.sqrt,
-    floor=np.floor,
-    sin=np.sin,
-    cos=np.cos,
+    math=np,
 )
 
 
@@ -73,12 +63,7 @@ def tensorflow_library() -> Library:
         place=lambda constants, x: tf.searchsorted(constants, x, side="right", out_type=tf.int64),
         take=tf.gather,
         remainder=tf.truncatemod,
-        log=tf.math.log,
-        log1p=tf.math.log1p,
-        sqrt=tf.sqrt,
-        floor=tf.floor,
-        sin=tf.sin,
-        cos=tf.cos,
+        math=tf.math,
     )
 
 

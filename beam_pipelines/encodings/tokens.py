@@ -33,7 +33,8 @@ NO_TOKENS = (
     "the column out with 'drop', or lower 'min_count'."
 )
 
-_NOTHING = pa.array([], pa.binary())
+# A vocabulary of which each value is the fingerprint modulo a number of ids.
+NOTHING = pa.array([], pa.binary())
 
 # Indexes of vocabularies, by id of the array; removed with the array.
 _indexes: dict[int, pa.Array] = {}
@@ -176,6 +177,12 @@ def find_tokens(vocabulary: pa.Array, values: pa.Array, num_oov: int = 0) -> Ids
     return ids
 
 
+def token_ids(vocabulary: pa.Array, values: pa.Array, num_oov: int) -> pa.Array:
+    """Returns ``find_tokens`` as int64; nulls stay null."""
+    ids = find_tokens(vocabulary, values, num_oov)
+    return pa.array(ids, mask=~is_valid(values) if values.null_count else None)
+
+
 def _index_of(vocabulary: pa.Array) -> pa.Array:
     """Returns the index of a vocabulary; it is made once."""
     key = id(vocabulary)
@@ -184,11 +191,3 @@ def _index_of(vocabulary: pa.Array) -> pa.Array:
             _indexes[key] = _native.index_texts(vocabulary)
             weakref.finalize(vocabulary, _indexes.pop, key, None).atexit = False
         return _indexes[key]
-
-
-def buckets_of(values: pa.Array, buckets: int) -> Ids:
-    """Returns int64[n], ``tf.strings.to_hash_bucket_fast`` of each value.
-
-    That is the fingerprint modulo ``buckets``; of a null ``UNSEEN``.
-    """
-    return find_tokens(_NOTHING, values, buckets)

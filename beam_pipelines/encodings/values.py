@@ -264,7 +264,13 @@ def need_whole(value: Any, least: int, expected: str, most: int = MOST_IDS) -> i
 
 
 def short_form(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Returns the parameters with VALUE of ``{kind: VALUE}`` under a name."""
+    """Returns the parameters with VALUE of ``{kind: VALUE}`` under a name.
+
+    Raises:
+      ValueError: both are given.
+    """
+    if "value" in parameters and name in parameters:
+        raise ValueError(f"found both 'value' and '{name}', expected one of them.")
     return {name if key == "value" else key: value for key, value in parameters.items()}
 
 

@@ -114,13 +114,6 @@ def page_environment() -> jinja2.Environment:
     return environment
 
 
-def compile_templates() -> None:
-    """Compiles all templates, for installations; see ``TemplateCache``."""
-    environment = page_environment()
-    for name in environment.list_templates(extensions=["html"]):
-        environment.get_template(name)
-
-
 def page_file(environment: jinja2.Environment, name: str) -> str:
     """Returns a file of the pages, such as their style."""
     if environment.loader is None:

@@ -248,18 +248,9 @@ def commonest(sums: pa.RecordBatch) -> pa.RecordBatch:
 
     Of equal counts, the largest key is taken.
     """
-    most = pc.max(sums.column("count"))
-    sums = (
-        sums.filter(pc.equal(sums.column("count"), most))
-        if (most.as_py() or 0) > 0
-        else sums.slice(0, 0)
-    )
-    order = pc.sort_indices(
-        sums.column("key").cast(pa.binary())
-        if pa.types.is_string(sums.column("key").type)
-        else sums.column("key")
-    )
-    return sums.take(order[-1:]) if len(order) else sums
+    order = [("count", "descending"), ("key", "descending")]
+    found = sums.filter(pc.greater(sums.column("count"), 0))
+    return found.take(pc.select_k_unstable(found, 1, order))
 
 
 _ANALYZERS: dict[str, Analyzer] = {

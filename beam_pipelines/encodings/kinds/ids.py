@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.arrow.binary_arrays import is_valid
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import from_matrix, to_matrix
 from beam_pipelines.encodings.tokens import (
     NO_TOKENS,
+    NOTHING,
     TokenCounts,
     as_tokens,
-    buckets_of,
-    find_tokens,
     need_amount,
     need_tokens,
     tensor_tokens,
+    token_ids,
 )
 from beam_pipelines.encodings.values import (
     MOST_IDS,
@@ -119,11 +118,7 @@ class FittedVocabulary(Fitted):
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Looks values up."""
-        return map_values(arrays[0], self._look_up)
-
-    def _look_up(self, values: pa.Array) -> pa.Array:
-        ids = find_tokens(self.tokens, values, self.num_oov)
-        return pa.array(ids, mask=~is_valid(values) if values.null_count else None)
+        return map_values(arrays[0], lambda x: token_ids(self.tokens, x, self.num_oov))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Looks the flat values up in a table.
@@ -177,12 +172,7 @@ class HashBucket(Fixed):
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Hashes distinct values only."""
-        return map_values(arrays[0], self._hash)
-
-    def _hash(self, values: pa.Array) -> pa.Array:
-        return pa.array(
-            buckets_of(values, self.buckets), mask=~is_valid(values) if values.null_count else None
-        )
+        return map_values(arrays[0], lambda x: token_ids(NOTHING, x, self.buckets))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Hashes the flat values."""
@@ -244,7 +234,7 @@ class Cross(Fixed):
         joined = pc.binary_join_element_wise(
             *parts, SEPARATOR.encode(), null_handling="replace", null_replacement=b""
         )
-        return pa.array(buckets_of(joined, self.buckets))
+        return token_ids(NOTHING, joined, self.buckets)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Joins and hashes; a row without a value joins as empty text."""

@@ -31,6 +31,7 @@ from beam_pipelines.encodings.values import (
     map_exact,
     need_number,
     need_numbers,
+    short_form,
     to_float64,
 )
 
@@ -117,7 +118,7 @@ class Log1p(Formula, Fixed):
 
     def formula(self, x: Any, library: Library) -> Any:
         """Takes the logarithm."""
-        return library.log1p(x)
+        return library.math.log1p(x)
 
 
 _RANGE = "two numbers, the first one less, as in {min_max: [0, 1]}"
@@ -223,10 +224,10 @@ def sine_and_cosine(turns: Any, library: Library) -> tuple[Any, Any]:
     They are exact at quarters. The angle is reduced to an eighth of a turn around a quarter, where
     libraries lose no digits.
     """
-    turns = turns - library.floor(turns)
-    quarter = library.floor(4.0 * turns + 0.5)
+    turns = turns - library.math.floor(turns)
+    quarter = library.math.floor(4.0 * turns + 0.5)
     angle = (turns - quarter / 4.0) * (2.0 * math.pi)
-    sine, cosine = library.sin(angle), library.cos(angle)
+    sine, cosine = library.math.sin(angle), library.math.cos(angle)
     one, two, three = (quarter == number for number in (1.0, 2.0, 3.0))
     minus_sine, minus_cosine = 0.0 - sine, 0.0 - cosine  # 0 stays 0, not -0
     return (
@@ -257,13 +258,9 @@ class Cyclic(Fixed):
     def of(cls, parameters: Mapping[str, Any]) -> Cyclic:
         """Takes the period, or period and offset: ``{cyclic: {period: 12, offset: 1}}``."""
         offset = "where the period begins, as in {cyclic: {period: 12, offset: 1}}"
-        check_parameters(
-            parameters,
-            {"value": _PERIOD, "period": _PERIOD, "offset": offset},
-        )
-        if "value" in parameters and "period" in parameters:
-            raise ValueError(f"found both 'value' and 'period', expected {_PERIOD}.")
-        period = need_number(parameters.get("value", parameters.get("period")), _PERIOD)
+        parameters = short_form(parameters, "period")
+        check_parameters(parameters, {"period": _PERIOD, "offset": offset})
+        period = need_number(parameters.get("period"), _PERIOD)
         if period <= 0:
             raise ValueError(f"found {period}, expected {_PERIOD}.")
         return cls(float(period), float(need_number(parameters.get("offset", 0), offset)))

@@ -177,7 +177,7 @@ def normal_quantile(p: Any, library: Library) -> Any:
     r = 0.180625 - q * q
     centre = q * _polynomial(_CENTRE[0], r) / _polynomial(_CENTRE[1], r)
     tail_weight = library.where(q < 0, p, 1.0 - p)
-    r = library.sqrt(-library.log(tail_weight)) - 1.6
+    r = library.math.sqrt(-library.math.log(tail_weight)) - 1.6
     tail = _polynomial(_TAIL[0], r) / _polynomial(_TAIL[1], r)
     return library.where(q * q <= 0.180625, centre, library.where(q < 0, -tail, tail))
 

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core.arrow.binary_arrays import byte_lengths, is_valid
-from beam_pipelines.core.arrow.columns import type_name
+from beam_pipelines.core.arrow.binary_arrays import byte_lengths
+from beam_pipelines.core.arrow.columns import type_name, value_type
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.encodings import formula
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.tokens import flat_values, row_numbers
 from beam_pipelines.encodings.values import (
     MOST_PLACES,
     as_lists,
@@ -24,6 +25,7 @@ from beam_pipelines.encodings.values import (
     need_flag,
     need_numbers,
     need_whole,
+    short_form,
 )
 
 if TYPE_CHECKING:
@@ -90,12 +92,7 @@ class OneHot(Fixed):
         """Sets the ones of n ids, or of n lists of ids."""
         (array,) = arrays
         size = self._known_size()
-        if pa.types.is_list(array.type):
-            rows: npt.NDArray[np.int64] = np.repeat(np.arange(len(array)), byte_lengths(array))
-            ids = array.flatten().to_numpy()
-        else:
-            rows = np.flatnonzero(is_valid(array))
-            ids = array.drop_null().to_numpy()
+        rows, ids = row_numbers(array), flat_values(array).to_numpy()
         inside = (ids >= 0) & (ids < size)
         vectors = np.zeros(len(array) * size, np.float32)
         vectors[rows[inside] * size + ids[inside]] = 1
@@ -162,15 +159,15 @@ class Vector(Fixed):
         ``{vector: [a, b]}``, ``{vector: {columns: [a, b], as: bytes, keep: true, lengths: {b:
         10}}}``.
         """
+        parameters = short_form(parameters, "columns")
         known = {
-            "value": _COLUMNS,
             "columns": _COLUMNS,
             "as": "list or bytes",
             "keep": "true or false",
             "lengths": _LENGTHS,
         }
         check_parameters(parameters, known)
-        columns = parameters.get("columns", parameters.get("value"))
+        columns = parameters.get("columns")
         columns = [columns] if isinstance(columns, str) else columns
         if (
             not isinstance(columns, list | tuple)
@@ -233,10 +230,7 @@ class Vector(Fixed):
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Copies each feature into its columns of a matrix."""
-        types = [
-            array.type.value_type if pa.types.is_list(array.type) else array.type
-            for array in arrays
-        ]
+        types = [value_type(array.type) for array in arrays]
         dtype = np.dtype("<i8" if all(map(pa.types.is_integer, types)) else "<f4")
         matrix = np.empty((len(arrays[0]), sum(self.lengths)), dtype)
         start = 0
