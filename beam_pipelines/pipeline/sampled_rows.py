@@ -271,16 +271,7 @@ def _up_to(plan: EncodePlan, chain: Chain, *more: Chain) -> EncodePlan:
 
 
 def _known(vocabulary: FittedVocabulary, values: pa.Array) -> sampled.Coverage:
-    while pa.types.is_list(values.type):
-        values = values.flatten()
-    encoded = values.drop_null().dictionary_encode()
-    ids = vocabulary.apply(encoded.dictionary).to_numpy(zero_copy_only=False)
-    is_known = (ids >= 0) & (ids < len(vocabulary.tokens))
-    counts = np.bincount(encoded.indices.to_numpy(), minlength=len(ids))
-    return sampled.Coverage(
-        len(vocabulary.tokens),
-        len(encoded),
-        int(counts[is_known].sum()),
-        len(ids),
-        int(is_known.sum()),
-    )
+    found = vocabulary.apply(flattened(values)).drop_null().to_numpy()
+    size = len(vocabulary.tokens)
+    known = int(np.count_nonzero((found >= 0) & (found < size)))
+    return sampled.Coverage(size, len(found), known)

@@ -86,7 +86,7 @@ def test_ids_of_a_vocabulary_are_shown_with_their_texts() -> None:
 
 
 def test_what_is_shown_of_an_encoding() -> None:
-    """Charts, missing values and range are those before and after."""
+    """Charts are those before and after, figures those after."""
     batch = pa.record_batch({"x": [1.0, None, 3.0, 5.0], "unused": [1, 2, 3, 4]})
     plan = fitted("{x: [{fill: 3}, z_score]}", batch)
     one = described(plan, train=[batch], eval=[batch.slice(0, 0)])["x"]
@@ -94,9 +94,8 @@ def test_what_is_shown_of_an_encoding() -> None:
     assert one.before is not None
     assert [bar.value for bar in one.before.bars] == ["1", "3", "5"]
     lines = cells(one)
-    assert lines["Missing before"] == ["25.0%", "0%"]
-    assert lines["Missing after"] == ["0%", "0%"]
-    assert lines["Std. deviation after"] == ["1", "–"]
+    assert lines["Missing"] == ["0", "0"]
+    assert lines["Std. deviation"] == ["1", "–"]
 
 
 def test_a_vocabulary_after_another_chain() -> None:
@@ -129,7 +128,7 @@ def test_many_rows_are_thinned() -> None:
     plan = fitted("{x: min_max}", batch)
     found, _ = describe_sample(plan, ["train", "eval"], *chunks_of(plan, {"train": [batch], "eval": [batch.slice(0, 3000)]}))  # fmt: skip
     assert found.rows == 16_500
-    assert cells(found.encodings[0])["Rows"] == ["15,000", "1,500"]
+    assert cells(found.encodings[0])["Present"] == ["15,000", "1,500"]
 
 
 def test_ten_rows_of_all_splits() -> None:

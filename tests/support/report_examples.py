@@ -310,7 +310,7 @@ def _encodings(tables: dict[str, TableStatistics]) -> tuple[EncodedFeature, ...]
         name: {split: table.columns[name] for split, table in tables.items()}
         for name in ("amount", "place", "year")
     }
-    coverage = dict.fromkeys(tables, Coverage(262_144, 1_000_000, 999_999, 300_000, 262_144))
+    coverage = dict.fromkeys(tables, Coverage(262_144, 1_000_000, 999_999))
     both = {name: columns[name] for name in ("place", "year")}
     return (
         describe_encoding(

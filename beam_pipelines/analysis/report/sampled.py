@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from beam_pipelines.analysis.alerts import Alert
-from beam_pipelines.analysis.description import Figure, describe, quantiles, show_of
+from beam_pipelines.analysis.description import describe, show_of
 from beam_pipelines.analysis.drift import FEW_VALUES
 from beam_pipelines.analysis.report.charts import (
     Bar,
@@ -21,8 +19,8 @@ from beam_pipelines.analysis.report.charts import (
 from beam_pipelines.analysis.report.details import Cell, DetailTable, cell_of, totals_of
 from beam_pipelines.analysis.report.images import ImageSample
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
-from beam_pipelines.core.arrow.columns import type_name, value_type
-from beam_pipelines.core.formatting import show_share, show_value
+from beam_pipelines.core.arrow.columns import type_name
+from beam_pipelines.core.formatting import show_share
 
 _Columns = Mapping[str, ColumnStatistics]
 
@@ -33,14 +31,11 @@ class Coverage(NamedTuple):
     Attributes:
       size: texts of the vocabulary.
       values, known: values, and those of them in the vocabulary.
-      distinct, known_distinct: different values, and those of them in the vocabulary.
     """
 
     size: int
     values: int
     known: int
-    distinct: int
-    known_distinct: int
 
 
 class Picture(NamedTuple):
@@ -98,7 +93,7 @@ def describe_encoding(
         type_name(next(iter(after.values())).type),
         pictures[0] if len(pictures) == 1 else None,
         _picture("", after, labels),
-        DetailTable("Sampled rows", list(after), list(_lines(before, after, coverage))),
+        DetailTable("Sampled rows", list(after), list(_lines(after, coverage.values()))),
     )
 
 
@@ -109,37 +104,15 @@ def _picture(name: str, columns: _Columns, labels: Sequence[str] = ()) -> Pictur
     return Picture(bars(values, totals_of(columns)), outlines)
 
 
-def _lines(
-    before: Mapping[str, _Columns], after: _Columns, coverage: Mapping[str, Coverage]
-) -> Iterator[tuple[str, list[Cell]]]:
+def _lines(after: _Columns, coverage: Collection[Coverage]) -> Iterator[tuple[str, list[Cell]]]:
     """Yields (name, a cell for each split)."""
-    yield "Rows", [Cell(f"{column.present + column.missing:,}") for column in after.values()]
     stats = list(after.values())
-    show = show_of("", stats)
-    found = dict([*describe(stats, show), *quantiles(stats, show)])
-    for name in ("Missing", "Distinct"):
-        if len(before) == 1:
-            (columns,) = before.values()
-            raw = dict(describe(list(columns.values()), show_value))
-            yield f"{name} before", _short(raw[name])
-        if len(before) == 1 or name == "Distinct":
-            yield f"{name} after", _short(found[name])
+    for name, found in describe(stats, show_of("", stats)):
+        yield name, list(map(cell_of, found))
     if coverage:
-        known = list(coverage.values())
-        yield "Texts in the vocabulary", [Cell(f"{one.size:,}") for one in known]
-        shares = [show_share(one.values - one.known, one.values) for one in known]
+        yield "Texts in the vocabulary", [Cell(f"{one.size:,}") for one in coverage]
+        shares = [show_share(one.values - one.known, one.values) for one in coverage]
         yield "Out of vocabulary", [Cell(share) for share in shares]
-        shares = [show_share(one.known_distinct, one.distinct) for one in known]
-        yield "Distinct texts in it", [Cell(share) for share in shares]
-    is_floating = pa.types.is_floating(value_type(next(iter(after.values())).type))
-    for name in ("Min", "Max", *(("Mean", "Std. deviation") if is_floating else ())):
-        if name in found:
-            yield f"{name} after", list(map(cell_of, found[name]))
-
-
-def _short(figures: Sequence[Figure]) -> list[Cell]:
-    """Returns cells with the share alone, where there is one."""
-    return [Cell(figure.share or figure.text) for figure in figures]
 
 
 class Example(NamedTuple):
