@@ -15,9 +15,7 @@ from beam_pipelines.core.errors import RowError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.encodings.feature import Feature, feature_type
 from beam_pipelines.encodings.kinds.cast import Cast
-from beam_pipelines.encodings.kinds.column import Column
-from beam_pipelines.encodings.kinds.numbers import Clip
-from beam_pipelines.encodings.plan import Chain, EncodePlan, Step, needs_fit
+from beam_pipelines.encodings.plan import Chain, EncodePlan, needs_fit
 from beam_pipelines.encodings.values import check_range, flattened, map_together, narrowed
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 
@@ -104,7 +102,7 @@ def conversions(plan: EncodePlan) -> dict[str, Callable[[pa.Array], pa.Array]]:
     unchanged = set(plan.lists) - encoded
     used = encoded.union(plan.written)
     return {
-        name: partial(to_id, name, ids[name])
+        name: partial(to_id, name)
         if name in ids
         else partial(to_steps, convert)
         if name in unchanged
@@ -114,16 +112,9 @@ def conversions(plan: EncodePlan) -> dict[str, Callable[[pa.Array], pa.Array]]:
     }
 
 
-def rounded_ids(plan: EncodePlan) -> dict[str, pa.DataType]:
-    """Returns columns of ids that become floats -> their type of float.
-
-    They are written as float32, or an encoding computes with them as float64.
-    """
-    chains, found = {chain.name: chain for chain in plan.chains}, {}
-    for chain in plan.chains if plan.ids else ():
-        first = next((s.encoding for s in chain.steps if not _keeps(s)), None)
-        if first is not None and first.in_float64 and chain.inputs[0] in plan.ids:
-            found[chain.inputs[0]] = pa.float64()
+def rounded_ids(plan: EncodePlan) -> set[str]:
+    """Returns columns of ids that are written as float32."""
+    chains, found = {chain.name: chain for chain in plan.chains}, set[str]()
     for name in dict.fromkeys([*plan.written, *chains]) if plan.ids else ():
         chain = chains.get(name, Chain(name, (name,), ()))
         keeps = all(step.encoding.fills or isinstance(step.encoding, Cast) for step in chain.steps)
@@ -132,13 +123,8 @@ def rounded_ids(plan: EncodePlan) -> dict[str, pa.DataType]:
             for step in chain.steps:
                 feature = step.encoding.output(feature)
             if pa.types.is_floating(feature.value_type):
-                found[chain.inputs[0]] = pa.float32()
+                found.add(chain.inputs[0])
     return found
-
-
-def _keeps(step: Step) -> bool:
-    """Whether a step keeps the integers of a column."""
-    return step.encoding.fills or isinstance(step.encoding, Column | Clip)
 
 
 def needed(plan: EncodePlan, names: Collection[str]) -> tuple[list[Chain], set[str]]:
@@ -272,37 +258,30 @@ def to_steps(convert: Callable[[pa.Array], pa.Array], array: pa.Array) -> pa.Arr
     )
 
 
-def to_id(name: str, type_: pa.DataType, array: pa.Array) -> pa.Array:
-    """Converts a column of ids, which become floats.
+def to_id(name: str, array: pa.Array) -> pa.Array:
+    """Converts a column of ids, which become float32.
 
     Args:
       name: of the column, for the error.
-      type_: float32 or float64.
       array: of the column.
 
     Raises:
-      pa.ArrowInvalid: as in ``to_input``, or no float of the type equals a whole number.
+      pa.ArrowInvalid: as in ``to_input``, or no float32 equals a whole number.
     """
     feature = to_input(array)
     values = flattened(feature)
     if pa.types.is_integer(values.type):
-        same = pa.array(nearest_floats(values, type_)[1])
-    elif type_ == pa.float64():
-        return feature
+        same = pa.array(nearest_floats(values, pa.float32())[1])
     else:
         same = pc.or_(_is_equal(values), pc.not_equal(pc.trunc(values), values))
     if not pc.all(same, min_count=0).as_py():
         cure = (
-            "Take 'vocabulary' or 'hash_bucket', or subtract a number near them in 'derive'"
-            if type_ == pa.float64()
-            else "Leave 'cast: float32' out"
+            "Leave 'cast: float32' out"
             if pa.types.is_integer(values.type)
             else f"Read it as an integer: 'CAST({name} AS BIGINT)' in 'derive', or, if "
             f"it has digits alone, 'types: {{{yaml_text(name)}: int64}}' of its source"
         )
-        raise pa.ArrowInvalid(
-            f"no {type_name(type_)} equals it, and ids must not be rounded. {cure}"
-        )
+        raise pa.ArrowInvalid(f"no float32 equals it, and ids must not be rounded. {cure}")
     return feature
 
 

@@ -44,7 +44,6 @@ class Encoding(abc.ABC):
       elementwise: whether each value is encoded on its own, and nulls stay null.
       fills: whether it replaces nulls and changes nothing else.
       takes_ids: whether ids are made of numbers, which therefore must not be rounded before.
-      in_float64: whether it computes with float64, which rounds integers beyond 2**53.
     """
 
     inputs: tuple[str, ...] = ()
@@ -53,7 +52,6 @@ class Encoding(abc.ABC):
     elementwise: bool = False
     fills: bool = False
     takes_ids: bool = False
-    in_float64: bool = False
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Encoding:
@@ -103,12 +101,11 @@ class Fitted(abc.ABC):
     A frozen dataclass of numbers, texts, bools, tuples of these and Arrow arrays (``store.py``).
 
     Attributes:
-      fills, takes_ids, in_float64: see ``Encoding``.
+      fills, takes_ids: see ``Encoding``.
     """
 
     fills: bool = False
     takes_ids: bool = False
-    in_float64: bool = False
 
     @abc.abstractmethod
     def output(self, *features: Feature) -> Feature:

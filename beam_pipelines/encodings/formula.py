@@ -91,8 +91,6 @@ def narrowed_tensor(values: tf.Tensor) -> tf.Tensor:
 class ToFloat:
     """Numbers become float32."""
 
-    in_float64 = True
-
     def output(self, *features: Feature) -> Feature:
         """Numbers become float32; lists stay lists."""
         return need_numbers(features[0]).with_values(pa.float32())

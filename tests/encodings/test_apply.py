@@ -148,17 +148,6 @@ def test_ids_in_float64_are_cast_exactly() -> None:
         ("zip", pa.array([[1.0, 16777217.0]]), (), "CAST(zip AS BIGINT)"),
         ("key", pa.array([2**24 + 1]), cast("float32"), "Leave 'cast: float32' out"),
         ("tract", pa.array([17031000001.0]), (), "types: {tract: int64}"),
-        *(
-            ("id", pa.array([2**53 + 1, None]), (*before, (kind, options)), "Take 'vocabulary'")
-            for kind, options in (
-                ("z_score", {}),
-                ("min_max", {}),
-                ("bucketize", {"value": 2}),
-                ("quantile_normal", {}),
-                ("log1p", {}),
-            )
-            for before in ((), (("fill", {"value": 0}),), (("clip", {"value": [0, None]}),))
-        ),
     ],
 )
 def test_ids_are_not_rounded(name: str, column: pa.Array, chain: Any, remedy: str) -> None:

@@ -97,7 +97,6 @@ class Bucketize(Encoding):
 
     analyzer = Quantiles
     elementwise = True
-    in_float64 = True
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Bucketize:
