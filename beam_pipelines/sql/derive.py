@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import shorten
@@ -117,20 +118,14 @@ def _distinct(batch: pa.RecordBatch) -> tuple[Numbers, Sequence[int]]:
 
     Rows of one kind have the same values, bit by bit.
     """
-    rows = np.arange(batch.num_rows)
-    if not batch.num_columns or any(pa.types.is_list(column.type) for column in batch.columns):
-        return rows, rows.tolist()
-    kinds = np.zeros(batch.num_rows, np.int64)
-    for column in batch.columns:
-        # Compare bits: -0.0 and 0.0 are different values to an expression.
-        bits = (
-            column.view(f"int{column.type.bit_width}")
-            if pa.types.is_floating(column.type)
-            else column
-        )
-        values = bits.dictionary_encode(null_encoding="encode").indices.to_numpy()
-        kinds = np.unique(kinds * (len(values) + 1) + values, return_inverse=True)[1]
-    _, first, same = np.unique(kinds, return_index=True, return_inverse=True)
+    if not batch.num_columns:
+        return np.arange(batch.num_rows), range(batch.num_rows)
+    # Compare bits: -0.0 and 0.0 are different values to an expression.
+    bits = [
+        column.view(f"int{column.type.bit_width}") if pa.types.is_floating(column.type) else column
+        for column in batch.columns
+    ]
+    _, first, same = np.unique(_native.hash_rows(bits), return_index=True, return_inverse=True)
     return first, same.tolist()
 
 

@@ -55,6 +55,7 @@ _PIECE_BYTES, _WORD_BYTES = 256 * MIB, 8
 # DuckDB exports these types to Arrow with other values: a time without zone, packed bits.
 _REFUSED_TYPES = frozenset({"bit", "time with time zone"})
 
+_PLACE = "\ufdd0place"  # no column's name has this character
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -222,9 +223,9 @@ def failures(batch: pa.RecordBatch, expression: Expression) -> list[str | None]:
     Raises:
       ExpressionError: the expression cannot be prepared.
     """
-    place = _other_name(expression.columns)
+    place = quote(_PLACE)
     inputs = {name: batch.column(name) for name in expression.columns} | {
-        place: np.arange(batch.num_rows)
+        _PLACE: np.arange(batch.num_rows)
     }
     with registered(pa.table(inputs)) as database:
         database.execute(
@@ -243,14 +244,6 @@ def _failure(database: duckdb.DuckDBPyConnection, row: int) -> str | None:
     except duckdb.Error as error:
         return clean(str(error))
     return None
-
-
-def _other_name(names: Sequence[str]) -> str:
-    """Returns a name that no column has."""
-    known = {name.lower() for name in names}
-    return next(
-        name for name in (f"place{number}" for number in itertools.count()) if name not in known
-    )
 
 
 def _normalise(array: pa.Array) -> pa.Array:

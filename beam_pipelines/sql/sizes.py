@@ -29,8 +29,6 @@ _COUNTED = {
 }
 _SERIES = ("generate_series", "range")
 _FORMATS = ("format", "printf")
-# Function -> place of the number of characters that it leaves.
-_SHORTENING = {"left": 1, "right": 1, "substr": 2, "substring": 2}
 _MAPS = frozenset({"apply", "array_apply", "array_transform", "list_apply", "list_transform"})
 _FILTERS = frozenset({"array_filter", "filter", "list_filter"})
 # The value may have each argument once for each part of another.
@@ -91,8 +89,7 @@ class _Sizes:
             shown = f"{size:,}" if size < _FAR else "more than 10^18"
             raise database.ExpressionError(
                 f"found a part ('{name}') that may become {shown} times as large as a value "
-                f"of a column, expected at most {MOST:,}; use smaller numbers, or shorten a text "
-                "by left(x, 100) before"
+                f"of a column, expected at most {MOST:,}; use smaller numbers"
             )
         self.largest = max(self.largest, size)
         return size
@@ -261,13 +258,6 @@ def _replaced(name: str, arguments: Sequence[Any], sizes: Sequence[int]) -> int:
     return math.prod((sizes[0], *sizes[2:3])) * (1 if name == "replace" else 2) if sizes else 1
 
 
-def _shortened(name: str, arguments: Sequence[Any], sizes: Sequence[int]) -> int:
-    place = _SHORTENING[name]
-    number = _number(arguments[place]) if len(arguments) > place else None
-    # A negative number leaves all but some characters.
-    return max(1, sizes[0] if number is None or number < 0 else min(4 * number, sizes[0]))
-
-
 def _joined(name: str, arguments: Sequence[Any], sizes: Sequence[int]) -> int:  # noqa: ARG001
     """Returns the size of a value that has each argument once."""
     separators = sizes[0] * len(sizes) if name == "concat_ws" and sizes else 0
@@ -279,7 +269,6 @@ _RULES: dict[str, Callable[[str, Sequence[Any], Sequence[int]], int]] = {
     **dict.fromkeys(_SERIES, _series),
     **dict.fromkeys(_FORMATS, _formatted),
     **dict.fromkeys(_REPLACING, _replaced),
-    **dict.fromkeys(_SHORTENING, _shortened),
     **dict.fromkeys(_CROSSING.split(), lambda _, __, sizes: math.prod(sizes)),
     **dict.fromkeys(_CHOOSING.split(), lambda _, __, sizes: max(sizes, default=1)),
 }
