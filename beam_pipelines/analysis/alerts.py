@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -221,14 +220,7 @@ def _of_texts(values: TextStatistics) -> Iterator[tuple[str, str]]:
 def _of_numbers(values: NumberStatistics, kind: pa.DataType) -> Iterator[tuple[str, str]]:
     if odd := values.nans + values.minus_infinities + values.plus_infinities:
         yield "not finite", f"{odd:,} of {values.nans + values.count:,} are NaN or infinite"
-    found = find_sentinel(values.values, values.counts, values.count, kind)
-    if found is not None:
-        share = show_share(found.times, values.count)
-        ends = f"{show_value(found.low, kind)} to {show_value(found.high, kind)}"
-        yield (
-            "sentinel",
-            f"{share} are {show_value(found.value, kind)}, the others {ends}: does it mean null?",
-        )
+    yield from _sentinels(values, kind)
 
 
 # The least share of the values.
@@ -242,40 +234,18 @@ _DAYS = frozenset(np.array(_DATES, "datetime64[D]").astype(np.int64).tolist())
 _MICROSECONDS_PER_DAY = 86_400_000_000
 
 
-class Sentinel(NamedTuple):
-    """A value that may mean null.
-
-    Attributes:
-      value: as a number; of dates and timestamps, as they are stored.
-      times: how often it occurs.
-      low, high: the least and the greatest other value.
-    """
-
-    value: float
-    times: int
-    low: float
-    high: float
-
-
-def find_sentinel(
-    numbers: npt.NDArray[Any], counts: npt.NDArray[Any], total: int, kind: pa.DataType
-) -> Sentinel | None:
-    """Returns the value far from all others that stands for nothing.
+def _sentinels(values: NumberStatistics, kind: pa.DataType) -> Iterator[tuple[str, str]]:
+    """Yields the alert of a value far from all others that stands for nothing.
 
     It is the least or the greatest one. It is further from the others than these are from each
     other, or it is negative, and no other is.
-
-    Args:
-      numbers: the distinct values, ascending.
-      counts: how often each occurs.
-      total: of all values.
-      kind: type of the column.
     """
+    numbers = values.values
     if len(numbers) < 3:
-        return None
+        return
     for place, rest in ((0, numbers[1:]), (len(numbers) - 1, numbers[:-1])):
-        value, count = numbers[place].item(), int(counts[place])
-        is_rare = count < _LEAST * total or count < 2
+        value, count = numbers[place].item(), int(values.counts[place])
+        is_rare = count < _LEAST * values.count or count < 2
         if is_rare or not _is_sentinel(value, kind):
             continue
         low, high = rest[0].item(), rest[-1].item()
@@ -284,8 +254,10 @@ def find_sentinel(
         if value == -1 and not is_below:
             continue
         if gap > high - low or is_below:
-            return Sentinel(value, count, low, high)
-    return None
+            shown, *ends = (show_value(one, kind) for one in (value, low, high))
+            found = f"{show_share(count, values.count)} are {shown}, the others {' to '.join(ends)}"
+            yield "sentinel", f"{found}: does it mean null?"
+            return
 
 
 def _is_sentinel(value: float, kind: pa.DataType) -> bool:
