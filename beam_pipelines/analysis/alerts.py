@@ -119,10 +119,11 @@ def lines_of(alerts: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 def _of_column(name: str, column: ColumnStatistics, is_label: bool) -> Iterator[tuple[str, str]]:
     values, kind = column.values, value_type(column.type)
-    if not column.present or not _count(column):
+    nans = values.nans if isinstance(values, NumberStatistics) else 0
+    if not column.present or not values.count + nans:
         yield "empty", "no row has a value"
         return
-    if _is_constant(column):
+    if values.count > 1 and values.distinct == 1 and not nans:
         rows = column.present + column.missing
         missing = f"; {show_share(column.missing, rows)} lack it" if column.missing else ""
         yield "constant", f"every value is {_first(name, column)}{missing}"
@@ -140,17 +141,6 @@ def _of_column(name: str, column: ColumnStatistics, is_label: bool) -> Iterator[
         yield from _of_texts(texts)
     elif isinstance(values, NumberStatistics) and not pa.types.is_time(kind):
         yield from _of_numbers(values, kind)
-
-
-def _count(column: ColumnStatistics) -> int:
-    nans = column.values.nans if isinstance(column.values, NumberStatistics) else 0
-    return column.values.count + nans
-
-
-def _is_constant(column: ColumnStatistics) -> bool:
-    values = column.values
-    nans = values.nans if isinstance(values, NumberStatistics) else 0
-    return values.count > 1 and values.distinct == 1 and not nans
 
 
 def _first(name: str, column: ColumnStatistics) -> str:

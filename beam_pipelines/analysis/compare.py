@@ -104,20 +104,15 @@ def compare_columns(
     )
 
 
-def _range(name: str, view: FeatureView, column: ColumnStatistics) -> str:
-    """Returns the least and the most number, as text."""
-    if view.numbers.minimum is None or view.texts is not None:
-        return ""
-    [(low, high, _)] = ends([column], show_of(name, [column]))
-    return low.text if low == high else f"{low.text} – {high.text}"
-
-
 def _figures(name: str, column: ColumnStatistics | None) -> tuple[float | None, str]:
-    """Returns the share of missing values, and the range."""
+    """Returns the share of missing values, and the least and the most number as text."""
     if column is None:
         return None, ""
-    view = view_of_column(name, column)
-    return _missing(view) / view.rows, _range(name, view, column)
+    view, text = view_of_column(name, column), ""
+    if view.numbers.minimum is not None and view.texts is None:
+        [(low, high, _)] = ends([column], show_of(name, [column]))
+        text = low.text if low == high else f"{low.text} – {high.text}"
+    return _missing(view) / view.rows, text
 
 
 def _compare_column(

@@ -120,9 +120,8 @@ def describe(columns: Sequence[ColumnStatistics], show: Show) -> Figures:
     yield "Distinct", [_distinct(column) for column in columns]
     numbers = [item for item in values if isinstance(item, NumberStatistics)]
     if numbers:
-        # The mean of a bool is a number.
-        mean_kind = pa.int64() if pa.types.is_boolean(kind) else kind
-        yield "Mean", [_value(one.mean if one.count else None, mean_kind, show) for one in numbers]
+        means = [one.mean if one.count else None for one in numbers]
+        yield "Mean", [_value(mean, _of_mean(kind), show) for mean in means]
         spreads = [one.standard_deviation if one.count else None for one in numbers]
         yield (
             "Std. deviation",
@@ -228,10 +227,14 @@ def _weighted(columns: Sequence[ColumnStatistics], show: Show) -> Figures:
         if isinstance(column.values, NumberStatistics) and column.values.weighted is not None
     ]
     if len(moments) == len(columns):
-        kind = value_type(columns[0].type)
-        mean_kind = pa.int64() if pa.types.is_boolean(kind) else kind
+        kind = _of_mean(value_type(columns[0].type))
         means = [one.mean if one.weight else None for one in moments]
-        yield "Mean, by weight", [_value(mean, mean_kind, show) for mean in means]
+        yield "Mean, by weight", [_value(mean, kind, show) for mean in means]
+
+
+def _of_mean(kind: pa.DataType) -> pa.DataType:
+    """Returns the type of values' mean, which is a number if they are booleans."""
+    return pa.int64() if pa.types.is_boolean(kind) else kind
 
 
 class Lengths(NamedTuple):

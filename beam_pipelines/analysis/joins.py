@@ -51,7 +51,8 @@ class JoinMatches(NamedTuple):
             yield " ".join([self._no_match(), *self.hints])
         if self.require_match is not None and self.share < self.require_match:
             yield (
-                f"join with '{self.source}': found {self._matches()}, expected at least "
+                f"join with '{self.source}': found a match for {self.matched:,} of {self.rows:,} "
+                f"rows ({show_share(self.matched, self.rows)}), expected at least "
                 f"{100 * self.require_match:.6g}% of them ('require_match'). Mend the keys, or "
                 "lower it."
             )
@@ -82,12 +83,6 @@ class JoinMatches(NamedTuple):
         return (
             f"join with '{self.source}': none of {self.rows:,} rows has a match. Compare the keys, "
             "and any times, of both sides; 'require_match: 0' says that none is right."
-        )
-
-    def _matches(self) -> str:
-        return (
-            f"a match for {self.matched:,} of {self.rows:,} rows "
-            f"({show_share(self.matched, self.rows)})"
         )
 
 

@@ -45,16 +45,15 @@ class _Encodings(MutableMapping[str, type[Encoding]]):
     """
 
     def __init__(self) -> None:
-        self._found: dict[str, type[Encoding] | None] = dict.fromkeys(_MODULES)
+        self._found: dict[str, type[Encoding]] = {}
 
     def __getitem__(self, kind: str) -> type[Encoding]:
-        encoding = self._found.get(kind)
-        if encoding is None and kind not in self._found:
-            encoding = self._found[kind] = plugins.load(plugins.ENCODINGS, kind)
-        if encoding is None:
+        if kind not in self._found and kind in _MODULES:
             module = importlib.import_module(f"{__name__}.kinds.{_MODULES[kind]}")
-            encoding = self._found[kind] = getattr(module, _class_name(kind))
-        return encoding
+            self._found[kind] = getattr(module, _class_name(kind))
+        elif kind not in self._found:
+            self._found[kind] = plugins.load(plugins.ENCODINGS, kind)
+        return self._found[kind]
 
     def __setitem__(self, kind: str, encoding: type[Encoding]) -> None:
         self._found[kind] = encoding
@@ -63,14 +62,13 @@ class _Encodings(MutableMapping[str, type[Encoding]]):
         del self._found[kind]
 
     def __iter__(self) -> Iterator[str]:
-        added = plugins.others(plugins.ENCODINGS)
-        return iter((*self._found, *(kind for kind in added if kind not in self._found)))
+        return iter(dict.fromkeys((*_MODULES, *self._found, *plugins.others(plugins.ENCODINGS))))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __contains__(self, kind: object) -> bool:
-        return kind in self._found or plugins.has(plugins.ENCODINGS, str(kind))
+        return kind in {*_MODULES, *self._found} or plugins.has(plugins.ENCODINGS, str(kind))
 
 
 def _class_name(kind: str) -> str:

@@ -142,14 +142,7 @@ def map_numbers(
       convert: float64[n] -> n numbers; the input at nulls is arbitrary.
       dtype: of the result; floats are rounded to the nearest.
     """
-
-    def convert_array(values: pa.Array) -> pa.Array:
-        numbers = to_float64(values)
-        with np.errstate(all="ignore"):
-            result = np.asarray(convert(numbers)).astype(dtype, copy=False)
-        return pa.array(result, mask=~is_valid(values) if values.null_count else None)
-
-    return map_values(array, convert_array)
+    return _map(array, to_float64, lambda x: np.asarray(convert(x)).astype(dtype, copy=False))
 
 
 def to_float64(array: pa.Array) -> npt.NDArray[np.float64]:
@@ -157,8 +150,7 @@ def to_float64(array: pa.Array) -> npt.NDArray[np.float64]:
 
     Nulls and subnormal floats become 0.
     """
-    filled = array.fill_null(0) if array.null_count else array
-    numbers: npt.NDArray[np.float64] = filled.to_numpy(zero_copy_only=False).astype(np.float64)
+    numbers: npt.NDArray[np.float64] = _filled(array).astype(np.float64)
     if pa.types.is_floating(array.type):
         numbers[np.abs(numbers) < smallest_normal(array.type)] = 0.0
     return numbers
@@ -169,11 +161,20 @@ def map_exact(array: pa.Array, convert: Callable[[npt.NDArray[Any]], npt.NDArray
 
     Nulls stay null. The function takes and returns arrays of int64, float32 or float64.
     """
+    return _map(array, _filled, convert)
 
+
+def _filled(array: pa.Array) -> npt.NDArray[Any]:
+    filled = array.fill_null(0) if array.null_count else array
+    numbers: npt.NDArray[Any] = filled.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _map(array: pa.Array, to_numpy: Callable[..., Any], convert: Callable[..., Any]) -> pa.Array:
     def convert_array(values: pa.Array) -> pa.Array:
-        filled = values.fill_null(0) if values.null_count else values
+        numbers = to_numpy(values)
         with np.errstate(all="ignore"):
-            result = convert(filled.to_numpy(zero_copy_only=False))
+            result = convert(numbers)
         return pa.array(result, mask=~is_valid(values) if values.null_count else None)
 
     return map_values(array, convert_array)

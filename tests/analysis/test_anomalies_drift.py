@@ -16,8 +16,7 @@ from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe, find
 from beam_pipelines.analysis.anomalies.rules.distances import (
     jensen_shannon_of_histograms,
     jensen_shannon_of_texts,
-    l_infinity,
-    normalized_absolute_difference,
+    largest_difference,
 )
 from beam_pipelines.analysis.statistics import TableStatistics
 
@@ -42,13 +41,13 @@ def test_distances_of_texts(left: dict[str, int], right: dict[str, int]) -> None
     """Each distance equals its formula, is symmetric, and is 0 to 1."""
     texts = sorted({*left, *right})
     p, q = ([side.get(text, 0) / sum(side.values()) for text in texts] for side in (left, right))
-    value, which = l_infinity(left, right)
+    value, which = largest_difference(left, right, of_shares=True)
     differences = {text: abs(a - b) for text, a, b in zip(texts, p, q, strict=True)}
     assert value == pytest.approx(max(differences.values()))
     assert differences[which] == pytest.approx(value)
     total = sum(left.values()) + sum(right.values())
     expected = max(abs(left.get(text, 0) - right.get(text, 0)) / total for text in texts)
-    assert normalized_absolute_difference(left, right)[0] == pytest.approx(expected)
+    assert largest_difference(left, right, of_shares=False)[0] == pytest.approx(expected)
     bits = jensen_shannon_of_texts(left, right)
     assert bits == pytest.approx(divergence(p, q), abs=1e-9)
     assert 0 <= bits <= 1

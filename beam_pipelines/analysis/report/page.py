@@ -17,7 +17,6 @@ from beam_pipelines.analysis.report.features import describe_features, describe_
 from beam_pipelines.analysis.report.values import SPLIT_COLORS, Report
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import show_bytes, show_number, show_share
-from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.version import __version__
 
 if TYPE_CHECKING:
@@ -47,7 +46,8 @@ def render_report(report: Report) -> str:
         **vars(data),
         accepted=sum(row.is_accepted for row in anomalies),
         anomaly_lines=_by_feature(anomalies),
-        contract=_contract(manifest),
+        # The name of the recipe's schema; empty: it was inferred.
+        contract=manifest.contract and (manifest.recipe.get("schema") or "that was given"),
         recipe=_recipe_text(manifest.recipe),
         features=describe_features(report),
         names=list(columns),
@@ -58,11 +58,6 @@ def render_report(report: Report) -> str:
         style=page_file(environment, "page.css"),
         version=__version__,
     )
-
-
-def _contract(manifest: Manifest) -> str:
-    """Returns the name of the recipe's schema; empty: it was inferred."""
-    return (manifest.contract and (manifest.recipe.get("schema") or "that was given")) or ""
 
 
 def _recipe_text(recipe: Mapping[str, Any]) -> str:

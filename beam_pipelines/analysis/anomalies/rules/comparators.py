@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
@@ -89,39 +89,29 @@ _KINDS = {
 
 
 def _measure(
-    kind: str, limit: object, treatment: Feature, control: Feature
+    kind: str, limit: Any, treatment: Feature, control: Feature
 ) -> tuple[float, str] | None:
     """Returns the distance, and the text that differs most or ``""``.
 
     Returns ``None`` if the distance cannot be measured.
     """
     left, right = distances.rank_counts(treatment), distances.rank_counts(control)
-    if kind == "infinity_norm":
-        return distances.l_infinity(left, right)
-    if kind == "normalized_abs_difference":
-        return distances.normalized_absolute_difference(left, right)
+    if kind != "jensen_shannon_divergence":
+        return distances.largest_difference(left, right, kind == "infinity_norm")
     if left and right:
         return distances.jensen_shannon_of_texts(left, right), ""
-    wanted = _Histogram.QUANTILES if _wants_quantiles(limit) else _Histogram.STANDARD
-    histograms = [_histogram(feature, wanted) for feature in (treatment, control)]
-    if histograms[0] is None or histograms[1] is None:
-        return None
-    divergence = distances.jensen_shannon_of_histograms(histograms[0], histograms[1])
+    is_of_quantiles = limit.source.type == schema_pb2.HistogramSelection.QUANTILES
+    wanted = _Histogram.QUANTILES if is_of_quantiles else _Histogram.STANDARD
+    histograms = [
+        histogram
+        for feature in (treatment, control)
+        for histogram in feature.num_stats.histograms
+        if histogram.type == wanted
+    ]
+    divergence = (
+        distances.jensen_shannon_of_histograms(*histograms) if len(histograms) == 2 else None
+    )
     return None if divergence is None else (divergence, "")
-
-
-def _wants_quantiles(limit: object) -> bool:
-    selection = schema_pb2.HistogramSelection
-    return (
-        isinstance(limit, schema_pb2.JensenShannonDivergence)
-        and limit.source.type == selection.QUANTILES
-    )
-
-
-def _histogram(feature: Feature, kind: int) -> statistics_pb2.Histogram | None:
-    return next(
-        (histogram for histogram in feature.num_stats.histograms if histogram.type == kind), None
-    )
 
 
 def _missing(comparison: Comparison) -> Reason:

@@ -25,26 +25,16 @@ def rank_counts(feature: statistics_pb2.FeatureNameStatistics) -> dict[str, floa
     }
 
 
-def l_infinity(left: Counts, right: Counts) -> tuple[float, str]:
-    """Returns the largest difference of a text's shares, and that text.
+def largest_difference(left: Counts, right: Counts, of_shares: bool) -> tuple[float, str]:
+    """Returns the largest difference of a text on both sides, and that text.
 
-    The difference is from 0 to 1.
+    Args:
+      left, right: counts of texts.
+      of_shares: whether counts are divided by their sum on their side, as L-infinity is; else by
+        the sum of both sides.
     """
-    return _largest_difference(left, right, sum(left.values()), sum(right.values()))
-
-
-def normalized_absolute_difference(left: Counts, right: Counts) -> tuple[float, str]:
-    """Returns the largest difference of any text's counts, and that text.
-
-    The difference is divided by the count of all texts on both sides.
-    """
-    total = sum(left.values()) + sum(right.values())
-    return _largest_difference(left, right, total, total)
-
-
-def _largest_difference(
-    left: Counts, right: Counts, left_total: float, right_total: float
-) -> tuple[float, str]:
+    totals = sum(left.values()), sum(right.values())
+    left_total, right_total = totals if of_shares else (sum(totals), sum(totals))
     largest, which = 0.0, ""
     for text in sorted(
         {*left, *right}, key=str.encode

@@ -66,18 +66,6 @@ def not_present() -> reason.Reason:
     )
 
 
-def wrong_type(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[reason.Reason]:
-    """Yields the finding about a feature of another type than the schema's."""
-    if TYPE_FOR_STATISTICS_TYPE[view.type] == feature.type:
-        return
-    expected, found = schema_pb2.FeatureType.Name(feature.type), _Feature.Type.Name(view.type)
-    short = "Unexpected data type"
-    description = f"Expected data of type: {expected} but got {found}"
-    yield reason.Reason(
-        reason.Info.UNEXPECTED_DATA_TYPE, short, description, expected, found, reason.deprecate
-    )
-
-
 def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[reason.Reason]:
     """Yields findings about the number and share of rows with the feature."""
     presence = feature.presence
@@ -318,8 +306,13 @@ def feature_findings(
         return
     yield from valency_findings(feature, view)
     yield from presence_findings(feature, view)
-    wrong = list(wrong_type(feature, view))
-    yield from wrong
-    if not wrong and view.column.is_counted:
+    if TYPE_FOR_STATISTICS_TYPE[view.type] != feature.type:
+        expected, found = schema_pb2.FeatureType.Name(feature.type), _Feature.Type.Name(view.type)
+        short = "Unexpected data type"
+        description = f"Expected data of type: {expected} but got {found}"
+        yield reason.Reason(
+            reason.Info.UNEXPECTED_DATA_TYPE, short, description, expected, found, reason.deprecate
+        )
+    elif view.column.is_counted:
         yield from domain_findings(feature, view, domains)
         yield from unique_findings(feature, view)

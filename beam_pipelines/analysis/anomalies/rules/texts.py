@@ -53,7 +53,8 @@ def are_floats(values: pa.Array) -> Mask:
 
     ``values`` has no nulls.
     """
-    return _matches(values, _FLOAT)
+    mask: Mask = pc.match_substring_regex(values, _FLOAT).to_numpy(zero_copy_only=False)
+    return mask
 
 
 def floats(values: pa.Array) -> npt.NDArray[np.float32]:
@@ -65,10 +66,3 @@ def floats(values: pa.Array) -> npt.NDArray[np.float32]:
         return np.array([float(value) for value in values.to_pylist()], np.float64).astype(
             np.float32
         )
-
-
-def _matches(values: pa.Array, pattern: str) -> Mask:
-    matches: Mask = (
-        pc.match_substring_regex(values, pattern).to_numpy(zero_copy_only=False).astype(bool)
-    )
-    return matches
