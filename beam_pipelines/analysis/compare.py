@@ -6,13 +6,15 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from beam_pipelines.analysis.description import ends, show_of
 from beam_pipelines.analysis.drift import (
     CHANCE,
     LARGE_DRIFT,
     Divergence,
     divergence,
-    divergence_of_rows,
+    divergence_of_counts,
 )
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
@@ -184,7 +186,8 @@ def compare_shares(
       max_drift, chance: as in ``compare_columns``.
     """
     base, test = (some / number if number else 0.0 for number, some in sides)
-    found = divergence_of_rows(*((number - some, some) for number, some in sides))
+    counts = [np.array((number - some, some), np.float64) for number, some in sides]
+    found = divergence_of_counts(*counts)
     if abs(test - base) > max_drift and found is not None and found.p_value < chance:
         yield LargeDifference(kind, f"{show_share(base, 1.0)} {what}, now {show_share(test, 1.0)}")
 

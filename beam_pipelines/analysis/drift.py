@@ -249,13 +249,6 @@ def _variance_of_chi_square(rows: tuple[float, float], columns: Counts) -> float
     return variance if variance > _ROUNDING * cells else 0.0
 
 
-def divergence_of_rows(
-    first: tuple[float, float], second: tuple[float, float]
-) -> Divergence | None:
-    """Returns the divergence of rows with and without something."""
-    return divergence_of_counts(*(np.array(side, np.float64) for side in (first, second)))
-
-
 def divergence(first: ColumnStatistics, second: ColumnStatistics) -> Divergence | None:
     """Returns the divergence of two columns' values.
 
