@@ -19,7 +19,6 @@ class JoinMatches(NamedTuple):
       added: rows that second and further matches add.
       require_match: least share of matched rows, or ``None``.
       max_fanout: most rows that a matched row becomes on average, or ``None``.
-      hints: how keys without a match would match.
     """
 
     source: str
@@ -28,7 +27,6 @@ class JoinMatches(NamedTuple):
     added: int
     require_match: float | None = None
     max_fanout: float | None = None
-    hints: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -48,7 +46,7 @@ class JoinMatches(NamedTuple):
     def problems(self) -> Iterator[str]:
         """Yields what the recipe does not allow."""
         if self._matches_nothing:
-            yield " ".join([self._no_match(), *self.hints])
+            yield self._no_match()
         if self.require_match is not None and self.share < self.require_match:
             yield (
                 f"join with '{self.source}': found a match for {self.matched:,} of {self.rows:,} "

@@ -234,9 +234,8 @@ def check_joins_of(plan: Plan, joins: Sequence[JoinCounts]) -> None:
             counts.added,
             0.0 if few and join.require_match is None else join.require_match,
             join.max_fanout,
-            step.near_misses,
         )
-        for join, step, counts in zip(plan.recipe.join, plan.joins.steps, joins, strict=True)
+        for join, counts in zip(plan.recipe.join, joins, strict=True)
     )
 
 

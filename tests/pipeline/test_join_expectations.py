@@ -61,7 +61,7 @@ def test_added_rows_are_a_warning(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("expected", "message"),
-    [("", "none of 20 rows has a match.*19 of 20 keys"), (", require_match: 0", "no values")],
+    [("", "none of 20 rows has a match"), (", require_match: 0", "no values")],
 )
 def test_a_join_without_a_match_comes_before_what_follows(folder, expected, message):
     """The error of the join, not that of the empty column.

@@ -412,9 +412,9 @@ def test_plan_join_reports_all_problems_at_once():
             "adds 'hour', 'origin', which the rows so far have already",
             (
                 "'hour' is int64 and 'hour' of source 'planes' is float64, expected the same type. "
-                "No key of the sample matches with any expression"
+                "Add 'derive: {hour_key: \"hour::DOUBLE\"}' to the source on the left"
             ),
-            "No key of the sample matches with any expression",
+            "Add 'derive: {hour_key: \"hour::VARCHAR\"}' to the source on the left",
             "column 'tags' is a list, expected a scalar to join on",
         ],
         strict=True,

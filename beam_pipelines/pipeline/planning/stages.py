@@ -267,5 +267,4 @@ def _filtered(plan: Plan) -> Plan:
         return plan
     joined = rename_schema(plan.joins.schema, plan.recipe.rename)
     first, select = divide_filter(plan.select, plan.base.schema, joined)
-    sources = plan.joins.with_near_misses(plan.sources)
-    return dataclasses.replace(plan, sources=sources, select=select, base_filter=first)
+    return dataclasses.replace(plan, select=select, base_filter=first)

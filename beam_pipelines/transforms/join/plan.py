@@ -16,9 +16,10 @@ from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.joins.timed import time_problems
 from beam_pipelines.joins.windows import feature_problems
 from beam_pipelines.recipe.joins import Join
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.transforms.join.remedies import Keys, SampledKey, near_miss, type_remedy
+from beam_pipelines.sql.database import identifier
 
 # Every worker process holds a broadcast table as Arrow data and an index: about 1.5 times its
 # plain bytes.
@@ -33,6 +34,21 @@ LEAST_PARTITIONS = 16
 PLAIN_BYTES_PER_COMPRESSED = 5
 Strategy = Literal["broadcast", "hash"]
 _COMPRESSED_SUFFIXES = (".gz", ".gzip", ".bz2", ".zst", ".zstd")
+# Types of a key and of the other one -> SQL that makes the first of the other's type, and keeps
+# values apart; "{}" stands for the key.
+_CASTS = {
+    (pa.int64(), pa.string()): "{}::VARCHAR",
+    (pa.bool_(), pa.string()): "{}::VARCHAR",
+    (pa.date32(), pa.string()): "{}::VARCHAR",
+    (pa.bool_(), pa.int64()): "{}::BIGINT",
+    (pa.int64(), pa.float64()): "{}::DOUBLE",
+    (pa.float32(), pa.float64()): "{}::DOUBLE",
+    (pa.string(), pa.float64()): "TRY_CAST({} AS DOUBLE)",
+    (pa.date32(), pa.timestamp("us")): "{}::TIMESTAMP",
+    (pa.string(), pa.timestamp("us")): "TRY_CAST({} AS TIMESTAMP)",
+    (pa.string(), pa.binary()): "encode({})",
+    (pa.timestamp("us"), pa.timestamp("us", "UTC")): "timezone('UTC', {})",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +64,6 @@ class JoinStep(PickledOnce):
       partitions: of a hash-partitioned join; 0 of a broadcast one.
       added: (column of the right source, name in the result).
       schema: the columns after this join.
-      near_misses: how keys of the sample without a match would match.
     """
 
     number: int
@@ -59,7 +74,6 @@ class JoinStep(PickledOnce):
     partitions: int
     added: tuple[tuple[str, str], ...]
     schema: pa.Schema
-    near_misses: tuple[str, ...] = ()
 
     @property
     def made(self) -> tuple[tuple[str, str], ...]:
@@ -83,15 +97,6 @@ class JoinPlan:
 
     steps: tuple[JoinStep, ...]
     schema: pa.Schema
-
-    def with_near_misses(self, sources: Mapping[str, SourcePlan]) -> dict[str, SourcePlan]:
-        """Returns the sources, whose decisions tell the near misses of their keys."""
-        noted = dict(sources)
-        for step in self.steps:
-            source = noted[step.join.source]
-            decisions = (*source.decisions, *step.near_misses)
-            noted[step.join.source] = dataclasses.replace(source, decisions=decisions)
-        return noted
 
 
 def plain_bytes(source_plan: SourcePlan) -> int:
@@ -136,13 +141,10 @@ def plan_join(
     """
     problems: list[Problem] = []
     schema = base.schema
-    origins = {name: (base.source.name, name) for name in schema.names}
     steps = []
     for number, join in enumerate(joins):
         right = sources[join.source]
-        pairs = _key_pairs(join, schema, origins, {base.source.name: base, **sources})
-        wrong = list(_key_problems(number, pairs, join, schema, right))
-        near = tuple(miss for pair in pairs if not wrong and (miss := near_miss(pair)))
+        wrong = list(_key_problems(number, join, schema, right))
         keys = {right_name for _, right_name in join.on}
         times = "as_of" if join.window is None else "window"
         wrong += time_problems(("join", number, times), join, schema, right.schema)
@@ -159,9 +161,6 @@ def plan_join(
         fields += [field for _, field in features if field is not None]
         problems.extend(_name_problems(number, join, known, fields))
         schema = pa.schema([*schema, *(field for field in fields if field.name not in known)])
-        origins.update(
-            {result: (join.source, name) for name, result in added if result not in origins}
-        )
         size_bytes = plain_bytes(right)
         strategy = _strategy(join, size_bytes, broadcast_limit_bytes)
         partitions = (
@@ -169,9 +168,7 @@ def plan_join(
             if strategy == "hash"
             else 0
         )
-        steps.append(
-            JoinStep(number, join, right, strategy, size_bytes, partitions, added, schema, near)
-        )
+        steps.append(JoinStep(number, join, right, strategy, size_bytes, partitions, added, schema))
     if problems:
         raise RecipeProblems(problems)
     return JoinPlan(tuple(steps), schema)
@@ -183,33 +180,11 @@ def _strategy(join: Join, size_bytes: int, broadcast_limit_bytes: int) -> Strate
     return "broadcast" if size_bytes <= broadcast_limit_bytes else "hash"
 
 
-def _key_pairs(
-    join: Join,
-    schema: pa.Schema,
-    origins: Mapping[str, tuple[str, str]],
-    sources: Mapping[str, SourcePlan],
-) -> list[Keys]:
-    """Returns the key columns that are there, but for features of windows."""
-    right = sources[join.source]
-    return [
-        Keys(
-            SampledKey(sources[origins[name][0]], origins[name][1]),
-            SampledKey(right, other),
-            name,
-            join,
-            schema.names,
-        )
-        for name, other in join.on
-        if name in origins and other in right.schema.names
-    ]
-
-
 def _key_problems(
-    number: int, keys: Sequence[Keys], join: Join, schema: pa.Schema, right: SourcePlan
+    number: int, join: Join, schema: pa.Schema, right: SourcePlan
 ) -> Iterator[Problem]:
     """Yields the problems of the key columns."""
     path = ("join", number, "on")
-    sampled = {each.name: each for each in keys}
     sides = ("so far", schema), (f"of source '{join.source}'", right.schema)
     for pair in join.on:
         types = []
@@ -219,13 +194,11 @@ def _key_problems(
                 continue
             hint = nearest_column(name, columns_.names)
             yield Problem(path, f"found '{name}', expected one of the columns {side}.{hint}")
-        if len(types) == 2 and (found := _type_problem(pair, types, join, sampled.get(pair[0]))):
+        if len(types) == 2 and (found := _type_problem(pair, types, join)):
             yield Problem(path, found)
 
 
-def _type_problem(
-    pair: tuple[str, str], types: Sequence[pa.DataType], join: Join, keys: Keys | None
-) -> str:
+def _type_problem(pair: tuple[str, str], types: Sequence[pa.DataType], join: Join) -> str:
     """Returns what is wrong with two key columns, or ""."""
     lists = [name for name, type_ in zip(pair, types, strict=True) if pa.types.is_list(type_)]
     if lists:
@@ -233,10 +206,15 @@ def _type_problem(
     if types[0] == types[1]:
         return ""
     left, right = map(columns.type_name, types)
-    remedy = f"Make one that is {left} by 'derive' of source '{join.source}', and join on it."
+    remedy = "Name other columns, or make keys that are alike by 'derive' of a source."
+    of = "the source on the left", f"source '{join.source}'"
+    for name, source, own, other in zip(pair, of, types, types[::-1], strict=True):
+        if sql := _CASTS.get((own, other)):
+            line = f"{yaml_text(f'{name}_key')}: {yaml_text(sql.format(identifier(name)))}"
+            remedy = f"Add 'derive: {{{line}}}' to {source}, and join on that column."
     return (
         f"'{pair[0]}' is {left} and '{pair[1]}' of source '{join.source}' is {right}, expected the "
-        f"same type. {remedy if keys is None else type_remedy(keys)}"
+        f"same type. {remedy}"
     )
 
 

@@ -27,7 +27,7 @@ from beam_pipelines_plugins.first_recipe.column_profile import (
 )
 from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables, choose_base
 from beam_pipelines_plugins.first_recipe.encodings import Proposal, propose_encodings
-from beam_pipelines_plugins.first_recipe.joins import JoinProposal, Side, near_join, propose_join
+from beam_pipelines_plugins.first_recipe.joins import JoinProposal, Side, propose_join
 from beam_pipelines_plugins.first_recipe.labels import Candidate, label_candidates
 from beam_pipelines_plugins.first_recipe.splits import SplitProposal, propose_splits
 from beam_pipelines_plugins.first_recipe.times import DerivedTime, derive_times
@@ -51,7 +51,6 @@ class DraftedJoin:
       prefix: of the columns that it adds.
       is_key: whether the right columns are known to be unique, by all rows.
       how: ``left`` or ``inner``.
-      near: if no columns fit, the join by a derived key.
     """
 
     source: str
@@ -59,7 +58,6 @@ class DraftedJoin:
     prefix: str
     is_key: bool = False
     how: str = "left"
-    near: JoinProposal | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,8 +112,7 @@ def with_base_first(plans: Sequence[SourcePlan]) -> FoundTables:
     """Returns the sources with the base first."""
 
     def joins_of(sides: Sequence[Side]) -> int:
-        drafted = _drafted_joins(sides)
-        return sum(bool(join.found or near_join(sides[0], side)) for side, join in drafted)
+        return sum(bool(join.found) for _, join in _drafted_joins(sides))
 
     def has_label(side: Side) -> bool:
         return any(found.is_certain for found in label_candidates(side.columns.values()))
@@ -234,10 +231,7 @@ def draft_of(
     """Returns the draft of sampled sources; the first one is the base."""
     base = sides[0]
     drafted = _drafted_joins(sides)
-    joins = tuple(
-        join if join.found else dataclasses.replace(join, near=near_join(base, side))
-        for side, join in drafted
-    )
+    joins = tuple(join for _, join in drafted)
     keys = {a for join in joins if join.found for a, _ in join.found.on}
     own = [
         dataclasses.replace(column, is_key=column.name in keys) for column in base.columns.values()

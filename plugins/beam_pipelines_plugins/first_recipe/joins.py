@@ -10,8 +10,6 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.recipe.text.yaml_text import yaml_text
-from beam_pipelines.transforms.join import remedies
 from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile
 
 # Share of a left column's values that the right one must have, by all rows and by a sample.
@@ -84,53 +82,6 @@ def propose_join(left: Side, right: Side) -> JoinProposal | None:
             f"{names} are unique together in {right.name}, and {left.name} has their values",
         )
     return None
-
-
-def near_join(left: Side, right: Side) -> JoinProposal | None:
-    """Returns the join that a derived key would make."""
-    most = _OVERLAP if right.is_whole else _OVERLAP_OF_SAMPLE
-    found = []
-    for a, b in itertools.product(left.columns.values(), right.columns.values()):
-        if not b.is_unique or not _may_match(a, b, right.name):
-            continue
-        one, other = remedies.KeySide(a.name, a.values), remedies.KeySide(b.name, b.values)
-        form = remedies.best_forms(one, other)
-        if form is None or form.matched < most * a.distinct:
-            continue
-        if len(other.values(form.right).unique()) == b.distinct:
-            found.append((form.matched / a.distinct, a, b, form))
-    if not found:
-        return None
-    overlap, a, b, form = max(found, key=lambda one: one[0])
-    ours, our_line = _derived(left, a.name, form.left)
-    theirs, their_line = _derived(right, b.name, form.right)
-    drop = f", and 'drop: [{yaml_text(ours)}]'" if form.left else ""
-    return JoinProposal(
-        ((ours, theirs),),
-        overlap,
-        f"{overlap:.0%} of the {a.distinct:,} values of {left.name}.{a.name} are in "
-        f"{right.name}.{b.name}{' ' if form.words else ''}{form.words}. Add "
-        f"{' and '.join(filter(None, (our_line, their_line)))}{drop}; the join is:",
-    )
-
-
-def _may_match(left: ColumnProfile, right: ColumnProfile, source: str) -> bool:
-    """Whether an expression may make two columns equal."""
-    types = left.type, right.type
-    if all(pa.types.is_timestamp(type_) or pa.types.is_date(type_) for type_ in types):
-        return True
-    are_texts = all(pa.types.is_string(type_) or pa.types.is_integer(type_) for type_ in types)
-    return are_texts and pa.string() in types and are_related(left.name, right.name, source)
-
-
-def _derived(side: Side, column: str, sql: str | None) -> tuple[str, str]:
-    """Returns the name of a key, and what derives it."""
-    if sql is None:
-        return column, ""
-    name = f"{column}_key"
-    while name in side.columns:
-        name += "_"
-    return name, f"'derive: {{{yaml_text(name)}: {yaml_text(sql)}}}' to {side.name}"
 
 
 def a_equals_b(pair: tuple[float, bool, ColumnProfile, ColumnProfile]) -> bool:

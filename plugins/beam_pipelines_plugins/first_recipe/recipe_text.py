@@ -184,14 +184,9 @@ def _join_lines(joins: Sequence[DraftedJoin]) -> Iterator[str]:
         yield f"  - {{source: {yaml_text(join.source)}, on: {on}, how: {join.how}{prefix}}}"
     for join in joins:
         if join.found is None:
+            yield f"# choose: no join found for '{join.source}'; to add one:"
             yield (
-                f"# choose: {_comment(join.near.reason)}"
-                if join.near
-                else f"# choose: no join found for '{join.source}'; to add one:"
-            )
-            yield (
-                f"# join: [{{source: {yaml_text(join.source)}, on: "
-                f"{_on(join.near.on) if join.near else '{left_column: right_column}'}, "
+                f"# join: [{{source: {yaml_text(join.source)}, on: {{left_column: right_column}}, "
                 f"prefix: {yaml_text(join.prefix)}}}]"
             )
     if joins:

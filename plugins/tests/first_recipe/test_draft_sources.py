@@ -316,38 +316,6 @@ def test_folders_and_files_of_splits(contents, splits, tmp_path, monkeypatch):
     assert list(bp.open("out").splits.items()) == list(splits.items())
 
 
-@pytest.mark.parametrize(
-    ("key", "users", "orders", "said"),
-    [
-        ("id", "{:06}", '{{"user_id": {}, "v": {}}}', "without leading zeros. Add 'derive: {"),
-        (
-            "id",
-            "{}",
-            '{{"user_id": "{}", "v": {}}}',
-            "'derive: {id_key: \"id::VARCHAR\"}' to users",
-        ),
-        ("id", "{}", '{{"user_id": {}, "v": {}}}', "\njoin:"),
-        ("id", "A{}", '{{"user_id": {}, "v": {}}}', ""),
-        ("User ID", "{:06}", '{{"user_id": {}, "v": {}}}', "User ID_key"),
-    ],
-)
-def test_expressions_by_which_keys_match(
-    key: str, users: str, orders: str, said: str, tmp_path: pathlib.Path
-) -> None:
-    """A join is proposed with the expression that matches."""
-    ids = range(1, 60)
-    lines = [f"{users.format(row)},{row % 9}" for row in ids]
-    (tmp_path / "users.csv").write_text("\n".join([f"{key},age", *lines, ""]))
-    lines = [orders.format(row % 50 + 1, row) for row in range(200)]
-    (tmp_path / "orders.jsonl").write_text("\n".join(lines))
-    recipe = tmp_path / "r.yaml"
-    paths = [str(tmp_path / name) for name in ("users.csv", "orders.jsonl")]
-    assert run(["init", *paths, "-o", str(recipe)]) == 0
-    made = bp.plan(recipe).recipe
-    assert said in recipe.read_text()
-    assert bool(made.join) is said.startswith("\n")
-
-
 def test_a_folder_called_metadata(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

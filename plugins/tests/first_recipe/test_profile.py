@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 import yaml
 from hypothesis import assume, given
@@ -19,7 +18,7 @@ import beam_pipelines as bp
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines_plugins.first_recipe.column_profile import Role, profile_column, profile_columns
 from beam_pipelines_plugins.first_recipe.encodings import propose_encodings
-from beam_pipelines_plugins.first_recipe.joins import Side, near_join, propose_join
+from beam_pipelines_plugins.first_recipe.joins import Side, propose_join
 from beam_pipelines_plugins.first_recipe.labels import label_candidates
 from beam_pipelines_plugins.first_recipe.splits import propose_splits
 from tests.support.tables import write_table
@@ -137,39 +136,6 @@ def test_joins_follow_from_values(
     """Keys overlap, are unique on the right, and have related names."""
     found = propose_join(left, right)
     assert (None if found is None else found.on) == on
-
-
-DAYS = pa.array([19_000, 19_001], pa.int32()).cast(pa.date32())
-TIMES = pa.array([19_000 * 86_400 + 5, 19_001 * 86_400 + 9], pa.timestamp("s"))
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "on", "words"),
-    [
-        (side("a", user_id=["u1", "u2"]), side("users", id=["U1", "U2"]), ("user_id", "id_key"),
-         "in lower case. Add 'derive: {id_key: \"lower(id)\"}' to users"),
-        (side("a", user_id=["U1", "U2"], user_id_key=[1, 2]), side("users", id=["u1", "u2"]),
-         ("user_id_key_", "id"), "to a, and 'drop: [user_id_key_]'"),
-        (side("a", user=["7", "8"]), side("users", id=["007", "008", "009"]), ("user", "id_key"),
-         "without leading zeros"),
-        (side("a", seen=TIMES), side("weather", date=DAYS), ("seen_key", "date"), "by their day"),
-        (side("a", seen=TIMES), side("weather", date=DAYS.cast(pa.timestamp("s"))),
-         ("seen_key", "date_key"), "by their day"),
-        (side("a", day=DAYS), side("b", at=TIMES), ("day", "at_key"), "by their day"),
-        (side("a", seen=TIMES), side("b", at=pc.add(TIMES, pa.scalar(1, pa.duration("s")))), None, ""),
-        (side("a", user=["x", "y"]), side("users", id=["X", "x", "Y"]), None, ""),
-        (side("a", town=["x", "y"]), side("users", id=["X", "Y"]), None, ""),
-        (side("a", user=["x", "y"]), side("users", id=["P", "Q"]), None, ""),
-    ],
-)  # fmt: skip
-def test_joins_by_a_derived_key(
-    left: Side, right: Side, on: tuple[str, str] | None, words: str
-) -> None:
-    """An expression makes the keys equal, and the right ones stay unique."""
-    assert propose_join(left, right) is None
-    found = near_join(left, right)
-    assert (None if found is None else found.on) == (None if on is None else (on,))
-    assert words in (found.reason if found else "")
 
 
 @pytest.mark.parametrize(
