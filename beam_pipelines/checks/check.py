@@ -18,7 +18,7 @@ from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.values import ValueReader
 from beam_pipelines.sources.format import Position
-from beam_pipelines.sql.expressions import Expression, NoValueError, find_row
+from beam_pipelines.sql.expressions import Expression, NoValueError
 
 Severity = Literal["ok", "warn", "error"]
 
@@ -220,14 +220,8 @@ class Check(abc.ABC):
         return None
 
     def explained(self, rows: pa.RecordBatch, error: Exception) -> CheckError:
-        """Returns an error of an expression of the check, with its place.
-
-        By default it is one of ``meets``.
-        """
-        values = (value for meet in self.meets for value in meet.values)
-        expressions = [value for value in values if isinstance(value, Expression)]
-        failing = (value for value in expressions if find_row(rows, value) is not None)
-        expression = next(failing, Expression(self.name, self.name, (), 1))
+        """Returns an error of an expression of the check, with its place."""
+        expression = Expression(self.name, self.name, (), 1)
         return CheckError(str(error), expression, rows, f"check '{self.name}'")
 
     def revealing(self, private: Collection[str]) -> Iterator[Problem]:

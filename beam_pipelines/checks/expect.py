@@ -15,12 +15,11 @@ import pyarrow.compute as pc
 
 from beam_pipelines.checks import check
 from beam_pipelines.checks.expectations import Expectation, read_expectations
-from beam_pipelines.checks.meet import Meet, repeats
 from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.core.errors import DataError, Problem, mask
 from beam_pipelines.core.formatting import shorten, show_number, show_share
 from beam_pipelines.core.limits import allowed_rows, show_budget
-from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
+from beam_pipelines.core.places import MOST_PLACES, Place
 from beam_pipelines.core.private import HIDDEN
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sql import aggregates
@@ -70,13 +69,6 @@ class Expect(check.Check):
         return cls(plan_expectations(rules, empty, known.problems, known.sizes))
 
     @property
-    def meets(self) -> tuple[Meet, ...]:
-        return tuple(
-            Meet(f"unique {number}", arguments, repeats, skips_null=True)
-            for number, arguments in enumerate(unique_arguments(self.expected))
-        )
-
-    @property
     def sees(self) -> tuple[str, ...]:
         return tuple(name for each in self.expected for name in each.condition.columns)
 
@@ -105,13 +97,12 @@ class Expect(check.Check):
                         yield Problem(("expect", index, "column"), message)
 
     def judge(self, facts: check.Facts, rows: check.RowReader) -> Iterator[check.Finding]:
-        of_unique = iter([facts.repeats(meet.name) for meet in self.meets])
         for number, (rule, condition) in enumerate(self.expected):
             chunks = [(address, pieces[number]) for address, pieces in facts.pieces]
             is_met, places, entry, found = (
                 judge_rows(rule, chunks, facts.rows)
                 if isinstance(condition, Expression)
-                else judge_columns(rule, condition, chunks, of_unique)
+                else judge_columns(rule, condition, chunks)
             )
             failing = () if is_met else rows.rows_of(places, condition.columns)
             first = [row.where for row in failing]
@@ -188,17 +179,6 @@ def _row_condition(
     return expression
 
 
-def unique_arguments(expected: Sequence[Expected]) -> tuple[tuple[Expression, ...], ...]:
-    """Returns the arguments of each ``unique``, in order."""
-    return tuple(
-        call.arguments
-        for each in expected
-        if isinstance(each.condition, aggregates.Condition)
-        for call in each.condition.calls
-        if call.name == aggregates.UNIQUE
-    )
-
-
 def check_rows(expected: Sequence[Expected], batch: pa.RecordBatch) -> tuple[Any, ...]:
     """Evaluates expectations on the rows of a chunk.
 
@@ -258,8 +238,6 @@ def failing_expectation(
     for each in expected:
         try:
             check_rows([each], batch)
-            for argument in itertools.chain.from_iterable(unique_arguments([each])):
-                evaluate(batch, argument)
         except ExpressionError as error:
             return each, str(error)
     return None
@@ -282,28 +260,20 @@ def judge_rows(rule: Expectation, chunks: _Chunks, rows: int) -> _Judged:
     return is_met, first, entry, f"{failed:,} of {rows:,} rows fail{share}"
 
 
-def judge_columns(
-    rule: Expectation, condition: aggregates.Condition, chunks: _Chunks, repeats: Iterator[Repeats]
-) -> _Judged:
+def judge_columns(rule: Expectation, condition: aggregates.Condition, chunks: _Chunks) -> _Judged:
     """Judges a condition of columns.
 
     Args:
       rule, condition: the expectation.
       chunks: as those of ``judge_rows``.
-      repeats: of each ``unique`` from here on, in order.
 
     Raises:
       DataError: the condition has no value.
     """
-    values: list[Any] = []
-    places: list[Place] = []
-    for index, call in enumerate(condition.calls):
-        if call.name == aggregates.UNIQUE:
-            found = next(repeats)
-            values.append(not found.rows)
-            places += [row for pair in found.pairs for row in pair]
-            continue
-        values.append(aggregates.merged_value(call, [own[index] for _, own in chunks]))
+    values = [
+        aggregates.merged_value(call, [own[index] for _, own in chunks])
+        for index, call in enumerate(condition.calls)
+    ]
     try:
         is_met = aggregates.holds(condition, values)
     except ExpressionError as error:
@@ -312,9 +282,8 @@ def judge_columns(
             "TRY_CAST or TRY, which give NULL instead."
         ) from error
     named = {call.sql: _finite(value) for call, value in zip(condition.calls, values, strict=True)}
-    first = tuple(dict.fromkeys(places))[:MOST_PLACES]
     shown = ", ".join(f"{name} is {_shown(value)}" for name, value in named.items())
-    return bool(is_met), first, {"values": named}, shown
+    return bool(is_met), (), {"values": named}, shown
 
 
 def _finite(value: Any) -> Any:

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from beam_pipelines.core import _native
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.sql.expressions import Expression, evaluate
 
 _SEEDS = (0x657175616C30, 0x657175616C31)  # "equal0", "equal1"
 # Bytes of a hash in a column.
@@ -57,7 +56,7 @@ class Meet(NamedTuple):
 
     Attributes:
       name: no other meet has it.
-      values: columns or expressions, whose hash chunks carry.
+      columns: whose hash chunks carry.
       decide: on the rows of a partition.
       skips_null: whether a row with a null meets none; else a null is a value.
       has_splits: whether rows meet with their splits, after they are assigned.
@@ -65,7 +64,7 @@ class Meet(NamedTuple):
     """
 
     name: str
-    values: tuple[str | Expression, ...]
+    columns: tuple[str, ...]
     decide: Decide
     skips_null: bool = False
     has_splits: bool = False
@@ -104,16 +103,9 @@ def hash_name(meet: str) -> str:
 
 
 def meet_hashes(meets: Iterable[Meet], rows: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
-    """Yields the columns that chunks carry, with their names.
-
-    Raises:
-      ExpressionError: one has no value.
-    """
+    """Yields the columns that chunks carry, with their names."""
     for meet in meets:
-        arrays = [
-            rows.column(value) if isinstance(value, str) else evaluate(rows, value)
-            for value in meet.values
-        ]
+        arrays = [rows.column(name) for name in meet.columns]
         yield hash_name(meet.name), hash_values(arrays, meet.skips_null)
 
 

@@ -35,7 +35,6 @@ from beam_pipelines.sql.sizes import size_of
 
 # Numbers of a chunk that an aggregate is merged of, in order; ``None`` is null.
 Piece = tuple[Any, ...]
-UNIQUE = "unique"
 # Aggregate -> those that its pieces are.
 _PIECES: dict[str, tuple[str, ...]] = {
     **{
@@ -43,10 +42,9 @@ _PIECES: dict[str, tuple[str, ...]] = {
         for name in ("count_star", "count", "count_if", "sum", "min", "max", "bool_and", "bool_or")
     },
     "avg": ("sum", "count"),
-    UNIQUE: (),
 }
 _SAME = {"countif": "count_if", "mean": "avg"}
-_KNOWN = f"count, count_if, sum, avg, min, max, bool_and, bool_or and {UNIQUE}"
+_KNOWN = "count, count_if, sum, avg, min, max, bool_and and bool_or"
 
 
 class Call(NamedTuple):
@@ -56,14 +54,12 @@ class Call(NamedTuple):
       name: of the function.
       sql: its text.
       pieces: SQL of the pieces of a chunk.
-      arguments: of ``unique``.
       type: DuckDB's type of its value.
     """
 
     name: str
     sql: str
     pieces: tuple[str, ...]
-    arguments: tuple[Expression, ...]
     type: str
 
 
@@ -103,7 +99,7 @@ def parse_condition(
       ExpressionError: it cannot be parsed, has no aggregate, one that cannot be merged, or a column
         outside of one, or is no condition.
     """
-    statement = statement_of(_quoted_unique(sql))
+    statement = statement_of(sql)
     found: list[dict[str, Any]] = []
     tree = statement["statements"][0]["node"]["select_list"][0]
     size_of(tree, sizes)
@@ -132,7 +128,7 @@ def merged_value(call: Call, pieces: Sequence[Piece]) -> Any:
     """Returns the value of an aggregate over chunks; ``None`` is null.
 
     Args:
-      call: other than ``unique``.
+      call: the aggregate.
       pieces: of all chunks, in order.
     """
     values = _present(pieces)
@@ -196,18 +192,6 @@ def plain_value(value: Any) -> Any:
     return str(value) if isinstance(value, decimal.Decimal) else value.isoformat()
 
 
-def _quoted_unique(sql: str) -> str:
-    """Puts quotes around ``unique``, which is a keyword of SQL."""
-    import duckdb  # only if there are expressions
-
-    data, keyword = sql.encode(), str(duckdb.token_type.keyword)
-    for offset, kind in reversed(duckdb.tokenize(sql)):
-        word = data[offset : offset + len(UNIQUE)]
-        if str(kind) == keyword and word.lower() == UNIQUE.encode():
-            data = data[:offset] + b'"unique"' + data[offset + len(word) :]
-    return data.decode()
-
-
 def _cut(tree: Any, found: list[dict[str, Any]]) -> Any:
     """Returns a tree with names in place of its aggregates.
 
@@ -256,13 +240,10 @@ def _call(
     if node["distinct"] or (node["order_bys"] or {}).get("orders"):
         raise ExpressionError(
             f"found DISTINCT or ORDER BY in {sql}, which cannot be merged from parts of the rows; "
-            "unique(x) says whether every value is another one"
+            "'duplicates: {by: x, action: error}' says whether every value is another one"
         )
-    most = 1 if name not in (UNIQUE, "count_star") else len(arguments)
-    if len(arguments) != most or (name == UNIQUE and not arguments):
+    if name != "count_star" and len(arguments) != 1:
         raise ExpressionError(f"found {len(arguments)} arguments of {name}, expected 1")
-    if node["filter"] is not None and name == UNIQUE:
-        raise ExpressionError(f"found FILTER with {name}, expected {name}(CASE WHEN … THEN x END)")
     inner = [*arguments, *([] if node["filter"] is None else [node["filter"]])]
     parsed_inner = [
         parse_expression(name, sql_of(statement, each), empty.schema.names) for each in inner
@@ -271,9 +252,8 @@ def _call(
     pieces = tuple(sql_of(statement, _renamed(node, function)) for function in _PIECES[name])
     return Call(
         name,
-        sql.replace('"unique"', UNIQUE).replace("count_star()", "count(*)"),
+        sql.replace("count_star()", "count(*)"),
         pieces,
-        tuple(parsed_inner) if name == UNIQUE else (),
         _type(name, sql, pieces, parsed_inner, empty),
     )
 
@@ -283,8 +263,6 @@ def _type(
 ) -> str:
     """Returns DuckDB's type of an aggregate's value."""
     inputs = {column: empty.column(column) for each in inner for column in each.columns}
-    if name == UNIQUE:
-        return "BOOLEAN"
     types = _types(_query(pieces), inputs)
     if name in ("min", "max") and (
         types[0] in ("VARCHAR", "BLOB", "INTERVAL", "UUID", "BIT")

@@ -7,20 +7,15 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from beam_pipelines.checks.duplicates import Duplicates, FindDuplicates
-from beam_pipelines.checks.meet import Meet, repeats
 from beam_pipelines.cli.summary import print_summary
-from beam_pipelines.core.errors import DataError, FindingsError, RecipeProblems
+from beam_pipelines.core.errors import FindingsError, RecipeProblems
 from beam_pipelines.core.process import plugins
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
-from beam_pipelines.sql.expressions import parse_expression
-from beam_pipelines.transforms.select.errors import explained
 from beam_pipelines_plugins.schemas.recipe_schema import recipe_schema
 from tests.support.findings import found_by
 from tests.support.runs import convert_in, of_workers, plan_in, short_ranges
@@ -114,19 +109,3 @@ def test_what_a_check_cannot_do_is_a_problem(folder: Path) -> None:
     """Grouped rows with splits are refused while planning."""
     with pytest.raises(RecipeProblems, match=r"one_split.*found it with 'group_by'"):
         plan_of(folder, "one_split: n\nsequence: {group_by: n}\n")
-
-
-def test_an_expression_of_a_meet_without_a_value() -> None:
-    """A check's default error names the expression and the row."""
-    rows = pa.RecordBatch.from_pydict({"a": ["1", "2", "x"]})
-    right, wrong = (parse_expression("m", sql, ["a"]) for sql in ("a || a", "a::INT"))
-
-    class Numbers(FindDuplicates):
-        @property
-        def meets(self) -> tuple[Meet, ...]:
-            return (Meet("m", ("a", right, wrong), repeats),)
-
-    error = Numbers(Duplicates(), ("a",)).explained(rows, ValueError("no number"))
-    words = r"f.csv, check 'duplicates' \(a::INT\): .*\{a: 'x'\}"
-    with pytest.raises(DataError, match=words), explained("f.csv"):
-        raise error

@@ -88,7 +88,6 @@ duplicates: {by: [user, day, shop], action: drop}
 expect:
   - {name: long, row: seconds >= 30, severity: warn}
   - {name: spread, column: avg(seconds * seconds) - avg(seconds) ** 2 < 1 OR avg(seconds / 7) > 100, severity: warn}
-  - {name: keys, column: "unique(user, day) OR min(day) > 100", severity: warn}
 split: {train: 0.6, eval: 0.4, by: [user]}
 output: {num_shards: 2, compression: zlib, shuffle_seed: 1}
 """

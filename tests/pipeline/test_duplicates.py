@@ -83,25 +83,6 @@ def test_by_columns_that_are_not_written(folder: Path) -> None:
     assert rejected(folder / "out")[0]["reason"] == "a duplicate: an earlier row has the same id"
 
 
-def test_values_are_unique_in_the_rows_that_stay(folder: Path) -> None:
-    """Rows that stay have to be unique, those left out need not."""
-    more = (
-        "expect: [{name: ids, column: unique(id)}]\nsplit: {a: 0.5, b: 0.5, by: n}\nleaks: warn\n"
-    )
-    plan = plan_of(folder, "{by: note, action: drop}", more)
-    manifest = convert_in(folder, plan)
-    assert (
-        manifest.counts.left_out_by["duplicates"],
-        found_by(manifest, "expect")[0]["severity"],
-    ) == (100, "ok")
-    # The last row of a chunk stays, and all others in it are left out.
-    plan = plan_of(folder, "{by: [note, last], action: drop}", "derive: {last: n = 399}\n" + more)
-    with pytest.raises(DataError, match=r"unique\(id\) is false; the first is d.csv, line 200"):
-        convert_in(folder, plan, "last")
-    rows = rejected(folder / "last", "_stopped_run.jsonl")
-    assert [row["position"] for row in rows] == ["line 200", "line 800"]
-
-
 def test_rows_that_a_join_made(folder: Path) -> None:
     """Of two matches with equal values one stays."""
     text = (

@@ -110,8 +110,6 @@ def test_merged_aggregates_are_those_of_all_rows(rows, cuts, sql):
         ("avg(n) > (SELECT 1)", "a subquery"),
         ("min(t) > 'a'", r"min\(t\) of type VARCHAR"),
         ("avg(t) > 1", r"sum\(VARCHAR\)"),
-        ("unique()", "0 arguments of unique"),
-        ("unique(n) FILTER (WHERE late)", "FILTER with unique"),
         ("avg(n) > 1) OR (true", "syntax error|several values"),
         ("avg(n) > 1; SELECT 1", "syntax error|whole statement"),
     ],
@@ -120,14 +118,6 @@ def test_what_cannot_be_merged_is_refused(sql: str, found: str) -> None:
     """Every refusal says what was found."""
     with pytest.raises(ExpressionError, match=found):
         parse_condition("c", sql, EMPTY)
-
-
-def test_unique_is_a_function() -> None:
-    """The keyword is a function; a text stays one."""
-    condition = parse_condition("c", "Unique (n, t) AND 'é unique(' <> '' AND avg(n) > 1", EMPTY)
-    assert [call.sql for call in condition.calls] == ["unique(n, t)", "avg(n)"]
-    assert holds(condition, [True, 2.0]) is True
-    assert holds(condition, [True, None]) is None
 
 
 @settings(max_examples=40, deadline=None)
