@@ -25,7 +25,6 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_count
 from beam_pipelines.core.layout.shard_formats import TFRECORD
 from beam_pipelines.core.layout.tensor_representations import add_representations
-from beam_pipelines.encodings.apply import BatchEncoder
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline import validate
@@ -36,7 +35,7 @@ from beam_pipelines.sinks.parquet.sink import columns_of
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.tfrecord.framing import missing_records
 from beam_pipelines.transforms import metrics
-from beam_pipelines.transforms.encode import load_fitted
+from beam_pipelines.transforms.encode import LoadedEncoder, load_fitted
 from beam_pipelines.transforms.equal_rows import Met
 from beam_pipelines.transforms.row_counts import (
     BASE,
@@ -104,7 +103,6 @@ def make_result(
     statistics: SplitTables,
     counts: Mapping[str, MergedCounts],
     samples: Sequence[Chunk],
-    encoded: Sequence[Chunk],
     fitting: FittedFolders,
     found: Iterable[Met] = (),
 ) -> FirstPassResult:
@@ -115,7 +113,6 @@ def make_result(
       statistics: split -> statistics of the selected columns.
       counts: right source or ``BASE`` -> counts of its chunks.
       samples: sampled rows before encoding, in any order.
-      encoded: sampled rows after a ``preprocessing_fn``, in any order; none without one.
       fitting: what was fitted.
       found: rows that met.
 
@@ -125,9 +122,8 @@ def make_result(
     """
     recipe = plan.recipe
     names = recipe.split.names
-    if plan.preprocessing is None:
-        encoder = BatchEncoder(load_fitted(plan.encode, fitting.fitted))
-        encoded = [one._replace(batch=encoder(one.batch, one.path)) for one in samples]
+    encoder = LoadedEncoder(plan.encode, fitting.fitted, plan.preprocessing, fitting.analyzed)
+    encoded = [one._replace(batch=encoder(one.batch, one.path)) for one in samples]
     own = _base_counts(counts)
     base = count_base(plan.base, own, len(recipe.join), names, plan.partitions)
     row_counts = dataclasses.replace(

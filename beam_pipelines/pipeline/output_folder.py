@@ -25,8 +25,7 @@ from beam_pipelines.recipe.places import planner_of, scheme_of, split_part
 _TEMPORARY_NAMES = re.compile(
     "|".join(SHARD_FOLDERS)
     + r"|run\.json.*|progress|files-.*\.arrow|ranges-.*|exchange|kept|rejected|encodings\d+|fit\d+"
-    r"|statistics|samples|encoded_samples|result|brief|row_counts|shard_plan|preprocessed"
-    r"|preprocessing"
+    r"|statistics|samples|result|brief|row_counts|shard_plan|preprocessing"
     r"|transform_graph|index|finished|staged|replaced"
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import apache_beam as beam
 
@@ -23,18 +23,17 @@ from beam_pipelines.pipeline.first_pass_result import (
     make_result,
 )
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.read_splits import ReadSplits, note_rows
+from beam_pipelines.pipeline.read_splits import ReadSplits
 from beam_pipelines.pipeline.run_options import RunFolders
-from beam_pipelines.runners.progress import ProgressLog
 from beam_pipelines.transforms import spill, write
 from beam_pipelines.transforms.deal import DealChunks
-from beam_pipelines.transforms.encode import EncodeChunks
+from beam_pipelines.transforms.encode import EncodeChunks, LoadedEncoder
 from beam_pipelines.transforms.fit import FitEncodings
 from beam_pipelines.transforms.join.join import CountRightSources
 from beam_pipelines.transforms.preprocessing import steps
 from beam_pipelines.transforms.row_counts import BASE, MergeCounts
 from beam_pipelines.transforms.size_sample import sample_rows, sample_share
-from beam_pipelines.transforms.spill import LoadChunks, SpillChunks, SpilledChunk
+from beam_pipelines.transforms.spill import SpilledChunk
 from beam_pipelines.transforms.statistics import AccumulateStatistics, SplitTables
 
 
@@ -43,37 +42,13 @@ class FittedEncoder(NamedTuple):
 
     Attributes:
       fitted: folder of the fitted encodings; empty: nothing is fitted.
-      function: the recipe's ``preprocessing_fn``, analyzed, or ``None``.
       analyzed: folder that tensorflow-transform's analysis wrote; empty: there is no function.
       done: one element each, once both folders are complete.
     """
 
     fitted: str
-    function: steps.TransformFn | None
     analyzed: str
     done: tuple[beam.PCollection[str], ...]
-
-
-@dataclasses.dataclass
-class EncodeAndPreprocess(beam.PTransform):
-    """Applies the encodings, then the recipe's ``preprocessing_fn``.
-
-    Input and output: ``Chunk`` elements; a ``preprocessing_fn`` drops chunks without rows. The
-    encoder must be ``done`` before the first chunk arrives.
-    """
-
-    plan: Plan
-    folders: RunFolders
-    encoder: FittedEncoder
-
-    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
-        chunks = chunks | "EncodeChunks" >> EncodeChunks(self.plan.encode, self.encoder.fitted)
-        if self.plan.preprocessing is None:
-            return chunks
-        transform = steps.TransformPreprocessing(
-            self.plan.preprocessing, self.encoder.function, self.folders.preprocessing
-        )
-        return chunks | "Preprocess" >> transform
 
 
 class FirstPassOutputs(NamedTuple):
@@ -136,15 +111,6 @@ class FirstPass(beam.PTransform):
             checked = (counted[0] | "CheckJoins" >> check,)
         fitted, done = self._fit(splits["chunks"], spilled, checked)
         encoder = self._analyze(fitted, done, spilled)
-        encoded: Any = ()
-        if plan.preprocessing is not None:
-            encoded = beam.pvalue.AsList(
-                samples
-                | "LoadSamples" >> spill.LoadChunks(encoder.done)
-                | "EncodeSamples" >> EncodeAndPreprocess(plan, folders, encoder)
-                | "SpillEncoded"
-                >> beam.Map(spill.spill_chunk, folders.scratch_of("encoded_samples"))
-            )
         found = beam.pvalue.AsList(splits["found"]) if "found" in splits else ()
         shares = beam.pvalue.AsList(splits["shares"]) if "shares" in splits else ()
         waits = [beam.pvalue.AsList(each) for each in checked]
@@ -160,21 +126,19 @@ class FirstPass(beam.PTransform):
             | "Once" >> beam.Create([None], reshuffle=False)
             | "MakeResult"
             >> beam.Map(
-                lambda _, statistics, counts, raw, encoded, found, *paths: make_result(
+                lambda _, statistics, counts, samples, found, *paths: make_result(
                     plan,
                     SplitTables(
                         statistics, plan.recipe.split.names, plan.split.schema, plan.statistics
                     ),
                     functools.reduce(operator.or_, (each.load() for each in counts)),
-                    [spill.load_chunk(chunk) for chunk in raw],
-                    [spill.load_chunk(chunk) for chunk in encoded],
+                    [spill.load_chunk(chunk) for chunk in samples],
                     FittedFolders(encoder.fitted, encoder.analyzed, next(iter(paths[0]), "")),
                     found,
                 ),
                 beam.pvalue.AsList(statistics),
                 beam.pvalue.AsList(counts),
                 beam.pvalue.AsList(samples),
-                encoded,
                 found,
                 shares,
                 *waits,
@@ -240,14 +204,14 @@ class FirstPass(beam.PTransform):
         """Analyzes the recipe's ``preprocessing_fn``, if there is one, on the spilled chunks."""
         plan, function = self.plan, self.plan.preprocessing
         if function is None:
-            return FittedEncoder(fitted, None, "", done)
+            return FittedEncoder(fitted, "", done)
         chunks = spilled | "LoadToAnalyze" >> spill.LoadChunks(done)
         encoded = chunks | "EncodeToAnalyze" >> EncodeChunks(plan.encode, fitted)
         analyzed = files.join(self.folders.encodings, steps.ANALYZED)
-        transform_fn, written = encoded | "Analyze" >> steps.AnalyzePreprocessing(
+        written = encoded | "Analyze" >> steps.AnalyzePreprocessing(
             function, plan.encode.fit.splits, self.folders.preprocessing, analyzed
         )
-        return FittedEncoder(fitted, transform_fn, analyzed, (*done, written))
+        return FittedEncoder(fitted, analyzed, (*done, written))
 
 
 @dataclasses.dataclass
@@ -274,10 +238,7 @@ class WriteSpilled(beam.PTransform):
 
     def expand(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection[write.ShardInfo]:
         plan, folders = self.plan, self.folders
-        folder, is_encoded = folders.scratch_of("kept"), plan.preprocessing is not None
-        if is_encoded:
-            folder = folders.scratch_of("preprocessed")
-            spilled = self._encoded(spilled) | "SpillEncoded" >> SpillChunks(folder)
+        folder = folders.scratch_of("kept")
         shard_plan = folders.scratch_of("shard_plan")
         merged = folders.exchange_of("shards") if files.is_object(folder) else ""
         deal = DealChunks(plan.recipe.output, shard_plan, self.planned, folder, merged)
@@ -289,8 +250,9 @@ class WriteSpilled(beam.PTransform):
                 self._target(),
                 shard_plan,
                 write.Spilled(folder, merged),
-                None if is_encoded else plan.encode,
-                self.encoder.fitted,
+                LoadedEncoder(
+                    plan.encode, self.encoder.fitted, plan.preprocessing, self.encoder.analyzed
+                ),
             )
         )
 
@@ -299,13 +261,4 @@ class WriteSpilled(beam.PTransform):
         folder = self.folders.temporary_of()
         return write.Target(
             plan.shard_name, plan.recipe.output, folder, plan.encode.lists, self.note
-        )
-
-    def _encoded(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection:
-        log = ProgressLog(self.folders.progress)
-        return (
-            spilled
-            | "LoadChunks" >> LoadChunks((self.planned,))
-            | "EncodeChunks" >> EncodeAndPreprocess(self.plan, self.folders, self.encoder)
-            | "NoteEncoded" >> beam.Map(note_rows, log, "encoded")
         )

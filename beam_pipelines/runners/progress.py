@@ -22,11 +22,11 @@ from typing import IO, Literal, NamedTuple
 
 from beam_pipelines.core.formatting import show_secs
 
-# Rows as they are read, those that are left for the splits, as they are encoded, as they are
-# serialized, compressed and written, and of whole shards.
-Kind = Literal["read", "written", "kept", "encoded", "packed"]
+# Rows as they are read, those that are left for the splits, as they are serialized,
+# compressed and written, and of whole shards.
+Kind = Literal["read", "written", "kept", "packed"]
 
-_CODE_FOR_KIND: dict[Kind, int] = {"read": 0, "written": 1, "kept": 2, "encoded": 3, "packed": 4}
+_CODE_FOR_KIND: dict[Kind, int] = {"read": 0, "written": 1, "kept": 2, "packed": 3}
 # kind, rows, bytes
 _RECORD = struct.Struct("<Bqq")
 _SUFFIX = ".progress"
@@ -50,7 +50,6 @@ class Totals(NamedTuple):
       rows_read, bytes_read: of the base source.
       rows_written, bytes_written, shards: of complete shards.
       rows_kept: of all splits, after joins and filter.
-      rows_encoded: on their way to the shards.
       rows_packed: serialized, compressed, and in their shards' files.
     """
 
@@ -60,7 +59,6 @@ class Totals(NamedTuple):
     bytes_written: int = 0
     shards: int = 0
     rows_kept: int = 0
-    rows_encoded: int = 0
     rows_packed: int = 0
 
 
@@ -207,7 +205,7 @@ class Phases:
             self._seen.popleft()
         then, rows_then, share_then = self._seen[0]
         secs = now - then
-        if secs > 0 and name in ("reading", "encoding", "writing"):
+        if secs > 0 and name in ("reading", "writing"):
             text += f", {(rows - rows_then) / secs:,.0f} rows/s"
             if share_then < share < 1:
                 text += f", {show_secs((1 - share) * secs / (share - share_then))} left"
@@ -218,12 +216,10 @@ class Phases:
 
 def _phase_of(totals: Totals, total_bytes: int) -> tuple[str, int, float, str]:
     """Returns a phase: its name, rows, share done, and words."""
-    for name, rows in (("writing", totals.rows_packed), ("encoding", totals.rows_encoded)):
-        if rows:
-            share = min(1.0, rows / max(totals.rows_kept, 1))
-            name = "finishing" if (name, share) == ("writing", 1) else name  # noqa: PLW2901
-            text = f"{name}: {rows:,} of {totals.rows_kept:,} rows ({share:.0%})"
-            return name, rows, share, text
+    if rows := totals.rows_packed:
+        share = min(1.0, rows / max(totals.rows_kept, 1))
+        name = "finishing" if share == 1 else "writing"
+        return name, rows, share, f"{name}: {rows:,} of {totals.rows_kept:,} rows ({share:.0%})"
     rows, done = totals.rows_read, totals.bytes_read
     if not (rows or done):
         return "starting", 0, 0.0, "starting"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
@@ -17,10 +18,12 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow.ipc import batches_to_bytes
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.encodings.apply import encode_batch
+from beam_pipelines.encodings.apply import BatchEncoder
 from beam_pipelines.encodings.plan import EncodePlan, with_fitted
 from beam_pipelines.encodings.stored import FILE_NAME, FORMAT_VERSION, FittedSteps, decode_encodings
 from beam_pipelines.files.beam import file_checksums, files
+from beam_pipelines.transforms.preprocessing.function import Preprocessing
+from beam_pipelines.transforms.preprocessing.steps import load_function
 
 
 def save_encodings(folder: str, steps: FittedSteps) -> str:
@@ -82,23 +85,34 @@ def load_fitted(plan: EncodePlan, folder: str) -> EncodePlan:
     return with_fitted(plan, cached_encodings(folder)) if folder else plan
 
 
-class LoadedEncodings:
-    """Encodings in a folder, which each worker loads once.
+@dataclasses.dataclass
+class LoadedEncoder:
+    """Encodings in a folder, which each worker loads once, and a ``preprocessing_fn``.
 
-    Args:
+    Attributes:
       plan: of the encodings.
-      folder: of the fitted ones; empty: nothing is fitted.
+      fitted: folder of the fitted ones; empty: nothing is fitted.
+      function: of the recipe, or ``None``.
+      analyzed: folder of its analysis.
     """
 
-    def __init__(self, plan: EncodePlan, folder: str) -> None:
-        self._plan, self._folder = plan, folder
-        self._loaded: EncodePlan | None = None
+    plan: EncodePlan
+    fitted: str
+    function: Preprocessing | None = None
+    analyzed: str = ""
 
-    def get(self) -> EncodePlan:
-        """Returns the plan with fitted encodings."""
-        if self._loaded is None:
-            self._loaded = load_fitted(self._plan, self._folder)
-        return self._loaded
+    def __call__(self, batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
+        """Encodes a batch with rows; ``where`` is their file, for messages."""
+        for step in self._steps:
+            batch = step(batch, where)
+        return batch
+
+    @functools.cached_property
+    def _steps(self) -> list[Callable[[pa.RecordBatch, str], pa.RecordBatch]]:
+        encoder = BatchEncoder(load_fitted(self.plan, self.fitted))
+        if self.function is None:
+            return [encoder]
+        return [encoder, load_function(self.function, self.analyzed)]
 
 
 @dataclasses.dataclass
@@ -117,8 +131,8 @@ class EncodeChunks(beam.PTransform):
     fitted: str
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
-        return chunks | "Encode" >> beam.Map(_encode_chunk, LoadedEncodings(self.plan, self.fitted))
+        return chunks | "Encode" >> beam.Map(_encode_chunk, LoadedEncoder(self.plan, self.fitted))
 
 
-def _encode_chunk(chunk: Chunk, encodings: LoadedEncodings) -> Chunk:
-    return chunk._replace(batch=encode_batch(encodings.get(), chunk.batch, chunk.path))
+def _encode_chunk(chunk: Chunk, encoder: LoadedEncoder) -> Chunk:
+    return chunk._replace(batch=encoder(chunk.batch, chunk.path))

@@ -16,14 +16,11 @@ import pyarrow as pa
 from beam_pipelines.core.arrow.memory import give_back_memory
 from beam_pipelines.core.errors import DataError, RowError
 from beam_pipelines.core.layout.shard_formats import part_compression_of
-from beam_pipelines.encodings.apply import BatchEncoder
-from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.files.beam import file_checksums, files
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.sinks import Settings, sink_of
 from beam_pipelines.tfrecord.part_index import IndexedShard
 from beam_pipelines.transforms import deal
-from beam_pipelines.transforms.encode import LoadedEncodings
 from beam_pipelines.transforms.exchange import Sent
 from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan, shard_path, write_own_index
 from beam_pipelines.transforms.shuffle import written_order
@@ -32,6 +29,8 @@ T = TypeVar("T")
 
 # Called with a number of rows, to show progress.
 Note = Callable[[int], None]
+# Encodes rows; the text is their file, for messages.
+Encode = Callable[[pa.RecordBatch, str], pa.RecordBatch]
 
 
 class ShardInfo(NamedTuple):
@@ -180,7 +179,7 @@ class _Threads(threading.local):
 _threads = _Threads()
 
 
-def encode_rows(encode: BatchEncoder, loaded: deal.Loaded) -> pa.RecordBatch:
+def encode_rows(encode: Encode, loaded: deal.Loaded) -> pa.RecordBatch:
     """Encodes the rows of a partition.
 
     Raises:
@@ -225,7 +224,7 @@ class Spilled(NamedTuple):
 def write_dealt(
     dealt: deal.DealtShard,
     plan: ShardPlan,
-    encode: EncodePlan | None,
+    encode: Encode,
     target: Target,
     spilled: Spilled,
 ) -> ShardInfo:
@@ -234,7 +233,7 @@ def write_dealt(
     Args:
       dealt: the shard.
       plan: of all shards.
-      encode: fitted encodings; ``None``: the spilled rows are encoded.
+      encode: encodes the rows.
       target: of all shards.
       spilled: where the rows are.
 
@@ -242,14 +241,10 @@ def write_dealt(
       DataError: as ``write_partitions``, ``load_rows`` and ``encode_rows`` raise it.
     """
     settings = target.settings(plan, dealt.shard)
-    encoder = None if encode is None else BatchEncoder(encode)
     loads = spilled.loads(dealt, plan, target.output)
 
     def prepared(partition: int, load: Callable[[], deal.Loaded] | None) -> pa.RecordBatch:
-        batch = None
-        if load is not None:
-            loaded = load()
-            batch = loaded[0] if encoder is None else encode_rows(encoder, loaded)
+        batch = None if load is None else encode_rows(encode, load())
         return prepare(batch, settings, dealt.shard, partition)
 
     steps = (partial(prepared, *each) for each in enumerate(loads))
@@ -276,20 +271,15 @@ class _WriteShard(beam.DoFn):
     """
 
     def __init__(
-        self,
-        plan: LoadedShardPlan,
-        encodings: LoadedEncodings | None,
-        target: Target,
-        spilled: Spilled,
+        self, plan: LoadedShardPlan, encode: Encode, target: Target, spilled: Spilled
     ) -> None:
-        self._plan, self._encodings, self._target, self._spilled = plan, encodings, target, spilled
+        self._plan, self._encode, self._target, self._spilled = plan, encode, target, spilled
 
     def start_bundle(self) -> None:
         give_back_memory()
 
     def process(self, dealt: deal.DealtShard) -> Iterator[ShardInfo]:
-        encode = None if self._encodings is None else self._encodings.get()
-        yield write_dealt(dealt, self._plan.get(), encode, self._target, self._spilled)
+        yield write_dealt(dealt, self._plan.get(), self._encode, self._target, self._spilled)
 
     def finish_bundle(self) -> None:
         give_back_memory()
@@ -305,18 +295,15 @@ class WriteDealtShards(beam.PTransform):
       target: of the shards.
       plan: path of the shard plan's file, complete when the first element arrives.
       spilled: where the rows are.
-      encode: the encodings; ``None``: the spilled rows are encoded.
-      fitted: folder of the fitted encodings, complete when the first element arrives.
+      encode: encodes the rows; what it loads is complete when the first element arrives.
     """
 
     target: Target
     plan: str
     spilled: Spilled
-    encode: EncodePlan | None
-    fitted: str = ""
+    encode: Encode
 
     def expand(self, dealt: beam.PCollection[deal.DealtShard]) -> beam.PCollection[ShardInfo]:
-        encodings = None if self.encode is None else LoadedEncodings(self.encode, self.fitted)
         return dealt | "Write" >> beam.ParDo(
-            _WriteShard(LoadedShardPlan(self.plan), encodings, self.target, self.spilled)
+            _WriteShard(LoadedShardPlan(self.plan), self.encode, self.target, self.spilled)
         )

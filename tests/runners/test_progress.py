@@ -30,7 +30,7 @@ def note(folder: str, times: int) -> None:
         log.add(rows=3, size_bytes=100, kind="read")
         log.add(rows=2, size_bytes=0, kind="kept")
     log.add(rows=7, size_bytes=50, kind="written")
-    log.add(rows=1, size_bytes=0, kind="encoded")
+    log.add(rows=1, size_bytes=0, kind="packed")
 
 
 def test_totals_over_threads_and_processes(tmp_path: pathlib.Path) -> None:
@@ -47,7 +47,7 @@ def test_totals_over_threads_and_processes(tmp_path: pathlib.Path) -> None:
         worker.start()
     for worker in workers:
         worker.join()
-    assert log.totals() == Totals(3 * 1201, 100 * 1201, 7 * 7, 50 * 7, 7, 2 * 1201, 7, 0)
+    assert log.totals() == Totals(3 * 1201, 100 * 1201, 7 * 7, 50 * 7, 7, 2 * 1201, 7)
     assert len(list((tmp_path / "progress").iterdir())) == 3
     log.close()
 
@@ -84,20 +84,14 @@ def test_phases_have_rates_of_their_own() -> None:
         (5, Totals(rows_read=100_000, bytes_read=62_000_000)),
         (10, Totals(rows_read=600_000, bytes_read=310_000_000, rows_kept=500_000)),
         (20, read),
-        (25, read._replace(rows_encoded=100_000)),
-        (27, read._replace(rows_encoded=500_000)),
-        (30, read._replace(rows_encoded=1_000_000)),
-        (40, read._replace(rows_encoded=1_000_000, rows_packed=100_000)),
-        (44, read._replace(rows_encoded=1_000_000, rows_packed=300_000, shards=1)),
-        (60, read._replace(rows_encoded=1_000_000, rows_packed=1_000_000, shards=3)),
+        (40, read._replace(rows_packed=100_000)),
+        (44, read._replace(rows_packed=300_000, shards=1)),
+        (60, read._replace(rows_packed=1_000_000, shards=3)),
     ) == [
         "starting",
         "reading: 100,000 rows, 62.0 of 620.0 MB (10%)",
         "reading: 600,000 rows, 310.0 of 620.0 MB (50%), 100,000 rows/s, 6.2 s left",
         "fitting: 1,200,000 rows read, 1,000,000 kept",
-        "encoding: 100,000 of 1,000,000 rows (10%)",
-        "encoding: 500,000 of 1,000,000 rows (50%), 200,000 rows/s, 2.5 s left",
-        "encoding: 1,000,000 of 1,000,000 rows (100%), 180,000 rows/s",
         "writing: 100,000 of 1,000,000 rows (10%)",
         "writing: 300,000 of 1,000,000 rows (30%), 50,000 rows/s, 14 s left, 1 shard written",
         "finishing: 1,000,000 of 1,000,000 rows (100%), 3 shards written",

@@ -120,7 +120,7 @@ class WriteShards(beam.PTransform):
         planned = result | "SaveShardPlan" >> beam.Map(
             lambda result: save_shard_plan(result.shards, shard_plan)
         )
-        encoder = FittedEncoder("", None, "", ())
+        encoder = FittedEncoder("", "", ())
         shards = kept | "Write" >> WriteSpilled(plan, folders, encoder, planned)
         stored = result | "SaveResult" >> beam.Map(RunFile.keep, folders.scratch_of("result"))
         stage = functools.partial(_stage, plan, self._folder, started)
@@ -229,7 +229,7 @@ def _make_result(
     )
     raw = [spill.load_chunk(kept) for kept in samples]
     counted = {BASE: MergedCounts.of(chunk_counts)}
-    result = make_result(plan, computed, counted, raw, (), FittedFolders())
+    result = make_result(plan, computed, counted, raw, FittedFolders())
     numbers, parts = np.array(ordered, np.int64).reshape(-1, 2).T.copy()
     splits = {
         name: dataclasses.replace(split, offsets=Offsets(numbers, parts, split.offsets.rows))

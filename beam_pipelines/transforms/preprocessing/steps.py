@@ -4,10 +4,10 @@ The function gets the encoded features, and its results are written::
 
     columns ──encodings──► features ──preprocessing_fn──► features that are written
 
-tensorflow-transform analyzes it on the splits to fit on (``AnalyzePreprocessing``) and applies it
-to every row (``TransformPreprocessing``). The serving graph holds encodings and function. This is
-the only code that a recipe can contain, and the only case in which workers load TensorFlow: the
-functions below import it, the module does not.
+tensorflow-transform analyzes it on the splits to fit on (``AnalyzePreprocessing``), and writers
+apply it to the rows of each partition (``load_function``). The serving graph holds encodings and
+function. This is the only code that a recipe can contain, and the only case in which workers load
+TensorFlow: the functions below import it, the module does not.
 
 *Dense or sparse.* A function is traced before any data are read, so the kind of its inputs cannot
 depend on the data. A feature is a dense tensor [batch, k] if the recipe's ``schema`` or an encoding
@@ -22,13 +22,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
+import functools
 import logging
 import re
 import traceback
-from collections.abc import Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 import pyarrow as pa
@@ -55,10 +54,6 @@ ANALYZED = "preprocessing"
 # Approximate Arrow bytes of a batch for tensorflow-transform. Pickled with its schema, it stays
 # below ``exchange.MAX_ELEMENT_BYTES``.
 BATCH_BYTES = 1 << 18
-# tensorflow-transform's pair: (folder of the SavedModel as one element, metadata).
-TransformFn: TypeAlias = tuple[Any, Any]
-# Passthrough column with a chunk's address; an unlikely name for a column of a table.
-_ADDRESS = "beam_pipelines:address"
 # tensorflow-transform's message for a failure of the graph (beam/impl.py), and lines of it that do
 # not help a user.
 _FAILURE = re.compile(
@@ -71,10 +66,9 @@ _NOISE = ("Graph execution error", "Detected at node", "<stack traces unavailabl
 class AnalyzePreprocessing(beam.PTransform):
     """Analyzes the user function on the splits to fit on.
 
-    Input: encoded ``Chunk`` elements of all splits. Output: the input of
-    ``TransformPreprocessing``; and, as one element, the folder of the analysis with
-    ``transform_fn/`` and ``transformed_metadata/``, whose schema is that of the written features.
-    The output depends neither on the order of the chunks nor on the number of workers.
+    Input: encoded ``Chunk`` elements of all splits. Output: one element, the folder of the analysis
+    with ``transform_fn/`` and ``transformed_metadata/``, whose schema is that of the written
+    features. It depends neither on the order of the chunks nor on the number of workers.
 
     Attributes:
       function: to analyze.
@@ -88,7 +82,7 @@ class AnalyzePreprocessing(beam.PTransform):
     folder: str
     analyzed: str
 
-    def expand(self, chunks: beam.PCollection[Chunk]) -> tuple[TransformFn, beam.PCollection[str]]:
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[str]:
         _start_tensorflow()
         import tensorflow_transform.beam as tft_beam
 
@@ -101,59 +95,21 @@ class AnalyzePreprocessing(beam.PTransform):
             )
             | "InOrder"
             >> MeetByKey(
-                partial(_pack, function=self.function, splits=self.splits),
+                functools.partial(_pack, function=self.function, splits=self.splits),
                 _unpack,
                 files.join(self.folder, "batches"),
             )
         )
         # Deep copies: a second phase of the analysis reads the files again. Otherwise the runner
         # would hold all batches.
-        with tft_beam.Context(
-            files.join(self.folder, "analysis"),
-            passthrough_keys={_ADDRESS},
-            use_deep_copy_optimization=True,
-        ):
+        with tft_beam.Context(files.join(self.folder, "analysis"), use_deep_copy_optimization=True):
             with _explained(self.function):
                 transform_fn = (batches, config) | "Analyze" >> tft_beam.AnalyzeDataset(
                     self.function
                 )
             _check_outputs(self.function, transform_fn[1])
         done = transform_fn | "WriteTransformFn" >> tft_beam.WriteTransformFn(self.analyzed)
-        return transform_fn, done | "Analyzed" >> beam.Map(lambda _, folder: folder, self.analyzed)
-
-
-@dataclasses.dataclass
-class TransformPreprocessing(beam.PTransform):
-    """Applies the user function.
-
-    Input: encoded ``Chunk`` elements. Output: chunks of about ``BATCH_BYTES`` with the written
-    features: lists of int64, float32 or binary values. Chunks without rows are dropped.
-
-    Attributes:
-      function: to apply.
-      transform_fn: from ``AnalyzePreprocessing``.
-      folder: as in ``AnalyzePreprocessing``.
-    """
-
-    function: Preprocessing
-    transform_fn: TransformFn
-    folder: str
-
-    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
-        _start_tensorflow()
-        import tensorflow_transform.beam as tft_beam
-
-        batches = (
-            chunks
-            | "WithRows" >> beam.Filter(lambda chunk: chunk.batch.num_rows)
-            | "ToTensors" >> beam.FlatMap(_to_inputs, self.function)
-        )
-        dataset = (batches, tensor_config(self.function))
-        with tft_beam.Context(files.join(self.folder, "analysis"), passthrough_keys={_ADDRESS}):
-            encoded, _ = (dataset, self.transform_fn) | "Transform" >> tft_beam.TransformDataset(
-                output_record_batches=True
-            )
-        return encoded | "ToChunks" >> beam.Map(_to_chunk)
+        return done | "Analyzed" >> beam.Map(lambda _, folder: folder, self.analyzed)
 
 
 def _start_tensorflow() -> None:
@@ -194,9 +150,11 @@ def _explained(function: Preprocessing) -> Iterator[None]:
 def explain_failure(text: str) -> DataError | None:
     """Returns the user function's error in a runner's error text, or ``None``."""
     found = _FAILURE.search(text)
-    if found is None:
-        return None
-    lines = [line.strip() for line in found[1].splitlines()]
+    return None if found is None else _failed(found[1])
+
+
+def _failed(text: str) -> DataError:
+    lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if line and not line.startswith(_NOISE)] or [
         "TensorFlow does not say why"
     ]
@@ -233,8 +191,7 @@ def tensor_config(function: Preprocessing) -> TensorAdapterConfig:
 
 
 def _input_schema(function: Preprocessing) -> pa.Schema:
-    columns = {name: pa.large_list(_large(type_)) for name, type_ in function.types.items()}
-    return pa.schema({**columns, _ADDRESS: pa.large_list(pa.large_binary())})
+    return pa.schema({name: pa.large_list(_large(type_)) for name, type_ in function.types.items()})
 
 
 def _large(value_type: pa.DataType) -> pa.DataType:
@@ -242,40 +199,11 @@ def _large(value_type: pa.DataType) -> pa.DataType:
     return pa.large_binary() if is_text else value_type
 
 
-def _to_inputs(chunk: Chunk, function: Preprocessing) -> Iterator[pa.RecordBatch]:
-    """Yields a chunk as batches for tensorflow-transform.
-
-    Columns are lists, and the first row has the address. tensorflow-transform passes batches to
-    steps with side inputs, so that they cross the engine.
-    """
-    rows = chunk.batch.num_rows
-    size = max(1, min(rows, rows * BATCH_BYTES // max(1, chunk.batch.nbytes)))
-    for start in range(0, rows, size):
-        yield _to_input(
-            chunk._replace(batch=chunk.batch.slice(start, size), start=chunk.start + start),
-            function,
-        )
-
-
-def _to_input(chunk: Chunk, function: Preprocessing) -> pa.RecordBatch:
-    batch, schema = chunk.batch, _input_schema(function)
-    address = json.dumps(
-        [chunk.range_number, chunk.part, chunk.split, chunk.path, chunk.start, batch.num_rows]
-    ).encode()
-    columns = [
-        _to_lists(batch.column(field.name), field.type)
-        for field in schema
-        if field.name != _ADDRESS
-    ]
-    addresses = pa.concat_arrays(
-        [
-            pa.array([[address]], schema.field(_ADDRESS).type),
-            pa.nulls(batch.num_rows - 1, schema.field(_ADDRESS).type),
-        ]
-    )
-    made = pa.RecordBatch.from_arrays([*columns, addresses], schema=schema)
-    # A copy: a slice is pickled with all that it was cut from.
-    return bytes_to_batches(batches_to_bytes([made]))[0]
+def _to_input(batch: pa.RecordBatch, function: Preprocessing) -> pa.RecordBatch:
+    """Returns a batch for tensorflow-transform, whose columns are lists."""
+    schema = _input_schema(function)
+    columns = [_to_lists(batch.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _to_lists(array: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -295,8 +223,11 @@ def _to_lists(array: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _pack(chunk: Chunk, function: Preprocessing, splits: tuple[str, ...]) -> Message:
+    batch, rows = _to_input(chunk.batch, function), chunk.batch.num_rows
+    size = max(1, min(rows, rows * BATCH_BYTES // max(1, chunk.batch.nbytes)))
+    cut = [batch.slice(start, size) for start in range(0, rows, size)]
     order = (chunk.range_number, chunk.part, splits.index(chunk.split))
-    return Message(order, {0: batches_to_bytes(list(_to_inputs(chunk, function)), "lz4")})
+    return Message(order, {0: batches_to_bytes(cut, "lz4")})
 
 
 def _unpack(received: Received) -> Iterator[pa.RecordBatch]:
@@ -304,26 +235,46 @@ def _unpack(received: Received) -> Iterator[pa.RecordBatch]:
         yield from bytes_to_batches(payload)
 
 
-def _to_chunk(element: tuple[pa.RecordBatch, Mapping[str, pa.Array]]) -> Chunk:
-    """Turns an output batch of the function into a chunk.
+def load_function(
+    function: Preprocessing, analyzed: str
+) -> Callable[[pa.RecordBatch, str], pa.RecordBatch]:
+    """Returns what applies the user function to encoded rows.
 
-    Raises:
-      DataError: the function changed the number of rows.
+    It takes a batch with rows and their file, for messages. It returns the written features: lists
+    of int64, float32 or binary values. It raises ``DataError`` if the function fails, or changes
+    the number of rows.
+
+    Args:
+      function: to apply.
+      analyzed: folder of ``AnalyzePreprocessing``.
     """
-    batch, passed = element
-    place = batch.schema.get_field_index(_ADDRESS)
-    addresses = batch.column(place) if place >= 0 else passed[_ADDRESS]
-    range_number, part, split, path, start, rows = json.loads(addresses[0].as_py()[0])
-    batch = batch.drop_columns([_ADDRESS]) if place >= 0 else batch
-    if batch.num_rows != rows:
-        raise DataError(
-            f"{path}: {FUNCTION} made {batch.num_rows} rows of {rows}, expected as many. Let it "
-            "return tensors of the batch's size."
-        )
-    encoded = pa.RecordBatch.from_arrays(
-        [_from_output(column) for column in batch.columns], batch.schema.names
-    )
-    return Chunk(range_number, part, encoded, {}, path=path, split=split, start=start)
+    _start_tensorflow()
+    import tensorflow as tf
+    import tensorflow_transform as tft
+    from tensorflow_transform.impl_helper import make_tensor_to_arrow_converter
+    from tensorflow_transform.saved.saved_transform_io_v2 import SavedModelLoader
+    from tfx_bsl.tfxio.tensor_adapter import TensorAdapter
+
+    output = tft.TFTransformOutput(analyzed)
+    graph = SavedModelLoader(output.transform_savedmodel_dir)
+    graph.finalize(set(function.inputs), set(graph.structured_outputs))
+    adapter = TensorAdapter(tensor_config(function))
+    converter = make_tensor_to_arrow_converter(output.transformed_metadata.schema)
+
+    def apply(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
+        tensors = adapter.ToBatchTensors(_to_input(batch, function), produce_eager_tensors=True)
+        try:
+            made = converter.convert(graph.apply_transform_model(tensors))
+        except tf.errors.OpError as error:
+            raise _failed(error.message) from error
+        if made.num_rows != batch.num_rows:
+            raise DataError(
+                f"{where}: {FUNCTION} made {made.num_rows} rows of {batch.num_rows}, expected as "
+                "many. Let it return tensors of the batch's size."
+            )
+        return pa.RecordBatch.from_arrays(list(map(_from_output, made.columns)), made.schema.names)
+
+    return apply
 
 
 def _from_output(array: pa.Array | pa.ChunkedArray) -> pa.ListArray:
