@@ -80,7 +80,8 @@ class JoinMatches(NamedTuple):
     def _no_match(self) -> str:
         return (
             f"join with '{self.source}': none of {self.rows:,} rows has a match. Compare the keys, "
-            "and any times, of both sides; 'require_match: 0' says that none is right."
+            "and any times, of both sides; keys that differ by blanks, case, leading zeros or the "
+            "time of day need 'derive' of a source. 'require_match: 0' says that none is right."
         )
 
 

@@ -25,6 +25,7 @@ from beam_pipelines.transforms.join.plan import plan_join
 
 DAYS = [datetime.date(2024, 1, day) for day in (1, 2, 3)]
 MIDNIGHTS = [datetime.datetime(2024, 1, day) for day in (1, 2, 3)]  # noqa: DTZ001
+TEN = [datetime.datetime(2024, 1, day, 10) for day in (1, 2, 3)]  # noqa: DTZ001
 # Keys of both sides, and matches after the remedy; ``None``: there is none.
 PAIRS: list[tuple[pa.Array, pa.Array, int | None]] = [
     (pa.array(["7", "8x"]), pa.array([7, 8]), 1),
@@ -33,6 +34,8 @@ PAIRS: list[tuple[pa.Array, pa.Array, int | None]] = [
     (pa.array(["true", "x"]), pa.array([True, False]), 1),
     (pa.array(["a", "b"]), pa.array([b"a", b"b"]), 2),
     (pa.array(DAYS), pa.array(MIDNIGHTS, pa.timestamp("us")), 3),
+    (pa.array(DAYS), pa.array(TEN, pa.timestamp("us")), 3),
+    (pa.array(DAYS), pa.array(TEN, pa.timestamp("us", "UTC")), 3),
     (pa.array(DAYS), pa.array(["2024-01-01", "x"]), 1),
     (pa.array(["2024-01-01", "x"]), pa.array(MIDNIGHTS, pa.timestamp("us")), 1),
     (pa.array([1.5, 2.0], pa.float32()), pa.array([1.5, 2.0]), 2),

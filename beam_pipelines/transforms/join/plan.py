@@ -34,8 +34,8 @@ LEAST_PARTITIONS = 16
 PLAIN_BYTES_PER_COMPRESSED = 5
 Strategy = Literal["broadcast", "hash"]
 _COMPRESSED_SUFFIXES = (".gz", ".gzip", ".bz2", ".zst", ".zstd")
-# Types of a key and of the other one -> SQL that makes the first of the other's type, and keeps
-# values apart; "{}" stands for the key.
+# Types of a key and of the other one -> SQL that makes the first of the other's type; "{}" stands
+# for the key.
 _CASTS = {
     (pa.int64(), pa.string()): "{}::VARCHAR",
     (pa.bool_(), pa.string()): "{}::VARCHAR",
@@ -44,7 +44,8 @@ _CASTS = {
     (pa.int64(), pa.float64()): "{}::DOUBLE",
     (pa.float32(), pa.float64()): "{}::DOUBLE",
     (pa.string(), pa.float64()): "TRY_CAST({} AS DOUBLE)",
-    (pa.date32(), pa.timestamp("us")): "{}::TIMESTAMP",
+    (pa.timestamp("us"), pa.date32()): "{}::DATE",
+    (pa.timestamp("us", "UTC"), pa.date32()): "timezone('UTC', {})::DATE",
     (pa.string(), pa.timestamp("us")): "TRY_CAST({} AS TIMESTAMP)",
     (pa.string(), pa.binary()): "encode({})",
     (pa.timestamp("us"), pa.timestamp("us", "UTC")): "timezone('UTC', {})",
