@@ -20,7 +20,7 @@ from beam_pipelines.cli.feature_table import DescribedSplit, described, table_li
 from beam_pipelines.cli.output import json_text, table
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.formatting import show_bytes, show_secs, visible
+from beam_pipelines.core.formatting import show_bytes, visible
 from beam_pipelines.core.layout.dataset_layout import REPORT, SAVED_MODEL, anomalies_path
 from beam_pipelines.core.layout.manifest import Manifest, ManifestSplit
 from beam_pipelines.core.layout.manifest import to_json as manifest_json
@@ -259,14 +259,12 @@ def _inputs(manifest: Manifest) -> Iterator[Iterator[str]]:
         keys = ["matched", "unmatched", "dropped", "added"]
         if any(join.null_keys for join in manifest.joins):
             keys.append("null_keys")
-        ages = ["median", "p99"] if any(join.ages for join in manifest.joins) else []
         yield table(
-            ["join", *(key.replace("_", " ") for key in keys), *(f"{age} age" for age in ages)],
+            ["join", *(key.replace("_", " ") for key in keys)],
             [
                 [
                     f"{join.how} {join.source}",
                     *(f"{getattr(join, key):,}" for key in keys),
-                    *(show_secs(join.ages[age]) if join.ages else "-" for age in ages),
                 ]
                 for join in manifest.joins
             ],

@@ -20,7 +20,6 @@ from beam_pipelines.core.arrow.columns import take_rows
 from beam_pipelines.joins.timed import (
     TimeOrder,
     check_ties,
-    count_ages,
     microseconds,
     order_by_time,
     see,
@@ -122,7 +121,7 @@ def join_batch(
     Raises:
       DataError: as ``timed.check_ties`` does.
     """
-    lows, highs, ages = find_matches(batch, index, join)
+    lows, highs = find_matches(batch, index, join)
     matches = highs - lows if join.window is None else np.minimum(highs - lows, 1)
     if join.adds_columns:
         left_rows, places = _pair_rows(lows, matches, join.how)
@@ -139,7 +138,7 @@ def join_batch(
         right = index.added.take(pa.array(right_rows, mask=places < 0))
     schema = pa.schema([*left.schema, *right.schema])
     joined = pa.RecordBatch.from_arrays(left.columns + right.columns, schema=schema)
-    return joined, count_rows(batch, matches, join, number) | count_ages(ages, number)
+    return joined, count_rows(batch, matches, join, number)
 
 
 def _features(
@@ -163,21 +162,14 @@ def count_rows(batch: pa.RecordBatch, matches: Matches, join: Join, number: int)
     return dict(zip(count_names(join.how, number), counts, strict=True))
 
 
-def find_matches(
-    batch: pa.RecordBatch, index: JoinIndex, join: Join
-) -> tuple[Matches, Matches, Matches]:
-    """Returns the matches of each left row.
-
-    Returns:
-      int64[n]: begin and end of its matches in ``index.keys.rows``; and the ages in microseconds of
-        the newest match of rows that have one, if the join has times.
-    """
+def find_matches(batch: pa.RecordBatch, index: JoinIndex, join: Join) -> tuple[Matches, Matches]:
+    """Returns begin and end of each left row's matches in ``index.keys.rows``, int64[n]."""
     keys = key_index.find_keys(index.keys, [batch.column(name) for name in join.left_on])
     starts = index.keys.starts
     lows = np.where(keys == key_index.NO_KEY, 0, starts[keys])
     highs = np.where(keys == key_index.NO_KEY, 0, starts[keys + 1])
     if index.order is None:
-        return lows, highs, lows[:0]
+        return lows, highs
     return see(index.order, lows, highs, batch, join)
 
 

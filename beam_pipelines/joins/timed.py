@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,6 @@ from beam_pipelines.sql.database import identifier
 
 _DAY = 86_400_000_000
 _LEAST = np.iinfo(np.int64).min
-# Ages are counted in classes that are 3 % wide, so that few counts tell their quantiles.
-_CLASSES = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +101,7 @@ def first_not_before(times: Rows, lows: Rows, highs: Rows, at: Rows) -> Rows:
 
 def see(
     order: TimeOrder, lows: Rows, highs: Rows, batch: pa.RecordBatch, join: Join
-) -> tuple[Rows, Rows, Rows]:
+) -> tuple[Rows, Rows]:
     """Narrows ranges to rows that are neither later nor too old.
 
     Args:
@@ -111,9 +109,6 @@ def see(
       lows, highs: int64[m], the ranges of the keys; of an as-of join, the newest row remains.
       batch: the left rows; at a time of null no row is seen.
       join: of the recipe, with times.
-
-    Returns:
-      The ranges; and int64, ages in microseconds of the newest rows of those that have some.
 
     Raises:
       DataError: a row of the future would be seen, which never happens.
@@ -138,7 +133,7 @@ def see(
         )
     if join.as_of is not None:
         lows = np.maximum(lows, highs - 1)
-    return lows, highs, at[found] - newest
+    return lows, highs
 
 
 def check_ties(
@@ -250,36 +245,3 @@ def _differ(source: str, timed: AsOf | Window, left: pa.DataType, right: pa.Data
         f"'derive: {{{yaml_text(f'{name}_time')}: {sql}}}' to the source of '{name}', and name "
         "that column here."
     )
-
-
-def count_ages(ages: Rows, number: int) -> dict[str, int]:
-    """Returns the counts of a join's ages, by class."""
-    fractions, exponents = np.frexp(ages.astype(np.float64))
-    classes = exponents * _CLASSES + np.floor((fractions - 0.5) * 2 * _CLASSES).astype(np.int64)
-    found, counts = np.unique(classes, return_counts=True)
-    return {
-        f"age/{number}/{each}": int(count)
-        for each, count in zip(found.tolist(), counts, strict=True)
-    }
-
-
-def quantiles_of_ages(counts: Mapping[str, int]) -> dict[str, float]:
-    """Returns the median and the 99th percentile of ages in seconds.
-
-    Args:
-      counts: class of ``count_ages`` -> its rows.
-
-    Returns:
-      ``median`` and ``p99``, each the middle of its class; empty without rows.
-    """
-    classes = np.array(sorted((int(each), count) for each, count in counts.items()))
-    if not len(classes):
-        return {}
-    ends = np.cumsum(classes[:, 1])
-    exponents, fractions = np.divmod(classes[:, 0], _CLASSES)
-    middles = np.ldexp(0.5 + (fractions + 0.5) / (2 * _CLASSES), exponents).round() / 1e6
-    shares = {"median": 0.5, "p99": 0.99}
-    return {
-        name: float(middles[np.searchsorted(ends, share * ends[-1])])
-        for name, share in shares.items()
-    }

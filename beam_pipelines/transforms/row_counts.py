@@ -22,7 +22,6 @@ from beam_pipelines.core.errors import DataError, FindingsError
 from beam_pipelines.core.limits import allowed_rows, show_budget
 from beam_pipelines.files.beam import files
 from beam_pipelines.files.beam.file_checksums import RunFile
-from beam_pipelines.joins.timed import quantiles_of_ages
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.select.rejected_files import StoredRows, read_stored
@@ -66,8 +65,6 @@ class JoinCounts:
       dropped: left rows that are not kept: without a match, or of an anti join with one.
       added: rows that second and further matches add.
       null_keys: left rows without a match because a key or the time is null.
-      ages: ``median`` and ``p99`` of the seconds from the newest match to its left row, of a join
-        with times that has matches.
     """
 
     matched: int
@@ -75,7 +72,6 @@ class JoinCounts:
     dropped: int
     added: int
     null_keys: int
-    ages: Mapping[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,8 +195,7 @@ def count_base(
             **{
                 what: counts.get(f"{what}/{number}", 0)
                 for what in ("matched", "unmatched", "dropped", "added", "null_keys")
-            },
-            ages=quantiles_of_ages(_counts_under(f"age/{number}/", counts)),
+            }
         )
         for number in range(joins)
     )

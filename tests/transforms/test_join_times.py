@@ -19,7 +19,6 @@ import yaml
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.joins import timed
 from beam_pipelines.joins.index import build_index, join_batch, table_batch
 from beam_pipelines.recipe.joins import AsOf, Join
 from beam_pipelines.recipe.model import Source
@@ -249,20 +248,6 @@ def test_a_row_of_the_future_is_an_error() -> None:
     index.order.rows[:] = index.order.rows[::-1].copy()
     with pytest.raises(DataError, match=r"a row of the future was found for 1 rows"):
         join_batch(table_batch(rows([1])), index, join)
-
-
-def test_ages_are_counted_within_three_per_cent() -> None:
-    """Median and 99th percentile are those of NumPy, but for the classes."""
-    random = np.random.default_rng(0)
-    ages = np.exp(random.normal(20, 4, 10_001)).astype(np.int64)
-    found = timed.quantiles_of_ages(
-        {name.split("/")[2]: count for name, count in timed.count_ages(ages, 3).items()}
-    )
-    for name, share in (("median", 0.5), ("p99", 0.99)):
-        expected = np.quantile(ages, share, method="inverted_cdf") / 1e6
-        assert found[name] == pytest.approx(expected, rel=0.02)
-    assert timed.quantiles_of_ages({"-32": 3}) == {"median": 0.0, "p99": 0.0}
-    assert timed.quantiles_of_ages({}) == {}
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,6 @@ class ManifestJoin:
     dropped: int
     added: int
     null_keys: int = _written(0)
-    ages: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

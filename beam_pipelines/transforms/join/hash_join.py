@@ -114,7 +114,7 @@ def _joined_rows(
                 yield about["range"], PackedBatch(joined, {"part": about["part"], "counts": counts})
                 continue
             address = (about["range"], about["part"])
-            lows, highs, _ = find_matches(batch, index, join)
+            lows, highs = find_matches(batch, index, join)
             matches[address] = matches.get(address, 0) + highs - lows
             if not join.adds_columns:
                 continue

@@ -141,11 +141,11 @@ def plan_join(
       RecipeProblems: unknown columns, different key types, or names that occur twice in the result.
     """
     problems: list[Problem] = []
-    schema = base.schema
+    schema, made = base.schema, set[str]()
     steps = []
     for number, join in enumerate(joins):
         right = sources[join.source]
-        wrong = list(_key_problems(number, join, schema, right))
+        wrong = list(_key_problems(number, join, schema, right, made))
         keys = {right_name for _, right_name in join.on}
         times = "as_of" if join.window is None else "window"
         wrong += time_problems(("join", number, times), join, schema, right.schema)
@@ -161,6 +161,7 @@ def plan_join(
         fields = [right.schema.field(name).with_name(result) for name, result in added]
         fields += [field for _, field in features if field is not None]
         problems.extend(_name_problems(number, join, known, fields))
+        made |= join.parsed.keys()
         schema = pa.schema([*schema, *(field for field in fields if field.name not in known)])
         size_bytes = plain_bytes(right)
         strategy = _strategy(join, size_bytes, broadcast_limit_bytes)
@@ -182,9 +183,9 @@ def _strategy(join: Join, size_bytes: int, broadcast_limit_bytes: int) -> Strate
 
 
 def _key_problems(
-    number: int, join: Join, schema: pa.Schema, right: SourcePlan
+    number: int, join: Join, schema: pa.Schema, right: SourcePlan, made: Collection[str]
 ) -> Iterator[Problem]:
-    """Yields the problems of the key columns."""
+    """Yields the problems of the key columns; windows made some of ``schema``."""
     path = ("join", number, "on")
     sides = ("so far", schema), (f"of source '{join.source}'", right.schema)
     for pair in join.on:
@@ -195,22 +196,24 @@ def _key_problems(
                 continue
             hint = nearest_column(name, columns_.names)
             yield Problem(path, f"found '{name}', expected one of the columns {side}.{hint}")
-        if len(types) == 2 and (found := _type_problem(pair, types, join)):
+        if len(types) == 2 and (found := _type_problem(pair, types, join, made)):
             yield Problem(path, found)
 
 
-def _type_problem(pair: tuple[str, str], types: Sequence[pa.DataType], join: Join) -> str:
-    """Returns what is wrong with two key columns, or ""."""
+def _type_problem(
+    pair: tuple[str, str], types: Sequence[pa.DataType], join: Join, made: Collection[str]
+) -> str:
+    """Returns what is wrong with two key columns, or ""; windows made some on the left."""
     lists = [name for name, type_ in zip(pair, types, strict=True) if pa.types.is_list(type_)]
     if lists:
         return f"column '{lists[0]}' is a list, expected a scalar to join on"
     if types[0] == types[1]:
         return ""
     left, right = map(columns.type_name, types)
-    remedy = "Name other columns, or make keys that are alike by 'derive' of a source."
-    of = "the source on the left", f"source '{join.source}'"
+    remedy = f"Make one that is {left} by 'derive' of source '{join.source}', and join on it."
+    of = "" if pair[0] in made else "the source on the left", f"source '{join.source}'"
     for name, source, own, other in zip(pair, of, types, types[::-1], strict=True):
-        if sql := _CASTS.get((own, other)):
+        if source and (sql := _CASTS.get((own, other))):
             line = f"{yaml_text(f'{name}_key')}: {yaml_text(sql.format(identifier(name)))}"
             remedy = f"Add 'derive: {{{line}}}' to {source}, and join on that column."
     return (
