@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.checks.meet import Meet
 from beam_pipelines.core.errors import Problem, missing_column
 from beam_pipelines.core.places import Pair, Place, Repeats
@@ -162,7 +161,6 @@ class Facts(NamedTuple):
       splits: split -> its rows, in order.
       met: meet -> (number of the split of the earlier row, and of the row) -> rows.
       pieces: address and piece of each chunk, by address.
-      statistics: split -> statistics of the selected columns.
       sampled: some of the rows; ``None``: there are none.
     """
 
@@ -170,7 +168,6 @@ class Facts(NamedTuple):
     splits: Mapping[str, int]
     met: Mapping[str, Mapping[tuple[int, int], Repeats]]
     pieces: Sequence[tuple[tuple[int, int], Any]] = ()
-    statistics: Mapping[str, TableStatistics] = types.MappingProxyType({})
     sampled: SampledSplits | None = None
 
     def repeats(self, meet: str) -> Repeats:

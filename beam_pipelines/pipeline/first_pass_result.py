@@ -155,7 +155,6 @@ def make_result(
         selected + row_counts.merged,
         {name: row_counts.divided[name] for name in names},
         {},
-        statistics=statistics,
         sampled=sample,
     )
     shards = plan_shards(recipe.output, names, own, shard_bytes, framed_bytes)

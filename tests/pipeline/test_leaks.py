@@ -101,46 +101,8 @@ def test_wrong_keys(folder: Path) -> None:
         plan_of(folder, "drop")
     with pytest.raises(RecipeProblems, match="found it with 'group_by'"):
         plan_of(folder, "warn", "sequence: {group_by: user}\n")
-    with pytest.raises(RecipeProblems, match=r"found column 'dya', .*Did you mean 'day'"):
-        plan_of(folder, "{time: dya}")
-    (folder / "d.csv").write_text("user,n,day\na,1,1\nb,2,2\n")
-    with pytest.raises(RecipeProblems, match="'user' is text, expected a date, timestamp"):
-        plan_of(folder, "{time: user}")
-    with pytest.raises(RecipeProblems, match="is dropped, expected it in the stat"):
-        plan_of(folder, "{time: n}", "drop: n\n")
     with pytest.raises(RecipeError, match=r"found '0\.5', expected a number above 0"):
         plan_of(folder, "{bound: 0.5}")
-
-
-def test_rows_of_a_later_time(folder: Path) -> None:
-    """Equal times do not overlap, and rows without one have none."""
-    split = "split: {train: {files: a.csv}, test: {files: b.csv}}\n"
-    (folder / "a.csv").write_text("at,x\n2020-01-05,1\n,2\n2020-01-09,3\n2020-01-09,4\n")
-    (folder / "b.csv").write_text("at,x\n2020-01-09,5\n2020-01-07,6\n2020-01-07,7\n")
-    text = (
-        f"name: d\nsources: {{d: '*.csv'}}\nleaks: {{time: at, action: error}}\n{split}"
-        "encode: {at: drop}\n"
-    )
-    (folder / "d.csv").unlink()
-    plan = plan_in(folder, text)
-    found = (
-        r"nothing was written:\n  leaks: 'train' has rows up to at 2020-01-09, and "
-        r"'test' begins at 2020-01-07\nSplit by time"
-    )
-    with pytest.raises(DataError, match=found):
-        convert_in(folder, plan)
-    (folder / "b.csv").write_text("at,x\n2020-01-09,5\n")
-    plan = plan_in(folder, text)
-    assert found_by(convert_in(folder, plan, "clean"), "leaks") == []
-
-
-def test_times_of_many_chunks(folder: Path) -> None:
-    """One worker and four find the same times."""
-    plan = plan_of(folder, "{time: n}")
-    (time,) = found_by(of_workers(folder, plan, lambda one: one.findings), "leaks")
-    assert (time["what"], time["last"], time["start"]) == ("time", "299", "0")
-    plan = plan_of(folder, "{time: day}")
-    assert found_by(convert_in(folder, plan, "own"), "leaks") == []
 
 
 def test_features_that_give_the_label_away(folder: Path) -> None:
