@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import fractions
@@ -12,37 +11,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_pipelines.recipe.keys import keys_of, needed_key, read_keys, recipe_key
-from beam_pipelines.recipe.text.yaml import Scalar
 from beam_pipelines.recipe.values import (
     Value,
     read_integer,
     read_share,
     read_text,
     read_texts,
-    reader,
 )
 
 _UTC = datetime.timezone.utc
 MOST_FOLDS = 100
-
-
-@reader(type=["string", "number"])
-def read_bound(value: Value) -> str | None:
-    """A date, moment or number, as ISO 8601 or decimal text.
-
-    A moment with a zone becomes UTC.
-    """
-    text = value.tree.text.strip() if isinstance(value.tree, Scalar) else ""
-    moment = parse_moment(text)
-    if moment is None:
-        value.expected(
-            "a date (2013-11-01), a moment (2013-11-01T12:00:00, UTC unless it has a zone) or a "
-            "number"
-        )
-        return None
-    if isinstance(moment, float) or len(text) == len("2013-11-01"):
-        return text
-    return moment.isoformat()
 
 
 def iso_moment(text: str) -> datetime.datetime:
@@ -56,20 +34,6 @@ def iso_moment(text: str) -> datetime.datetime:
     return moment if moment.tzinfo is None else moment.astimezone(_UTC).replace(tzinfo=None)
 
 
-def parse_moment(text: str) -> float | datetime.datetime | None:
-    """Returns a text as a number, or as a moment in UTC.
-
-    The moment has no zone.
-
-    ``None`` if it is neither.
-    """
-    with contextlib.suppress(ValueError):
-        return float(text) if math.isfinite(float(text)) else None
-    with contextlib.suppress(ValueError):
-        return iso_moment(text)
-    return None
-
-
 @dataclasses.dataclass(frozen=True)
 class TimeSplit:
     """A split by time: rows with ``after <= column < before``.
@@ -78,8 +42,8 @@ class TimeSplit:
     """
 
     name: str
-    after: str | None = recipe_key(read_bound, None, "unbounded", "Inclusive bound.")
-    before: str | None = recipe_key(read_bound, None, "unbounded", "Exclusive bound.")
+    after: str | None = recipe_key(read_text, None, "unbounded", "Inclusive bound.")
+    before: str | None = recipe_key(read_text, None, "unbounded", "Exclusive bound.")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, Rejected
-from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.transforms.split import split
+from beam_pipelines.transforms.split.bounds import plan_bounds
 
 MASK = (1 << 64) - 1
 G = 0x9E3779B97F4A7C15
@@ -386,3 +387,25 @@ def test_files_are_checked_before_they_are_read(paths: list[str], message: str) 
     with pytest.raises(RecipeProblems, match=message):
         split.check_files(plan, paths)
     split.check_files(plan, ["a/train-1.csv", "a/eval-1.csv"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "bound"),
+    [
+        (pa.date32(), "soon"),
+        (pa.timestamp("us"), "soon"),
+        (pa.time64("us"), "25:00"),
+        (pa.float64(), "nan"),
+        (pa.float64(), "inf"),
+    ],
+)
+def test_bounds_that_are_no_values_of_the_column(kind: pa.DataType, bound: str) -> None:
+    """The error shows the bound and the column's type."""
+    problems: list[Problem] = []
+    times = (TimeSplit("train", None, bound),)
+    declared = Split(fractions={}, time_column="t", times=times)
+    plan_bounds(declared, pa.schema([("t", kind)]), problems)
+    [problem] = problems
+    assert problem.path == ("split", "train", "before")
+    assert problem.message.startswith(f"found '{bound}', expected ")
+    assert str(kind) in problem.message

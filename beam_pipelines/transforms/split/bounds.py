@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -66,7 +67,13 @@ def _parser_of_bounds(kind: pa.DataType) -> Callable[[str], Any] | None:
         return datetime.time.fromisoformat
     if pa.types.is_integer(kind):
         return int
-    return float if pa.types.is_floating(kind) else None
+    return _finite if pa.types.is_floating(kind) else None
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(text)
+    return number
 
 
 def _parse_interval(
