@@ -33,7 +33,7 @@ _HAD: Mapping[str, dict[str, Any]] = {
     "split": {"buckets": {}},
     "fit": {"weight": None},
 }
-_OF_PROTECTION: dict[str, Any] = {"size": 0}
+_OF_PROTECTION: dict[str, Any] = {"size": 0, "bits": 128}
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def with_fingerprints(protect: Mapping[str, Protection], directory: str) -> dict
                 "expected the same: equal values would have other hashes"
             )
             problems.append(Problem(("protect", column), message))
-        found[column] = Protection(KEYED_HASH, where, own.bits, fingerprint)
+        found[column] = Protection(KEYED_HASH, where, fingerprint)
     if problems:
         raise RecipeProblems(problems)
     return found
@@ -142,19 +142,18 @@ def protect_batch(protect: Mapping[str, Protection], batch: pa.RecordBatch) -> p
         if own is not None and own.kind == DROP:
             continue
         names.append(name)
-        arrays.append(array if own is None else keyed_hash(array, key_of(own.key), own.bits))
+        arrays.append(array if own is None else keyed_hash(array, key_of(own.key)))
     return pa.RecordBatch.from_arrays(arrays, names)
 
 
-def keyed_hash(values: pa.Array, key: bytes, bits: int = 128) -> pa.Array:
-    """Returns the first bits of HMAC-SHA256 of each value, in hexadecimal digits.
+def keyed_hash(values: pa.Array, key: bytes) -> pa.Array:
+    """Returns the first 128 bits of HMAC-SHA256 of each value, in hexadecimal digits.
 
     Args:
       values: texts or whole numbers, which hash as their digits; nulls stay null.
       key: any bytes.
-      bits: 64 or 128.
     """
     encoded = values.cast(pa.string()).dictionary_encode()
     texts = encoded.dictionary.cast(pa.binary()).to_pylist()
-    digests = [hmac.digest(key, text, "sha256").hex()[: bits // 4] for text in texts]
+    digests = [hmac.digest(key, text, "sha256").hex()[:32] for text in texts]
     return pa.array(digests, pa.string()).take(encoded.indices)
