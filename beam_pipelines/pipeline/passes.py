@@ -27,7 +27,7 @@ from beam_pipelines.pipeline.read_splits import ReadSplits
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.transforms import spill, write
 from beam_pipelines.transforms.deal import DealChunks
-from beam_pipelines.transforms.encode import EncodeChunks, LoadedEncoder
+from beam_pipelines.transforms.encode import LoadedEncoder, encode_chunk
 from beam_pipelines.transforms.fit import FitEncodings
 from beam_pipelines.transforms.join.join import CountRightSources
 from beam_pipelines.transforms.preprocessing import steps
@@ -206,7 +206,9 @@ class FirstPass(beam.PTransform):
         if function is None:
             return FittedEncoder(fitted, "", done)
         chunks = spilled | "LoadToAnalyze" >> spill.LoadChunks(done)
-        encoded = chunks | "EncodeToAnalyze" >> EncodeChunks(plan.encode, fitted)
+        encoded = chunks | "EncodeToAnalyze" >> beam.Map(
+            encode_chunk, LoadedEncoder(plan.encode, fitted)
+        )
         analyzed = files.join(self.folders.encodings, steps.ANALYZED)
         written = encoded | "Analyze" >> steps.AnalyzePreprocessing(
             function, plan.encode.fit.splits, self.folders.preprocessing, analyzed

@@ -13,7 +13,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import apache_beam as beam
 import pyarrow as pa
 
 from beam_pipelines.core.arrow.ipc import batches_to_bytes
@@ -115,24 +114,6 @@ class LoadedEncoder:
         return [encoder, load_function(self.function, self.analyzed)]
 
 
-@dataclasses.dataclass
-class EncodeChunks(beam.PTransform):
-    """Encodes the columns of chunks as features.
-
-    Input and output: ``Chunk`` elements, one for one.
-
-    Attributes:
-      plan: of the encodings.
-      fitted: folder of the fitted ones, complete when the first chunk
-        arrives; empty: nothing is fitted.
-    """
-
-    plan: EncodePlan
-    fitted: str
-
-    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
-        return chunks | "Encode" >> beam.Map(_encode_chunk, LoadedEncoder(self.plan, self.fitted))
-
-
-def _encode_chunk(chunk: Chunk, encoder: LoadedEncoder) -> Chunk:
+def encode_chunk(chunk: Chunk, encoder: LoadedEncoder) -> Chunk:
+    """Returns a chunk with its columns encoded as features."""
     return chunk._replace(batch=encoder(chunk.batch, chunk.path))
