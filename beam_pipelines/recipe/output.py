@@ -91,8 +91,6 @@ def check_output(value: values.Value, output: Output) -> None:
             f"found 'num_shards: {output.num_shards}' and 'shards_multiple_of: "
             f"{output.shards_multiple_of}', expected a multiple of it."
         )
-    if shard_formats.is_whole_name(output.shard_name):
-        _check_whole_name(value, output)
     _check_formats(value, output)
     if output.compression == "none" and "level" in value.keys:
         value.wrong(
@@ -117,22 +115,3 @@ def _check_formats(value: values.Value, output: Output) -> None:
                 "of Parquet are always compressed by zstd. Leave it out.",
                 key,
             )
-
-
-def _check_whole_name(value: values.Value, output: Output) -> None:
-    suffix = shard_formats.suffix_of(output.format, output.compression)
-    name = output.shard_name or ""
-    if output.num_shards != 1:
-        value.wrong(
-            f"found the whole name of a file, '{name}', expected 'num_shards: 1' with it. Or leave "
-            "the suffix out, and each shard gets its number.",
-            "shard_name",
-        )
-    if not name.endswith(suffix):
-        is_tfrecord = output.format == shard_formats.TFRECORD
-        given = f"compression: {output.compression}" if is_tfrecord else f"format: {output.format}"
-        value.wrong(
-            f"found '{name}' with '{given}', expected the suffix '{suffix}', or another "
-            f"{given.partition(':')[0]}.",
-            "shard_name",
-        )

@@ -190,6 +190,9 @@ def read_name(value: Value) -> str | None:
     return text
 
 
+_SUFFIXES = (".tfrecord", ".tfrecord.gz", ".tfrecord.zlib", ".parquet")
+
+
 @reader(type="string")
 def read_shard_name(value: Value) -> str | None:
     """The name of shards, with placeholders for split and date."""
@@ -201,10 +204,11 @@ def read_shard_name(value: Value) -> str | None:
     except ValueError as error:
         value.wrong(f"{error}")
         return None
-    if not NAME.fullmatch(fill_date(text.replace("{split}", "train"), datetime.date(2000, 1, 1))):
+    filled = fill_date(text.replace("{split}", "train"), datetime.date(2000, 1, 1))
+    if not NAME.fullmatch(filled) or text.endswith(_SUFFIXES):
         value.expected(
             "letters, digits, '_', '.' and '-', and the placeholders {split} and {date}, such as "
-            "'{split}_ctr_{date}'"
+            "'{split}_ctr_{date}', without a suffix"
         )
         return None
     return text

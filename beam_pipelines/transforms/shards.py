@@ -283,18 +283,11 @@ def shard_path(
 ) -> str:
     """Returns a shard's path within the dataset.
 
-    It is ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``, say. A name with a suffix is
-    that of the only shard; other formats have their own suffix in its place.
+    It is ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``, say.
     """
-    folder, suffix = (
-        split_folder(shard_formats.folder_of(format_), split),
-        shard_formats.suffix_of(format_, compression),
-    )
-    name = name.replace("{split}", split)
-    whole = shard_formats.without_suffix(name)
-    if whole is not None:
-        return f"{folder}/{whole}{suffix}"
-    return f"{folder}/{name}-{number:05d}-of-{count:05d}{suffix}"
+    folder = split_folder(shard_formats.folder_of(format_), split)
+    suffix = shard_formats.suffix_of(format_, compression)
+    return f"{folder}/{name.replace('{split}', split)}-{number:05d}-of-{count:05d}{suffix}"
 
 
 def shard_number(path: str) -> int:

@@ -266,7 +266,6 @@ WRONG = {
     "format: parquet, compression: gzip": "compression: found it with 'format: parquet'",
     "format: parquet, part_size: 1 MiB": "part_size: found it with 'format: parquet'",
     "format: avro": "format: found 'avro', expected tfrecord or parquet",
-    "format: parquet, shard_name: a.tfrecord.gz, num_shards: 1": "expected the suffix '.parquet'",
 }
 
 

@@ -144,7 +144,6 @@ def test_a_stored_plan_is_the_plan(tmp_path_factory, names, rows, finished):
         (None, "ctr-00000-of-00001.tfrecord.gz"),
         ("{split}_ctr_{date}", "train_ctr_2026-11-21-00000-of-00001.tfrecord.gz"),
         ("{date:%Y%m%d}.{split}", "20261121.train-00000-of-00001.tfrecord.gz"),
-        ("{split}_ctr_{date}.tfrecord.gz", "train_ctr_2026-11-21.tfrecord.gz"),
     ],
 )
 def test_shards_are_named_by_a_template(template: str | None, expected: str) -> None:

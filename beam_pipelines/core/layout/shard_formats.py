@@ -53,14 +53,3 @@ def suffix_of(format_: str, compression: Compression) -> str:
     return (
         SUFFIX_FOR_COMPRESSION[compression] if format_ == TFRECORD else SUFFIX_FOR_FORMAT[format_]
     )
-
-
-def without_suffix(name: str) -> str | None:
-    """Returns a shard file's name without its suffix, or ``None``."""
-    suffixes = (*SUFFIX_FOR_COMPRESSION.values(), *SUFFIX_FOR_FORMAT.values())
-    return next((name.removesuffix(one) for one in suffixes if name.endswith(one)), None)
-
-
-def is_whole_name(name: str | None) -> bool:
-    """Whether a name ends in the suffix of a shard file."""
-    return name is not None and without_suffix(name) is not None
