@@ -163,7 +163,11 @@ def count_rows(batch: pa.RecordBatch, matches: Matches, join: Join, number: int)
 
 
 def find_matches(batch: pa.RecordBatch, index: JoinIndex, join: Join) -> tuple[Matches, Matches]:
-    """Returns begin and end of each left row's matches in ``index.keys.rows``, int64[n]."""
+    """Returns the matches of each left row.
+
+    Returns:
+      int64[n]: begin and end of its matches in ``index.keys.rows``.
+    """
     keys = key_index.find_keys(index.keys, [batch.column(name) for name in join.left_on])
     starts = index.keys.starts
     lows = np.where(keys == key_index.NO_KEY, 0, starts[keys])

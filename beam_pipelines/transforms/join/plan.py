@@ -185,7 +185,10 @@ def _strategy(join: Join, size_bytes: int, broadcast_limit_bytes: int) -> Strate
 def _key_problems(
     number: int, join: Join, schema: pa.Schema, right: SourcePlan, made: Collection[str]
 ) -> Iterator[Problem]:
-    """Yields the problems of the key columns; windows made some of ``schema``."""
+    """Yields the problems of the key columns.
+
+    ``made`` has the names on the left that windows have made.
+    """
     path = ("join", number, "on")
     sides = ("so far", schema), (f"of source '{join.source}'", right.schema)
     for pair in join.on:
@@ -203,7 +206,10 @@ def _key_problems(
 def _type_problem(
     pair: tuple[str, str], types: Sequence[pa.DataType], join: Join, made: Collection[str]
 ) -> str:
-    """Returns what is wrong with two key columns, or ""; windows made some on the left."""
+    """Returns what is wrong with two key columns, or "".
+
+    ``made`` has the names on the left that windows have made.
+    """
     lists = [name for name, type_ in zip(pair, types, strict=True) if pa.types.is_list(type_)]
     if lists:
         return f"column '{lists[0]}' is a list, expected a scalar to join on"
