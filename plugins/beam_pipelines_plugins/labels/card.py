@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from beam_pipelines.analysis.report.details import Cell, DetailTable
 from beam_pipelines.analysis.report.sampled import Described
 from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines.core.formatting import show_number, show_share
-from beam_pipelines_plugins.labels.relations import Label, Relation, relations_of
+from beam_pipelines.encodings.values import to_float64
+from beam_pipelines_plugins.labels.relations import Label, Relation, can_be_label, relations
 
 _WIDEST = 80  # pixels of a bar
 
 
 def describe_label(sample: SampledSplits) -> Described | None:
-    """Returns the column of mutual information, or ``None`` without a label."""
-    found = relations_of(sample)
-    if found is None or not found.of:
-        return None
-    return card_of(found.of, found.label, sample.raw.num_rows)
+    """Returns the column of mutual information, or ``None`` without a label.
 
-
-def card_of(found: Mapping[str, Relation], label: Label, rows: int) -> Described:
-    """Returns the column of some relations.
-
-    Args:
-      found: feature -> its relation.
-      label: whose classes or numbers they are about.
-      rows: that were sampled.
+    The label is a column before encoding.
     """
+    rows, name = sample.raw, sample.label
+    names = rows.schema.names
+    if name is None or name not in names or not can_be_label(rows.column(name).type):
+        return None
+    label = Label(name, rows.column(name), sample.classes)
+    others = [other for other in names if other not in (name, sample.weight)]
+    weights = to_float64(rows.column(sample.weight)) if sample.weight in names else None
+    found = dict(relations(rows, label, others, weights)) if label.is_useful else {}
+    if not found:
+        return None
     return Described(
         "label",
         "Label",
         f"Label is the mutual information of a feature and {label.name} in bits, by a sample of "
-        f"{rows:,} rows of all splits: 0 where the feature says nothing. The part that few rows "
-        "have by chance is taken off. Its percentage is of the label's entropy.",
+        f"{rows.num_rows:,} rows of all splits: 0 where the feature says nothing. The part that "
+        "few rows have by chance is taken off. Its percentage is of the label's entropy.",
         {name: Cell(_show_bits(relation)) for name, relation in found.items()},
         {name: relation.bits for name, relation in found.items()},
         {name: _table(relation, label) for name, relation in found.items()},

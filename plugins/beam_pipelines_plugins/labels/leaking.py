@@ -1,20 +1,57 @@
-"""Searches sampled rows for columns that give the label away, for ``leaks``."""
+"""Searches sampled rows for columns that give the label away, for ``leaks``.
+
+A column does so if it equals the label, or is a monotone function of it (of classes a strictly
+monotone one), or if it alone predicts the label: by the AUC of a label of two values, by the share
+of the label's Gini impurity that it takes away. A label of many numbers is not predicted.
+
+So few rows that a relation may be chance say nothing: the labels of all sampled rows have to hold
+100 bits, as do the values of a column with ties that is a monotone function.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines.encodings.apply import needed
-from beam_pipelines_plugins.labels.giveaways import Giveaway, find_giveaways
 from beam_pipelines_plugins.labels.relations import (
     Label,
-    LabelRelations,
     can_be_label,
-    relations,
-    relations_of,
+    counts_of,
+    numbers_of,
+    text_buckets,
 )
+
+How = Literal["equal", "monotone", "predicts"]
+
+_LEAST_BITS = 100
+# Categories of a column, at least; of many classes twice as many as these.
+_CATEGORIES = 12
+# Labels of more classes are not compared with numbers of many values.
+_MOST_CLASSES = 20
+_Floats = npt.NDArray[np.float64]
+_Ints = npt.NDArray[np.int64]
+
+
+class Giveaway(NamedTuple):
+    """A column that gives the label away.
+
+    Attributes:
+      column: its name.
+      how: ``equal`` to the label, a ``monotone`` function of it, or one that ``predicts`` it.
+      measure: of one that predicts, ``AUC`` or ``information``; else ``""``.
+      value: the AUC, or the share of the label's impurity; else 1.
+    """
+
+    column: str
+    how: How
+    measure: str = ""
+    value: float = 1.0
 
 
 def leaking_features(sample: SampledSplits, bound: float) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -35,11 +72,7 @@ def leaking_features(sample: SampledSplits, bound: float) -> Iterator[tuple[str,
     _, used = needed(plan, set(plan.written) - {name})
     own = (name, sample.weight)
     names = [other for other in raw.schema.names if other in used and other not in own]
-    measured = relations_of(sample)
-    if measured is None:
-        label = Label(name, array, sample.classes)
-        measured = LabelRelations(label, dict(relations(raw, label, names, None)))
-    for found in find_giveaways(raw, array, measured.label, names, measured.of, bound):
+    for found in find_giveaways(raw, array, Label(name, array, sample.classes), names, bound):
         data: dict[str, Any] = {"column": found.column, "label": name, "how": found.how}
         if found.measure:
             data |= {"measure": found.measure, "value": round(found.value, 6)}
@@ -57,3 +90,149 @@ def _line(found: Giveaway, name: str) -> str:
     if found.measure == "AUC":
         return f"{column} alone predicts {label}: AUC {value:.3f}"
     return f"{column} alone has {value:.1%} of the information of {label}"
+
+
+def find_giveaways(
+    batch: pa.RecordBatch, array: pa.Array, label: Label, names: Iterable[str], bound: float
+) -> Iterator[Giveaway]:
+    """Yields the columns that give the label away, in order.
+
+    Args:
+      batch: sampled rows.
+      array: the label of each row.
+      label: the same.
+      names: of the columns that are compared.
+      bound: least AUC or share.
+    """
+    if _bits(np.bincount(label.codes)) < _LEAST_BITS:
+        return
+    known = pa.array(label.is_known)
+    array, has_classes = array.filter(known), label.kind != "mean"
+    for name in names:
+        column = batch.column(name).filter(known)
+        if not can_be_label(column.type) or column.null_count == len(column):
+            continue
+        if _is_equal(column, array):
+            yield Giveaway(name, "equal")
+        elif _is_monotone(column, array, has_classes):
+            yield Giveaway(name, "monotone")
+        elif has_classes:
+            yield from _predicting(column, name, label.codes, bound)
+
+
+def _predicting(column: pa.Array, name: str, codes: _Ints, bound: float) -> Iterator[Giveaway]:
+    """Yields the column if it alone predicts the class of each row."""
+    kinds = len(np.unique(codes))
+    most = max(_CATEGORIES, 2 * kinds)
+    table = counts_of(_places(column, most), codes, np.ones(len(codes)))
+    is_few = len(table) <= most
+    if kinds == 2 and (area := _auc(table, is_few)) >= bound:
+        yield Giveaway(name, "predicts", "AUC", area)
+        return
+    # Of two classes as well: one of them may have the values in the middle.
+    if len(codes) >= 2 * len(table) if is_few else kinds <= _MOST_CLASSES:
+        share = _information(table, is_few)
+        if share >= bound:
+            yield Giveaway(name, "predicts", "information", share)
+
+
+def _is_text(array: pa.Array) -> bool:
+    return bool(pa.types.is_string(array.type))
+
+
+def _is_equal(column: pa.Array, label: pa.Array) -> bool:
+    """Whether a column has the label in every row; integers equal decimals."""
+    if column.null_count or _is_text(column) != _is_text(label):
+        return False
+    if _is_text(column) or column.type == label.type:
+        return bool(column.equals(label))
+    left, right = numbers_of(column), numbers_of(label)
+    if pa.float32() in (column.type, label.type):
+        return np.array_equal(left.astype(np.float32), right.astype(np.float32))
+    return np.array_equal(left, right)
+
+
+def _is_monotone(column: pa.Array, label: pa.Array, is_strict: bool) -> bool:
+    """Whether a column is a monotone function of the label.
+
+    If it need not be strictly monotone, its values have to hold 100 bits.
+    """
+    if column.null_count or _is_text(column) or _is_text(label):
+        return False
+    left, right = numbers_of(column), numbers_of(label)
+    order = np.argsort(right, kind="stable")
+    steps, jumps = np.diff(left[order]), np.diff(right[order])
+    rises = jumps > 0
+    if not (steps[~rises] == 0).all():
+        return False
+    if (steps[rises] > 0).all() or (steps[rises] < 0).all():
+        return True
+    if is_strict or not ((steps >= 0).all() or (steps <= 0).all()):
+        return False
+    return _bits(np.unique(left, return_counts=True)[1]) >= _LEAST_BITS
+
+
+def _places(column: pa.Array, most: int) -> _Ints:
+    """Returns each row's place among a column's values; nulls come last.
+
+    Of texts, it is among the ``most`` most frequent ones.
+    """
+    if not _is_text(column):
+        return np.unique(numbers_of(column), return_inverse=True)[1].astype(np.int64)
+    codes, names = text_buckets(column.drop_null(), most - 1)
+    places = np.full(len(column), len(names), np.int64)
+    places[column.is_valid().to_numpy(zero_copy_only=False)] = codes
+    return places
+
+
+def _auc(table: _Floats, is_few: bool) -> float:
+    """Returns the AUC of values for two classes, 0.5 to 1.
+
+    Few values are in the order of their rates. Of others, nulls are the least or the greatest,
+    whichever is better.
+
+    Args:
+      table: rows of each value and class, in the order of the values.
+      is_few: whether the values are few.
+    """
+    orders = [table, np.roll(table, 1, axis=0)]
+    if is_few:
+        orders = [table[np.argsort(table[:, 1] / table.sum(axis=1))]]
+    areas = [area_of(order[:, 0], order[:, 1]) for order in orders]
+    return max(max(area, 1 - area) for area in areas)
+
+
+def area_of(zeros: _Floats, ones: _Floats) -> float:
+    """Returns the AUC of ordered values from each class's rows.
+
+    Equal values count half (Mann and Whitney, 1947).
+    """
+    total = zeros.sum() * ones.sum()
+    below = np.cumsum(zeros) - zeros
+    return float((ones * (below + zeros / 2)).sum() / total) if total else 0.5
+
+
+def _information(table: _Floats, is_few: bool) -> float:
+    """Returns the share of the classes' Gini impurity that a column takes away.
+
+    It is that of rows in the order of the column whose next row has another class. So neighbouring
+    values of one class count as one, and values that are different in all rows tell nothing.
+
+    Args:
+      table: rows of each value and class, in the order of the values.
+      is_few: whether the values are few, so that their order does not matter.
+    """
+    rows = table.sum(axis=1)
+    shares = table / rows[:, None]
+    changes = float((rows * (1 - (shares * shares).sum(axis=1))).sum())
+    if not is_few:
+        between = float((1 - (shares[1:] * shares[:-1]).sum(axis=1)).sum())
+        changes += between - (table.shape[1] - 1)  # at least, one behind each class
+    classes = table.sum(axis=0) / rows.sum()
+    return 1 - changes / float(rows.sum() * (1 - (classes * classes).sum()))
+
+
+def _bits(counts: _Ints) -> float:
+    """Returns the rows of some counts times their entropy."""
+    some = counts[counts > 0]
+    return float((some * np.log2(some.sum() / some)).sum())

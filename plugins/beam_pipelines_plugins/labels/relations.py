@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +12,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.analysis.description import Show, show_of
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
-from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.encodings.values import to_float64
 
 # Buckets of a column: values, or ranges of about equally many rows.
 _VALUES, _RANGES = 12, 10
@@ -282,32 +279,3 @@ def _shown(value: pa.Scalar, kind: pa.DataType, show: Show, names: Sequence[str]
     if 0 <= number < len(names):
         return names[int(number)]
     return _number(number, kind, show)
-
-
-class LabelRelations(NamedTuple):
-    """The label, and the relation of each other column with it."""
-
-    label: Label
-    of: Mapping[str, Relation]
-
-
-# The report and ``leaks`` ask for the same rows, one after the other.
-_FOUND: weakref.WeakKeyDictionary[SampledSplits, LabelRelations] = weakref.WeakKeyDictionary()
-
-
-def relations_of(sample: SampledSplits) -> LabelRelations | None:
-    """Returns the relations of all columns, measured once for a sample.
-
-    ``None`` if no column before encoding is a label.
-    """
-    batch, name = sample.raw, sample.label
-    names = batch.schema.names
-    if name is None or name not in names or not can_be_label(batch.column(name).type):
-        return None
-    if sample not in _FOUND:
-        label = Label(name, batch.column(name), sample.classes)
-        others = [other for other in names if other not in (name, sample.weight)]
-        weights = to_float64(batch.column(sample.weight)) if sample.weight in names else None
-        known = dict(relations(batch, label, others, weights)) if label.is_useful else {}
-        _FOUND[sample] = LabelRelations(label, known)
-    return _FOUND[sample]

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines_plugins.labels.giveaways import Giveaway, _area, find_giveaways
-from beam_pipelines_plugins.labels.relations import Label, relations
+from beam_pipelines_plugins.labels.leaking import Giveaway, area_of, find_giveaways
+from beam_pipelines_plugins.labels.relations import Label
 
 Random = np.random.Generator
 Table = dict[str, pa.Array]
@@ -26,8 +26,7 @@ def found(table: Table, bound: float = BOUND) -> list[Giveaway]:
     batch = pa.record_batch(table)
     label = Label("y", table["y"])
     names = [name for name in table if name != "y"]
-    said = dict(relations(batch, label, names, None))
-    return list(find_giveaways(batch, table["y"], label, names, said, bound))
+    return list(find_giveaways(batch, table["y"], label, names, bound))
 
 
 def texts(numbers: np.ndarray, words: str = "abcdefghijklmnopqrstuvwxyz") -> pa.Array:
@@ -239,4 +238,4 @@ def test_area_against_all_pairs(rows: list[tuple[int, bool]]) -> None:
     pairs = [(one > zero) + (one == zero) / 2 for one in ones for zero in zeros]
     expected = sum(pairs) / len(pairs) if pairs else 0.5
     counts = [np.bincount(some, minlength=5).astype(float) for some in (zeros, ones)]
-    assert _area(*counts) == pytest.approx(expected)
+    assert area_of(*counts) == pytest.approx(expected)
