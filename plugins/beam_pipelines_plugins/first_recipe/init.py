@@ -6,17 +6,16 @@ It has joins, a label, a split and encodings, each with its reason, and open dec
 from __future__ import annotations
 
 import dataclasses
-import functools
+import itertools
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblems
 from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
 from beam_pipelines.encodings import ENCODING_FOR_KIND
-from beam_pipelines.files.beam import files, path_patterns
+from beam_pipelines.files.beam import files
 from beam_pipelines.files.beam.spool import STDIN
 from beam_pipelines.pipeline.planning import plan_recipe, recipes
 from beam_pipelines.pipeline.planning.private import values_hidden
@@ -42,8 +41,9 @@ from beam_pipelines_plugins.first_recipe.image_draft import draft_of_images, oth
 from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text, with_encodings
 from beam_pipelines_plugins.schemas.recipe_schema import MODELINE, schema_text
 
-# Names the sources of paths.
-Names = Callable[[Sequence[str]], list[Source]]
+# The paths of a table; plans the table of one path.
+Paths = tuple[str, ...]
+PlanOne = Callable[[str], SourcePlan]
 # The first type that the error of a row proposes.
 _TYPE = re.compile(r"'types: \{.*?: ([a-z0-9<>]+)\}'")
 _TABLES = ("csv", "tsv", "json_lines", "json", "parquet", "arrow", "avro", "orc")
@@ -102,8 +102,7 @@ def write_recipe(
             draft_of_images(known, plans),
         )
     else:
-        name = functools.partial(name_sources, settings=settings)
-        tables = _tables(data, questions, reason, name)
+        tables = _tables(data, questions, reason, settings)
         _check_names(tables, settings)
         draft = make_draft(tables)
     text = recipe_text(tables, draft, folder, questions)
@@ -170,30 +169,37 @@ def _check_names(tables: draft_sources.FoundTables, settings: Sequence[Setting])
 
 
 def _tables(
-    data: Sequence[str], questions: dict[str, list[str]], images: str, name: Names
+    data: Sequence[str],
+    questions: dict[str, list[str]],
+    images: str,
+    settings: Sequence[Setting],
 ) -> draft_sources.FoundTables:
     """Plans the tables of files and folders, the base first.
 
     Raises:
       PipelineError: there are none; it is the error of the first file.
     """
+
+    def plan_one(path: str) -> SourcePlan:
+        return _plan(name_sources([(path,)], settings)[0], {})
+
     folders = _folders(data)
-    sources = _series([path for path in data if path not in folders], name)
+    tables = _series([path for path in data if path not in folders], plan_one)
     left_out: list[draft_sources.LeftOut] = []
     for path in folders:
         try:
-            tables, others = _tables_in(path, name)
+            own, others = _tables_in(path, plan_one)
         except PipelineError:
             if images:
                 raise RecipeError(images) from None
             raise
-        sources += tables
+        tables += own
         left_out += [
             one._replace(reason=images) if images and "an image;" in one.reason else one
             for one in others
         ]
-    named = _named(sources, name)
-    plans, unlike = draft_sources.united([_readable(_plan(source, questions)) for source in named])
+    sources = name_sources(tables, settings)
+    plans, unlike = draft_sources.united([_readable(_plan(one, questions)) for one in sources])
     found = with_base_first(plans)
     base = found.plans[0]
     if not base.source.planning.keeps_steps:
@@ -223,47 +229,49 @@ def _readable(plan: SourcePlan) -> SourcePlan:
         plan = dataclasses.replace(tried, decisions=(*tried.decisions, *notes))
 
 
-def _series(paths: Sequence[str], name: Names) -> list[str | tuple[str, ...]]:
-    """Returns paths; those of a series with equal columns together."""
-    series: dict[str, list[str]] = {}
-    for path in paths:
-        is_one = os.path.isfile(path) and not SHARD_NUMBER.search(path)
-        series.setdefault(draft_sources.series_of(path) if is_one else path, []).append(path)
-    found: list[str | tuple[str, ...]] = []
-    for alike in series.values():
-        if len({*alike}) < 2:
-            found += alike
+def _series(paths: Sequence[str], plan: PlanOne) -> list[Paths]:
+    """Returns the paths of tables: those of a set, or of a series with equal columns, together."""
+    series: dict[tuple[bool, str], list[str]] = {}
+    for number, path in enumerate(paths):
+        is_shard = bool(SHARD_NUMBER.search(path))
+        key = SHARD_NUMBER.sub(r"-of-\2", path) if is_shard else f"{number} {path}"
+        if not is_shard and os.path.isfile(path):
+            key = draft_sources.series_of(path)
+        series.setdefault((is_shard, key), []).append(path)
+    found: list[Paths] = []
+    for (is_shard, _), alike in series.items():
+        if len({*alike}) < 2 or not os.path.isfile(alike[0]):
+            found += [tuple(alike)] if is_shard else [(path,) for path in alike]
             continue
-        groups, _ = draft_sources.grouped(alike, "", lambda path: _plan(name([path])[0], {}))
+        groups = (
+            [alike] if is_shard else [own for own, _ in draft_sources.grouped(alike, "", plan)[0]]
+        )
         around = [one.path for one in os.scandir(os.path.dirname(alike[0]) or ".")]
         around = [os.path.normpath(path) for path in around]
-        tables = [draft_sources.pattern_of(own, around) for own, _ in groups]
-        taken = {path for own, _ in groups for path in own}
-        found += [one[0] if len(one) == 1 else one for one in tables]
-        found += [path for path in alike if path not in taken]  # planning says what is wrong
+        found += [draft_sources.pattern_of(own, around) for own in groups]
+        taken = {path for own in groups for path in own}
+        found += [(path,) for path in alike if path not in taken]  # planning says what is wrong
     return found
 
 
-def _tables_in(
-    folder: str, name: Names
-) -> tuple[list[str | tuple[str, ...]], list[draft_sources.LeftOut]]:
+def _tables_in(folder: str, plan: PlanOne) -> tuple[list[Paths], list[draft_sources.LeftOut]]:
     """Returns the paths of a folder's tables, and what is left out."""
     if has_table_log(folder):
-        return [folder], []
+        return [(folder,)], []
     paths, left_out = draft_sources.files_of(folder)
-    groups, unread = draft_sources.grouped(paths, folder, lambda path: _plan(name([path])[0], {}))
+    groups, unread = draft_sources.grouped(paths, folder, plan)
     if not groups:
-        _plan(name([folder])[0], {})  # its error says what is wrong
-        return [folder], []
+        plan(folder)  # its error says what is wrong
+        return [(folder,)], []
     if len(groups) == 1 and len(groups[0][0]) == len(paths):
         own = groups[0][0]
         others = [one for one in left_out if format_of_path(one.path) or one.reason == "empty"]
         names = {*splits_of(own).values()}
         if not others and len(own) > 1 and (len(names) == 1 or "train" not in names):
-            return [folder], left_out
+            return [(folder,)], left_out
     shown = [one.path for one in (*left_out, *unread) if one.reason != "hidden"]
     tables = [_whole_folder(own, folder, [*paths, *shown]) for own, _ in groups]
-    return [one[0] if len(one) == 1 else one for one in tables], [*left_out, *unread]
+    return tables, [*left_out, *unread]
 
 
 def _whole_folder(own: Sequence[str], folder: str, paths: Sequence[str]) -> tuple[str, ...]:
@@ -275,81 +283,28 @@ def _whole_folder(own: Sequence[str], folder: str, paths: Sequence[str]) -> tupl
     return draft_sources.pattern_of(own, paths)
 
 
-def _named(tables: Sequence[str | tuple[str, ...]], name: Names) -> list[Source]:
-    """Returns a source for each table, or series of tables."""
-    alone = [path for path in tables if isinstance(path, str)]
-    sources = name(alone)
-    several = [paths for paths in tables if not isinstance(paths, str)]
-    for paths in several:
-        own = name([*alone, paths[0]])[-1]
-        alone.append(paths[0])
-        sources.append(dataclasses.replace(own, path=paths))
-    return [source.with_planning(keeps_steps=len(sources) == 1) for source in sources]
+def name_sources(tables: Sequence[Paths], settings: Sequence[Setting] = ()) -> list[Source]:
+    """Returns a source for each table, named after its first file.
 
-
-def name_sources(data: Sequence[str], settings: Sequence[Setting] = ()) -> list[Source]:
-    """Returns a source for each path or set of shards.
-
-    It is named after the file. A set is ``x-00000-of-00002.csv`` and ``x-00001-of-00002.csv``.
     Repeated names get a number.
 
     Args:
-      data: paths.
+      tables: the paths of each.
       settings: of keys of the sources, by their names.
     """
-    sets: dict[str, list[str]] = {}
-    for number, path in enumerate(data):
-        pattern = _pattern_of_set(path)
-        sets.setdefault(f"{number} {path}" if pattern == path else pattern, []).append(path)
-    sources: list[Source] = []
-    for paths in sets.values():
-        (source,) = reader.bare_recipe(paths[0], FORMATS).sources.values()
-        taken = {other.name for other in sources}
-        numbered = (source.name, *(f"{source.name}_{number}" for number in range(2, len(data) + 2)))
-        name = next(name for name in numbered if name not in taken)
-        own = (_pattern_of_set(paths[0]),) if _is_whole(paths) else tuple(paths)
-        if source.path == (paths[0],):  # no table, nor a part of a file
-            source = Source(name, own)
-        # The rows of the first source become records, those of others are joined.
-        source = dataclasses.replace(source, name=name).with_planning(keeps_steps=not sources)
-        sources.append(source)
-    return [_with_settings(source, settings) for source in sources]
-
-
-def _with_settings(source: Source, settings: Sequence[Setting]) -> Source:
-    """Returns a source with its own settings."""
-    own = [setting for setting in settings if setting.path[1] == source.name]
-    if not own:
-        return source
-    tree = {key: _tree(value) for key, value in source.options.items()}
-    tree |= {"path": _tree(list(source.path))} if source.path else {}
-    found: Tree = {"name": _tree(source.name), "sources": {source.name: tree}}
-    place = _place(source)
-    recipe = reader.bare_recipe(place, FORMATS, ENCODING_FOR_KIND, own, found)
-    return dataclasses.replace(recipe.sources[source.name], planning=source.planning)
-
-
-def _place(source: Source) -> str:
-    """Returns where a source is, for messages."""
-    return place_in(source.options) or source.path[0]
-
-
-def _tree(value: Any) -> Tree:
-    return [*map(_tree, value)] if isinstance(value, list) else Scalar(value, str(value))
-
-
-def _pattern_of_set(path: str) -> str:
-    """Returns the pattern of a shard's whole set; other paths stay."""
-    return SHARD_NUMBER.sub(lambda found: f"-{'?' * len(found[1])}-of-{found[2]}", path)
-
-
-def _is_whole(paths: Sequence[str]) -> bool:
-    """Whether paths of one set are all of it."""
-    numbers = [SHARD_NUMBER.findall(path) for path in paths]
-    if len(paths) == 1 or len(numbers[0]) != 1 or path_patterns.has_wildcard(paths[0]):
-        return False
-    is_count = len(paths) == int(numbers[0][0][1])
-    return is_count and {int(found[0][0]) for found in numbers} == set(range(len(paths)))
+    sources: dict[str, Source] = {}
+    for paths in tables:
+        plain = reader.bare_name(paths[0])
+        numbered = (f"{plain}_{number}" for number in itertools.count(2))
+        name = next(name for name in itertools.chain([plain], numbered) if name not in sources)
+        places: list[Tree] = [Scalar(path, path) for path in paths]
+        place = places if len(places) > 1 else places[0]
+        found: Tree = {"name": Scalar(name, name), "sources": {name: place}}
+        own = [setting for setting in settings if setting.path[1] == name]
+        recipe = reader.bare_recipe(paths[0], FORMATS, ENCODING_FOR_KIND, own, found)
+        # The rows of a single source become records, those of others are joined.
+        sources[name] = recipe.sources[name].with_planning(keeps_steps=len(tables) == 1)
+    return list(sources.values())
 
 
 def _plan(source: Source, questions: dict[str, list[str]]) -> SourcePlan:
@@ -357,7 +312,7 @@ def _plan(source: Source, questions: dict[str, list[str]]) -> SourcePlan:
 
     It adds the questions.
     """
-    with reader.bare_lines(source.name, _place(source)).explained():
+    with reader.bare_lines(source.name, place_in(source.options) or source.path[0]).explained():
         try:
             return plan_source(source, "")
         except RecipeProblems as error:

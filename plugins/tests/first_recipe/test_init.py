@@ -147,54 +147,10 @@ def test_source_names() -> None:
     names = [
         source.name
         for source in name_sources(
-            ["a/x.csv", "b/x.csv", "x_2.csv", "gs://b/y/*.parquet", "x_2.tsv"]
+            [("a/x.csv",), ("b/x.csv",), ("x_2.csv",), ("gs://b/y/*.parquet",), ("x_2.tsv",)]
         )
     ]
     assert names == ["x", "x_2", "x_2_2", "y", "x_2_3"]
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (
-            ["d/x-00001-of-00002.csv.gz", "d/x-00000-of-00002.csv.gz"],
-            {"x": ("d/x-?????-of-00002.csv.gz",)},
-        ),
-        (
-            ["t/mnist-train.tfrecord-00000-of-00001", "u.csv"],
-            {"mnist-train": ("t/mnist-train.tfrecord-00000-of-00001",), "u": ("u.csv",)},
-        ),
-        (
-            ["data_tfrecord-00000-of-00003.gz", "data_tfrecord-00002-of-00003.gz"],
-            {
-                "data_tfrecord": (
-                    "data_tfrecord-00000-of-00003.gz",
-                    "data_tfrecord-00002-of-00003.gz",
-                )
-            },
-        ),
-        (
-            ["x[1]-00000-of-00002.csv", "x[1]-00001-of-00002.csv"],
-            {"x_1": ("x[1]-00000-of-00002.csv", "x[1]-00001-of-00002.csv")},
-        ),
-        (
-            ["a/x-00000-of-00001.csv", "b/x-00000-of-00001.csv", "x-00000-of-00001.tsv"],
-            {
-                "x": ("a/x-00000-of-00001.csv",),
-                "x_2": ("b/x-00000-of-00001.csv",),
-                "x_3": ("x-00000-of-00001.tsv",),
-            },
-        ),
-        (["x.csv", "x.csv"], {"x": ("x.csv",), "x_2": ("x.csv",)}),
-        (
-            ["x-000000-of-100000.csv", "x-100000-of-100000.csv"],
-            {"x": ("x-000000-of-100000.csv", "x-100000-of-100000.csv")},
-        ),
-    ],
-)
-def test_shards_are_one_source(data: list[str], expected: dict[str, tuple[str, ...]]) -> None:
-    """Shards of one set are one source: a pattern, or a list."""
-    assert {source.name: source.path for source in name_sources(data)} == expected
 
 
 def test_recipe_of_shards(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,6 +164,7 @@ def test_recipe_of_shards(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
         assert "# join:" not in (folder / "recipes" / "s.yaml").read_text()
         recipe = recipes.load(str(folder / "recipes" / "s.yaml"))
         assert len(make_plan(recipe).base.files) == number
+        assert (recipe.sources["s"].path == ("../data/s-*-of-00003.csv",)) == (number == 3)
 
 
 @settings(max_examples=80, deadline=None)
