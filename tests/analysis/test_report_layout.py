@@ -82,18 +82,6 @@ def test_the_features_of_one_split_fill_the_table(look) -> None:
     assert max(gaps) <= 2
 
 
-def test_rates_are_in_one_line_on_a_phone(look) -> None:
-    """A bar and its number stand next to each other."""
-    page = look(render_report(report_of_splits(2)), 390)
-    below = page.evaluate(
-        "[...document.querySelectorAll('td > .bar')].map(bar => {"
-        "const range = document.createRange(); range.selectNode(bar.nextSibling);"
-        "return range.getBoundingClientRect().top - bar.getBoundingClientRect().top})"
-    )
-    assert below
-    assert max(below) < 8
-
-
 @pytest.mark.parametrize("width", [390, 768])
 def test_names_above_values(look, width: int) -> None:
     """The name above a value has its own place."""

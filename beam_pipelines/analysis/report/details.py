@@ -21,14 +21,12 @@ class Cell(NamedTuple):
       end: the upper end of a range, or ``""``.
       small: a remark after the value.
       is_high: whether the value is highlighted.
-      bar: width of a bar in pixels, or ``""``.
     """
 
     text: str
     end: str = ""
     small: str = ""
     is_high: bool = False
-    bar: str = ""
 
 
 class DetailTable(NamedTuple):

@@ -115,10 +115,7 @@ def _feature(
             [details.show_drift(largest) if largest else details.Cell("–")],
             *([one.cells.get(name, details.Cell("–"))] for one in described),
         ),
-        tables=[
-            *(one for one in tables if one.lines),
-            *(one.tables[name] for one in described if name in one.tables),
-        ],
+        tables=[one for one in tables if one.lines],
     )
 
 

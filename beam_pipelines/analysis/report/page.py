@@ -164,9 +164,6 @@ def _cell_text(cell: Cell) -> str:
         text = f"<span>{text}</span> – <span>{_escaped(cell.end)}</span>"
     elif cell.is_high:
         text = f"<b class=high>{text}</b>"
-    if cell.bar:
-        bar = _escaped(cell.bar)
-        text = f"<span class=bar><i class=rate style=width:{bar}px></i></span>{text}"
     return f"{text} <small>{_escaped(cell.small)}</small>" if cell.small else text
 
 

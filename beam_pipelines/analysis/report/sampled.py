@@ -151,7 +151,6 @@ class Described(NamedTuple):
       about: a note below the table.
       cells: feature -> its cell.
       order: feature -> the number that sorts it.
-      tables: feature -> a table of its details.
     """
 
     key: str
@@ -159,7 +158,6 @@ class Described(NamedTuple):
     about: str
     cells: Mapping[str, Cell]
     order: Mapping[str, float]
-    tables: Mapping[str, DetailTable]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,7 @@ from beam_pipelines_plugins.labels.relations import (
     can_be_label,
     counts_of,
     numbers_of,
-    text_buckets,
+    places_of,
 )
 
 How = Literal["equal", "monotone", "predicts"]
@@ -72,7 +72,7 @@ def leaking_features(sample: SampledSplits, bound: float) -> Iterator[tuple[str,
     _, used = needed(plan, set(plan.written) - {name})
     own = (name, sample.weight)
     names = [other for other in raw.schema.names if other in used and other not in own]
-    for found in find_giveaways(raw, array, Label(name, array, sample.classes), names, bound):
+    for found in find_giveaways(raw, array, Label(array, bool(sample.classes)), names, bound):
         data: dict[str, Any] = {"column": found.column, "label": name, "how": found.how}
         if found.measure:
             data |= {"measure": found.measure, "value": round(found.value, 6)}
@@ -107,16 +107,16 @@ def find_giveaways(
     if _bits(np.bincount(label.codes)) < _LEAST_BITS:
         return
     known = pa.array(label.is_known)
-    array, has_classes = array.filter(known), label.kind != "mean"
+    array = array.filter(known)
     for name in names:
         column = batch.column(name).filter(known)
         if not can_be_label(column.type) or column.null_count == len(column):
             continue
         if _is_equal(column, array):
             yield Giveaway(name, "equal")
-        elif _is_monotone(column, array, has_classes):
+        elif _is_monotone(column, array, label.has_classes):
             yield Giveaway(name, "monotone")
-        elif has_classes:
+        elif label.has_classes:
             yield from _predicting(column, name, label.codes, bound)
 
 
@@ -124,7 +124,7 @@ def _predicting(column: pa.Array, name: str, codes: _Ints, bound: float) -> Iter
     """Yields the column if it alone predicts the class of each row."""
     kinds = len(np.unique(codes))
     most = max(_CATEGORIES, 2 * kinds)
-    table = counts_of(_places(column, most), codes, np.ones(len(codes)))
+    table = counts_of(places_of(column, most - 1), codes)
     is_few = len(table) <= most
     if kinds == 2 and (area := _auc(table, is_few)) >= bound:
         yield Giveaway(name, "predicts", "AUC", area)
@@ -170,19 +170,6 @@ def _is_monotone(column: pa.Array, label: pa.Array, is_strict: bool) -> bool:
     if is_strict or not ((steps >= 0).all() or (steps <= 0).all()):
         return False
     return _bits(np.unique(left, return_counts=True)[1]) >= _LEAST_BITS
-
-
-def _places(column: pa.Array, most: int) -> _Ints:
-    """Returns each row's place among a column's values; nulls come last.
-
-    Of texts, it is among the ``most`` most frequent ones.
-    """
-    if not _is_text(column):
-        return np.unique(numbers_of(column), return_inverse=True)[1].astype(np.int64)
-    codes, names = text_buckets(column.drop_null(), most - 1)
-    places = np.full(len(column), len(names), np.int64)
-    places[column.is_valid().to_numpy(zero_copy_only=False)] = codes
-    return places
 
 
 def _auc(table: _Floats, is_few: bool) -> float:

@@ -24,7 +24,7 @@ BOUND = 0.99
 def found(table: Table, bound: float = BOUND) -> list[Giveaway]:
     """Returns what gives the column ``y`` away."""
     batch = pa.record_batch(table)
-    label = Label("y", table["y"])
+    label = Label(table["y"])
     names = [name for name in table if name != "y"]
     return list(find_giveaways(batch, table["y"], label, names, bound))
 
