@@ -10,7 +10,7 @@ import click
 
 from beam_pipelines.cli.options import StorageCommand
 from beam_pipelines.cli.output import answer, output_options, table
-from beam_pipelines.core.formatting import shorten, show_bytes, show_share, visible
+from beam_pipelines.core.formatting import shorten, visible
 
 if TYPE_CHECKING:
     from beam_pipelines_plugins.comparison import DataComparison
@@ -79,13 +79,6 @@ def _lines(found: DataComparison) -> Iterator[str]:
         yield f"{name}: {_change(split.rows)} rows"
         yield from _column_lines(split)
         yield ""
-    for name, (base, test) in found.joins.items():
-        shares = " → ".join(show_share(join.matched, join.rows) for join in (base, test))
-        yield f"join with {name}: {shares} matched, {base.fanout:.3g} → {test.fanout:.3g} rows each"
-    base_size, test_size = found.sizes
-    if base_size is not None and test_size is not None:
-        sizes = " → ".join(show_bytes(size) for size, _ in (base_size, test_size))
-        yield f"shards: {_change((base_size[1], test_size[1]))}, {sizes}"
     for finding in found.findings:
         yield f"differs: {finding}"
     if not found.findings:

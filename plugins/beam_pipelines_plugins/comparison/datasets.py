@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.compare import ColumnComparison, compare_columns, compare_shares
-from beam_pipelines.analysis.drift import CHANCE, LARGE_DRIFT
-from beam_pipelines.analysis.joins import JoinMatches, joins_of
+from beam_pipelines.analysis.compare import ColumnComparison, compare_columns
+from beam_pipelines.analysis.drift import LARGE_DRIFT
 from beam_pipelines.analysis.report.page import page_environment, page_file
 from beam_pipelines.analysis.statistics.datasets import find_manifest, is_stored, read_statistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
@@ -152,8 +151,6 @@ class DataComparison:
     Attributes:
       base, test: what was compared.
       splits: split -> comparison; two splits of different names are ``base → test``.
-      joins: source -> the joins with it of both sides.
-      sizes: of both sides: bytes and number of shards; ``None`` where nothing was written.
       findings: all that matters, in words.
       has_encodings: whether a side has features whose values were not compared.
     """
@@ -161,8 +158,6 @@ class DataComparison:
     base: str
     test: str
     splits: Mapping[str, SplitComparison]
-    joins: Mapping[str, tuple[JoinMatches, JoinMatches]]
-    sizes: tuple[tuple[int, int] | None, tuple[int, int] | None]
     findings: tuple[str, ...]
     has_encodings: bool = False
 
@@ -221,22 +216,12 @@ def compare_data(
         name: compare_split(sides[0].statistics[left], sides[1].statistics[right], max_drift)
         for name, (left, right) in pairs.items()
     }
-    joins = _joins(sides[0].manifest, sides[1].manifest)
     findings = [
         *_lost_splits(sides[0], sides[1], split, pairs),
         *(f"{name}, {finding}" for name, one in splits.items() for finding in one.all_findings()),
-        *_join_findings(joins, max_drift),
     ]
-    sizes = _size(sides[0].manifest), _size(sides[1].manifest)
-    return DataComparison(
-        sides[0].path,
-        sides[1].path,
-        splits,
-        joins,
-        sizes,
-        tuple(findings),
-        any(map(_has_encodings, sides)),
-    )
+    has_encodings = any(map(_has_encodings, sides))
+    return DataComparison(sides[0].path, sides[1].path, splits, tuple(findings), has_encodings)
 
 
 def _side(path: str, stack: contextlib.ExitStack) -> _Side:
@@ -291,38 +276,6 @@ def _lost_splits(
         for name in side.statistics:
             if name not in compared:
                 yield f"split '{name}' {word}"
-
-
-def _joins(
-    base: Manifest | None, test: Manifest | None
-) -> dict[str, tuple[JoinMatches, JoinMatches]]:
-    """Returns the joins of both sides, if they are the same ones."""
-    if not base or not test:
-        return {}
-    left, right = joins_of(base), joins_of(test)
-    if [join.source for join in left] != [join.source for join in right]:
-        return {}
-    several = len({join.source for join in left}) < len(left)
-    return {
-        f"{one.source}{f' ({number + 1})' if several else ''}": (one, other)
-        for number, (one, other) in enumerate(zip(left, right, strict=True))
-    }
-
-
-def _join_findings(
-    joins: Mapping[str, tuple[JoinMatches, JoinMatches]], max_drift: float
-) -> Iterator[str]:
-    chance = CHANCE / max(1, len(joins))
-    for name, pair in joins.items():
-        sides = [(join.rows, join.matched) for join in pair]
-        for one in compare_shares("join", "of the rows had a match", sides, max_drift, chance):
-            yield f"join with '{name}': {one.text}"
-
-
-def _size(manifest: Manifest | None) -> tuple[int, int] | None:
-    """Returns bytes and number of all shards."""
-    shards = list(manifest.shards) if manifest else []
-    return (sum(one.bytes for one in shards), len(shards)) if shards else None
 
 
 def as_json(value: Any) -> Any:
