@@ -6,7 +6,6 @@ features are in the schema's order and missing ones are named.
 
 from __future__ import annotations
 
-import html
 import itertools
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,8 +18,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.arrow.python_values import json_value, printable
-from beam_pipelines.core.errors import DataError, RecipeError, mask, nearest
-from beam_pipelines.core.formatting import shorten, show_bytes
+from beam_pipelines.core.errors import DataError, RecipeError, nearest
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.core.layout.schema_features import feature_lists_of, features_of, has_one_value
@@ -28,13 +27,11 @@ from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.shard_records import read_examples
 from beam_pipelines.encodings.labels import LONGEST_LIST, LONGEST_TEXT, labels_behind
 from beam_pipelines.files.beam import files
-from beam_pipelines.reader.dataset import Dataset
 from beam_pipelines.reader.encodings.feature_info import texts_of_ids
 from beam_pipelines.reader.features import names_of_lists_of_lists
 from beam_pipelines.sources.tfrecord.decoder import decode_records, is_sequence_example
 
 HEX_BYTES = 8
-_SHOWN_FEATURES = 20
 MISSING = "(missing)"
 
 
@@ -270,40 +267,3 @@ def show_value(value: float | bytes | list[Any] | None) -> str:
             f"{value[:HEX_BYTES].hex(' ')}{' …' if len(value) > HEX_BYTES else ''}"
         )
     return repr(shorten(text, LONGEST_TEXT))
-
-
-def html_of(dataset: Dataset, manifest: Manifest) -> str:
-    """Returns splits, the first examples and a link to the report."""
-    splits = _table(
-        ("split", "rows", "shards", "size"),
-        [
-            (name, f"{split.rows:,}", f"{len(split.shards):,}", show_bytes(split.bytes))
-            for name, split in manifest.splits.items()
-        ],
-    )
-    rows = dataset.head()
-    names, columns = rows.column_names, rows.columns
-    several = names_of_lists_of_lists(manifest.columns)
-    lists = lists_of(None if manifest.record == "raw" else dataset.schema)
-    first = [
-        [show_values(values, name in lists, name in several) for values in column.to_pylist()]
-        for name, column in zip(names, columns, strict=True)
-    ]
-    examples = _table(names[:_SHOWN_FEATURES], list(zip(*first[:_SHOWN_FEATURES], strict=True)))
-    more = len(names) - _SHOWN_FEATURES
-    return (
-        f"<p><b>{html.escape(manifest.name)}</b> "
-        f"in <code>{html.escape(mask(dataset.folder))}</code>, label "
-        f"<code>{html.escape(str(dataset.label))}</code>, "
-        f'<a href="{html.escape(mask(dataset.report))}">report</a></p>{splits}{examples}'
-        + (f"<p>and {more:,} more features</p>" if more > 0 else "")
-    )
-
-
-def _table(header: Any, rows: Any) -> str:
-    """Returns an HTML table of texts, escaped."""
-    cells = itertools.chain([("th", header)], (("td", row) for row in rows))
-    lines = (
-        "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in row) for tag, row in cells
-    )
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"

@@ -20,7 +20,7 @@ from beam_pipelines.reader.features import (
     names_of_lists_of_lists,
     wanted_features,
 )
-from beam_pipelines.reader.folders.opened import CACHE_BYTES, ReportPath
+from beam_pipelines.reader.folders.opened import CACHE_BYTES
 from beam_pipelines.reader.folders.together import Folders, indexed, open_all, the_only
 from beam_pipelines.reader.frameworks import check_installed, to_pandas, without_int64
 from beam_pipelines.reader.parse import RECORD, RowFinder, parse_lists, parse_rows
@@ -153,10 +153,9 @@ class Dataset:
         }
 
     @property
-    def report(self) -> ReportPath:
-        """Path of the HTML report; a notebook shows the page itself."""
-        files = the_only(self._all, "report").files
-        return ReportPath(files.join(REPORT), lambda: files.find(REPORT))
+    def report(self) -> str:
+        """Path or URL of the HTML report."""
+        return the_only(self._all, "report").files.join(REPORT)
 
     def head(self, n: int = 5, split: str | None = None) -> pa.Table:
         """Returns the first examples of a split, parsed by the schema.
@@ -355,15 +354,6 @@ class Dataset:
         """The folder, and how many more there are, without secrets."""
         more = len(self.folders) - 1
         return mask(self.folder) + (f" and {more:,} more" if more else "")
-
-    def _repr_html_(self) -> str | None:
-        """Returns the HTML that a notebook shows; ``None``: the text."""
-        try:  # several datasets, no package, or a server without ranges: the text says enough
-            inspect = full_package.import_module("dataset.inspect", "Dataset._repr_html_")
-            html: str = inspect.html_of(self, the_only(self._all, "folder").fields)
-        except (ImportError, DataError, ValueError):
-            return None
-        return html
 
 
 def open(  # noqa: A001 - as ``bp.open``

@@ -421,9 +421,7 @@ def test_public_objects_of_a_url(tmp_path: Path) -> None:
     # Text that is shown, and whether it takes the URL from the folder's reader.
     texts: dict[str, tuple[Callable[[], str], bool]] = {
         "dataset": (lambda: repr(dataset), False),
-        "html": (lambda: str(dataset._repr_html_()), False),
         "source": (lambda: repr(source), False),
-        "report": (lambda: repr(dataset.report), True),
         "folder": (lambda: repr(dataset._first.files), True),
         "split": (lambda: _error(lambda: dataset.batches("nothing")), False),
         "column": (lambda: _error(lambda: dataset.batches(columns=["nothing"])), False),

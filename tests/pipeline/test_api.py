@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-import html
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import beam_pipelines as bp
-from beam_pipelines.reader.folders.opened import ReportPath
 from beam_pipelines.recipe.model import Recipe
-from tests.support.web_server import served
 
 pytestmark = pytest.mark.end_to_end
 
@@ -96,31 +92,6 @@ def test_to_pandas_has_plain_columns(dataset: bp.Dataset) -> None:
     assert [value is None for value in frame["quarter"]] == [
         not number % 3 for number in frame["number"]
     ]
-
-
-def test_a_notebook_shows_splits_rows_and_the_report(dataset: bp.Dataset) -> None:
-    """Rows, splits, first rows and a link; escaped."""
-    page = dataset._repr_html_()
-    assert f"<td>train</td><td>{dataset.splits['train']}</td><td>1</td>" in page
-    assert f'href="{dataset.report}"' in page
-    assert "<th>number</th><th>kind</th><th>quarter</th>" in page
-    assert "&#x27;a&#x27;" in page
-
-
-def test_a_notebook_shows_the_text_if_rows_cannot_be_read(dataset: bp.Dataset) -> None:
-    """A server without ranges fails a read, but not a notebook."""
-    with served(Path(dataset.folder), has_ranges=False) as server:
-        assert bp.open(server.url)._repr_html_() is None
-
-
-def test_a_notebook_shows_the_report(dataset: bp.Dataset) -> None:
-    """The report is a path, and in a notebook the page."""
-    assert Path(dataset.report).is_file()
-    frame = dataset.report._repr_html_()
-    assert frame.startswith("<iframe")
-    assert html.escape(Path(dataset.report).read_text()) in frame
-    assert copy.deepcopy(dataset.report) == str(dataset.report)
-    assert ReportPath("gone", lambda: None)._repr_html_() is None
 
 
 def test_every_form_of_a_recipe_gives_the_same_plan(folder: Path) -> None:

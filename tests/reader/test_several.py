@@ -135,7 +135,6 @@ def test_what_several_datasets_have(days):
     found = bp.open(str(days / "day-*"))
     assert list(found.features) == ["id", "half", "words", "odd"]
     assert found.head(60)["id"].to_pylist() == [[number] for number in range(60)]
-    assert found._repr_html_() is None
     for what in ("statistics", "report"):
         with pytest.raises(ValueError, match=rf"{what}: found 3 .* bp.open\('.*day-1'\).{what}"):
             getattr(found, what)

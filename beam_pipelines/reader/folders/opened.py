@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -35,10 +34,6 @@ if TYPE_CHECKING:
 CACHE_BYTES = 16 << 30
 # Hexadecimal digits of a dataset's name in a cache.
 _NAME_DIGITS = 32
-
-
-# Height of a report in a notebook; its frame scrolls.
-_HEIGHT = 720
 
 
 class Folder(NamedTuple):
@@ -240,35 +235,3 @@ def _get(url: str) -> bytes:
         raise FileNotFoundError(url)
     content: bytes = files.read_bytes(url)
     return content
-
-
-class ReportPath(str):
-    """Path or URL of a report; a notebook shows the page itself.
-
-    The page stands in a frame that may run its script, and nothing else of the notebook.
-    """
-
-    __slots__ = ("_read",)
-    _read: Callable[[], bytes | None]
-
-    def __new__(cls, path: str, read: Callable[[], bytes | None]) -> ReportPath:  # noqa: PYI034 - Self is of 3.11
-        """Takes the path and what reads the page, or returns ``None``."""
-        made = super().__new__(cls, path)
-        made._read = read
-        return made
-
-    def __repr__(self) -> str:
-        return repr(mask(self))
-
-    def _repr_html_(self) -> str | None:
-        """Returns the page in a frame, or ``None`` without one."""
-        page = self._read()
-        if page is None:
-            return None
-        return (
-            f'<iframe title="Dataset report" sandbox="allow-scripts" style="width: 100%; '
-            f'height: {_HEIGHT}px; border: 0" srcdoc="{html.escape(page.decode())}"></iframe>'
-        )
-
-    def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        return str, (str(self),)
