@@ -23,7 +23,6 @@ SPINE_LINES = 6_500
 MODULES, MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 400, 20, 400, 8, 12
 # These are above a bound today. A number may only fall; at the bound, its line goes.
 LONG_SIGNATURES = {
-    "beam_pipelines/dataset/loader.py:load": 11,
     "beam_pipelines/pipeline/api.py:transform": 13,
 }
 LARGE_CLASSES = {

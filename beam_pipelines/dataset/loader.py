@@ -6,7 +6,7 @@ For trainers: imports neither Apache Beam nor a module of ours that needs it.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.core.errors import DataError, nearest
@@ -15,12 +15,14 @@ from beam_pipelines.core.layout.schema_features import features_of
 from beam_pipelines.reader.dataset import Dataset
 from beam_pipelines.reader.folders.together import Folders
 from beam_pipelines.reader.frameworks import check_installed
-from beam_pipelines.reader.images import Image
 from beam_pipelines.reader.parse import RECORD
 from beam_pipelines.serving.specs import spec_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
+    from typing_extensions import Unpack
+
+    from beam_pipelines.reader.reader import BatchOptions
 
 _SEEDS = 1 << 32
 
@@ -32,12 +34,8 @@ def load(
     batch_size: int = 256,
     features: Iterable[str] | None = None,
     label: bool | str = True,
-    images: Mapping[str, Image] | None = None,
-    padding: float | None = None,
-    shuffle: bool = True,
     seed: int | None = None,
-    drop_remainder: bool = False,
-    shard: tuple[int, int] = (0, 1),
+    **options: Unpack[BatchOptions],
 ) -> tf.data.Dataset:
     """Loads a split of a dataset as batches of tensors.
 
@@ -52,17 +50,12 @@ def load(
       features: names of those to parse; default: all. A feature that is not parsed costs little.
       label: ``True``: pairs of features and label, if the recipe names a label; ``False``:
         features only, the label among them; or the name of the feature to take as the label.
-      images: feature -> how its compressed images are decoded, as ``batches`` takes it: to pixels,
-        uint8 [batch, height, width, channels]. Others stay compressed.
-      padding: fills lists and feature lists up to the longest of the batch, and steps without a
-        value; texts are filled with empty ones. ``None``: they stay sparse or ragged.
-      shuffle: whether rows have another order in every epoch; else that of the shards.
       seed: makes the orders of all epochs the same in every program that uses it. Default: a new
         one, or 1 if several machines divide the rows.
-      drop_remainder: leaves out a last batch that is not full, so that all shapes are static.
-      shard: ``(index, count)``: the part of input pipeline ``index`` of ``count`` machines. Each
-        gets as many rows of every global batch of ``count * batch_size`` rows. TensorFlow is told
-        not to divide the dataset once more.
+      options: other arguments of ``Dataset.batches``, such as ``images``, ``padding``, ``shuffle``
+        and ``remainder``. ``rank`` and ``world_size`` are 0 and 1 by default: input pipeline
+        ``rank`` of ``world_size`` machines gets as many rows of every global batch. TensorFlow is
+        told not to divide the dataset once more.
 
     Returns:
       A dataset of dictionaries feature -> tensor, as ``Dataset.feature_spec`` says or decoded, with
@@ -76,25 +69,12 @@ def load(
     """
     check_installed("tf")
     dataset = Dataset(folder)
+    rest: Any = {"rank": 0, "world_size": 1, **options}
     if seed is None:  # input pipelines of several machines divide one order
-        seed = secrets.randbelow(_SEEDS) if shard[1] == 1 else 1
-    options: dict[str, Any] = {
-        "shuffle": shuffle,
-        "seed": seed,
-        "remainder": "drop" if drop_remainder else "short",
-        "rank": shard[0],
-        "world_size": shard[1],
-    }
+        seed = secrets.randbelow(_SEEDS) if rest["world_size"] == 1 else 1
     label_name = _label_of(dataset, label)
-    batches = dataset.batches(
-        split,
-        batch_size,
-        columns=_columns(dataset, features, label_name),
-        padding=padding,
-        images=images,
-        as_="tf",
-        **options,
-    )
+    columns = _columns(dataset, features, label_name)
+    batches = dataset.batches(split, batch_size, as_="tf", columns=columns, seed=seed, **rest)
     if dataset.record == "raw":
         return batches.map(lambda batch: batch[RECORD])
     if label_name is None:

@@ -272,7 +272,7 @@ class Dataset:
             batches.
           rank, world_size: the part of each global batch to read. Default: those of
             ``torch.distributed`` or ``jax.distributed`` once it is initialized, else of the
-            environment of torchrun (``RANK``, ``WORLD_SIZE``) or ``TF_CONFIG``, else 0 and 1.
+            environment of torchrun (``RANK``, ``WORLD_SIZE``), else 0 and 1.
 
         Raises:
           DataError: the dataset has raw records; the split has no rows or no index of parts; a

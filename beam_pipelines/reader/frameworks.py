@@ -6,7 +6,6 @@ Memory is shared where it can be. There are no texts among the arrays.
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -157,16 +156,11 @@ def check_sharding(
                 ) from error
 
 
-# The tasks of TF_CONFIG that train, in the order of their ranks.
-_TRAINERS = ("chief", "master", "worker")
-
-
 def find_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
     """Returns rank and number of ranks.
 
     They are, in this order: those given; those of ``torch.distributed``, once it is initialized;
-    those of ``jax.distributed``, once it is; ``RANK`` and ``WORLD_SIZE`` of torchrun; those of
-    ``TF_CONFIG``; else 0 and 1.
+    those of ``jax.distributed``, once it is; ``RANK`` and ``WORLD_SIZE`` of torchrun; else 0 and 1.
 
     Raises:
       ValueError: only one of them is given, or the environment contradicts itself.
@@ -177,9 +171,7 @@ def find_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
         )
     if rank is not None and world_size is not None:
         return rank, world_size
-    return (
-        _of_torch() or _of_jax() or _of_torchrun(os.environ) or _of_tensorflow(os.environ) or (0, 1)
-    )
+    return _of_torch() or _of_jax() or _of_torchrun(os.environ) or (0, 1)
 
 
 def _of_torch() -> tuple[int, int] | None:
@@ -209,30 +201,6 @@ def _of_torchrun(environment: Mapping[str, str]) -> tuple[int, int] | None:
             f"RANK, WORLD_SIZE: found '{texts[0]}' and '{texts[1]}' in the environment, expected "
             "two numbers. Give batches() rank and world_size."
         ) from error
-
-
-def _of_tensorflow(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    text = environment.get("TF_CONFIG")
-    if not text:
-        return None
-    try:
-        config = json.loads(text)
-        tasks = [
-            (kind, index)
-            for kind in _TRAINERS
-            for index in range(len(config.get("cluster", {}).get(kind, ())))
-        ]
-        if not tasks:
-            return None
-        task = config["task"]["type"], int(config["task"]["index"])
-        if task[0] in _TRAINERS:
-            return tasks.index(task), len(tasks)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"TF_CONFIG: found {text} in the environment, expected a cluster and a task of it. "
-            "Give batches() rank and world_size."
-        ) from error
-    return 0, 1  # an evaluator reads alone
 
 
 def to_pandas(table: pa.Table, texts: Collection[str]) -> pd.DataFrame:

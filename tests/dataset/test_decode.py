@@ -62,7 +62,7 @@ def test_images_are_dense_pixels(tmp_path: Path, kind: str) -> None:
     np.testing.assert_array_equal([found[number] for number in range(10)], pixels, strict=True)
     features, _ = batches.element_spec
     assert features["image/encoded"] == tf.TensorSpec([None, 5, 7, 3], tf.uint8)
-    full, _ = loader.load(folder, batch_size=3, drop_remainder=True).element_spec
+    full, _ = loader.load(folder, batch_size=3, remainder="drop").element_spec
     assert full["image/encoded"] == full["other"] == tf.TensorSpec([3, 1], tf.string)
 
 

@@ -89,8 +89,8 @@ def test_without_a_label_in_the_recipe_there_are_features_only(tmp_path):
 
 
 def test_drop_remainder_makes_all_batches_alike(folder):
-    """``drop_remainder`` leaves the rest out and makes the batch size static."""
-    batches = loader.load(folder, batch_size=8, drop_remainder=True, shuffle=False)
+    """``remainder`` leaves the rest out and makes the batch size static."""
+    batches = loader.load(folder, batch_size=8, remainder="drop", shuffle=False)
     assert batches.element_spec[0]["id"].shape == (8, 1)
     assert ids(batches) == list(range(48))
     assert len(batches) == 6
@@ -102,8 +102,10 @@ def test_drop_remainder_makes_all_batches_alike(folder):
     "order", [{"shuffle": False}, {"seed": 3}, {}], ids=["in order", "seeded", "shuffled"]
 )
 def test_input_pipelines_divide_the_shards(larger, count, order):
-    """``shard=(index, count)`` for all indexes gives every row to one of them."""
-    parts = [ids(loader.load(larger, shard=(index, count), **order)) for index in range(count)]
+    """All ranks together get every row once."""
+    parts = [
+        ids(loader.load(larger, rank=rank, world_size=count, **order)) for rank in range(count)
+    ]
     assert all(parts)
     assert sorted(number for part in parts for number in part) == list(range(800))
 
@@ -122,10 +124,10 @@ def test_input_pipelines_divide_the_shards(larger, count, order):
         ({"label": "od"}, "found no feature 'od', .* Did you mean 'odd'"),
         ({"batch_size": 0}, "batch_size: found 0, expected an integer from 1"),
         (
-            {"batch_size": 51, "drop_remainder": True},
+            {"batch_size": 51, "remainder": "drop"},
             "batch_size: found 51 on 1 ranks, expected together at most the 50 rows",
         ),
-        ({"shard": (2, 2)}, "rank: found 2, expected 0 to 1, as world_size is 2"),
+        ({"rank": 2, "world_size": 2}, "rank: found 2, expected 0 to 1, as world_size is 2"),
     ],
 )
 def test_wrong_arguments_are_explained(folder, arguments, message):

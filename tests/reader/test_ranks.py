@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from types import SimpleNamespace
 
@@ -10,13 +9,11 @@ import pytest
 
 from beam_pipelines.reader.frameworks import find_rank
 
-CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"], "evaluator": ["e:1"]}
-
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch):
     """Makes an environment of one process."""
-    for name in ("RANK", "WORLD_SIZE", "TF_CONFIG"):
+    for name in ("RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     for name in ("torch.distributed", "jax"):
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -39,21 +36,12 @@ def jax(rank, world_size, is_initialized=True):
     )
 
 
-def config(kind, index):
-    return json.dumps({"cluster": CLUSTER, "task": {"type": kind, "index": index}})
-
-
 @pytest.mark.parametrize(
     ("environment", "modules", "expected"),
     [
         ({}, {}, (0, 1)),
         ({"RANK": "2", "WORLD_SIZE": "3"}, {}, (2, 3)),
         ({"RANK": "2"}, {}, (0, 1)),
-        ({"TF_CONFIG": config("chief", 0)}, {}, (0, 3)),
-        ({"TF_CONFIG": config("worker", 1)}, {}, (2, 3)),
-        ({"TF_CONFIG": config("evaluator", 0)}, {}, (0, 1)),
-        ({"TF_CONFIG": "{}"}, {}, (0, 1)),
-        ({"TF_CONFIG": config("worker", 1), "RANK": "0", "WORLD_SIZE": "2"}, {}, (0, 2)),
         ({"RANK": "2", "WORLD_SIZE": "3"}, {"torch.distributed": torch(4, 5)}, (4, 5)),
         ({"RANK": "2", "WORLD_SIZE": "3"}, {"torch.distributed": torch(4, 5, False)}, (2, 3)),
         ({}, {"jax": jax(6, 7)}, (6, 7)),
@@ -62,7 +50,7 @@ def config(kind, index):
     ],
 )
 def test_found(monkeypatch, environment, modules, expected):
-    """The first of torch, JAX, torchrun and TF_CONFIG that is there counts."""
+    """The first of torch, JAX and torchrun that is there counts."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     for name, module in modules.items():
@@ -75,10 +63,6 @@ def test_found(monkeypatch, environment, modules, expected):
     ("environment", "message"),
     [
         ({"RANK": "a", "WORLD_SIZE": "3"}, "found 'a' and '3' in the environment"),
-        ({"TF_CONFIG": "{"}, "TF_CONFIG: found {"),
-        ({"TF_CONFIG": "[]"}, "TF_CONFIG: found"),
-        ({"TF_CONFIG": config("worker", 2)}, "expected a cluster and a task of it"),
-        ({"TF_CONFIG": json.dumps({"cluster": CLUSTER})}, "expected a cluster and a task of it"),
     ],
 )
 def test_contradictions(monkeypatch, environment, message):
