@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,7 +30,7 @@ from beam_pipelines_plugins.first_recipe.encodings import Proposal, propose_enco
 from beam_pipelines_plugins.first_recipe.joins import JoinProposal, Side, propose_join
 from beam_pipelines_plugins.first_recipe.labels import Candidate, label_candidates
 from beam_pipelines_plugins.first_recipe.splits import SplitProposal, propose_splits
-from beam_pipelines_plugins.first_recipe.times import DerivedTime, derive_times
+from beam_pipelines_plugins.first_recipe.times import DerivedTime, with_times
 
 # A sample: all ranges of a small source; else the beginnings of some files, spread over all.
 _RANGES = 8
@@ -131,27 +131,28 @@ def encode_settings(plan: Plan) -> list[Setting]:
     Raises:
       DataError: the file cannot be read.
     """
-    recipe, kept = plan.recipe, {*plan.encode.written}
-    columns = [
-        dataclasses.replace(column, name=recipe.rename.get(column.name, column.name))
-        for column in sample_source(plan.base).columns.values()
-    ]
+    recipe, kept, side = plan.recipe, {*plan.encode.written}, sample_source(plan.base)
+    new = {name: recipe.rename.get(name, name) for name in side.columns}
+    columns = {
+        new[name]: dataclasses.replace(column, name=new[name])
+        for name, column in side.columns.items()
+        if new[name] in kept
+    }
+    side = side._replace(columns=columns, rows=side.rows.rename_columns([*new.values()]))
+    side, times = (side, []) if recipe.keep else with_times(side)
     sparse = {name for part in plan.sparse for name in part.columns}
-    chosen = [column for column in columns if column.name in kept]
-    times = {} if recipe.keep else derive_times(chosen)
-    chosen = [times[column.name].column if column.name in times else column for column in chosen]
     encodings = {
         proposal.name: parse_value(proposal.encoding, "--encode")[0]
-        for proposal in _encodings(chosen, recipe.label, sparse)
+        for proposal in _encodings([*side.columns.values()], recipe.label, sparse)
         if proposal.encoding
     }
     settings = [Setting(("encode",), encodings, "--encode")]
     if times:
-        dropped: list[Tree] = [Scalar(name, name) for name in (*recipe.drop, *times)]
+        dropped: list[Tree] = [Scalar(name, name) for name in recipe.drop]
+        dropped += [Scalar(time.number, time.number) for time in times]
         settings.append(Setting(("drop",), dropped, "--encode"))
     return settings + [
-        Setting(("derive", time.column.name), Scalar(time.sql, time.sql), "--encode")
-        for time in times.values()
+        Setting(("derive", time.name), Scalar(time.sql, time.sql), "--encode") for time in times
     ]
 
 
@@ -233,36 +234,34 @@ def draft_of(
     drafted = _drafted_joins(sides)
     joins = tuple(join for _, join in drafted)
     keys = {a for join in joins if join.found for a, _ in join.found.on}
+    base, times = with_times(base)
     own = [
         dataclasses.replace(column, is_key=column.name in keys) for column in base.columns.values()
     ]
-    joined = list(_joined(drafted))
-    times = derive_times([*own, *joined])
-    own, joined = (
-        [times[column.name].column if column.name in times else column for column in columns]
-        for columns in (own, joined)
-    )
+    joined = []
+    for side, join in drafted:
+        if join.found:
+            columns, more = _joined(side, join)
+            joined, times = [*joined, *columns], [*times, *more]
     sparse = {name for plan in plans for part in plan.sparse for name in part.columns}
     labels = (label,) if label else tuple(label_candidates(own, keys, plans[0].labels))
     chosen = next((found.name for found in labels if found.is_certain), None)
     known = next((column for column in own if column.name == chosen), None)
     # A time that is 0 in some rows is null there, and a split needs one of every row.
-    times_of_all = [column for column in own if column.name not in _with_zeros(times.values())]
+    with_zeros = {time.name for time in times if time.unit.endswith(OR_ZERO)}
+    times_of_all = [column for column in own if column.name not in with_zeros]
     splits = tuple(propose_splits(times_of_all, keys, base.is_whole, known))
     if not any(split.before for split in splits):  # the other table may have the time
         of_joined = propose_splits(joined, (), base.is_whole)
         splits = (*splits, *(split for split in of_joined if split.before))
-    numbers = {time.column.name: time for time in times.values()}
-    if splits and splits[0].before and not _can_fit(base.rows, splits[0], numbers):
+    if splits and splits[0].before and not _can_fit(base.rows, splits[0]):
         splits = (*splits[1:], splits[0])
     is_split = base.rows.num_rows >= FEW_ROWS or not base.is_whole
     time = splits[0].column if is_split and splits[0].before else None
     grouped = splits[0].column if is_split and not splits[0].before else ""
-    needed = [
-        numbers[name].number if name in numbers else name
-        for name in (chosen, time)
-        if name is not None
-    ]
+    numbers = {one.name: one.number for one in times}
+    needed = [numbers.get(name, name) for name in (chosen, time) if name is not None]
+    whole = sides[0].columns
     return Draft(
         joins,
         labels,
@@ -272,10 +271,10 @@ def draft_of(
         tuple(
             name
             for name in dict.fromkeys(needed)
-            if name in base.columns and (base.columns[name].nulls or not base.is_whole)
+            if name in whole and (whole[name].nulls or not base.is_whole)
         ),
         tuple(side.unread for side in sides if side.unread[0]),
-        tuple(times.values()),
+        tuple(times),
         tuple(choice for side in sides for choice in note_below(side.rows)),
     )
 
@@ -308,15 +307,16 @@ def _drafted_joins(sides: Sequence[Side]) -> list[tuple[Side, DraftedJoin]]:
     return [*joined, *((side, DraftedJoin(side.name, None, prefixes[side.name])) for side in rest)]
 
 
-def _joined(joins: Sequence[tuple[Side, DraftedJoin]]) -> Iterator[ColumnProfile]:
-    """Yields the columns that joins add."""
-    for side, join in joins:
-        if join.found is None:
-            continue
-        keys = {right for _, right in join.found.on}
-        for column in side.columns.values():
-            if column.name not in keys:
-                yield dataclasses.replace(column, name=join.prefix + column.name, is_joined=True)
+def _joined(side: Side, join: DraftedJoin) -> tuple[list[ColumnProfile], list[DerivedTime]]:
+    """Returns the columns that a join adds, and those of them that are times."""
+    keys = {right for _, right in join.found.on} if join.found else set()
+    added = {name: column for name, column in side.columns.items() if name not in keys}
+    side, times = with_times(side._replace(columns=added), join.prefix)
+    columns = side.columns.values()
+    return [
+        dataclasses.replace(column, name=join.prefix + column.name, is_joined=True)
+        for column in columns
+    ], times
 
 
 def _encodings(
@@ -339,15 +339,8 @@ def _encodings(
     return tuple(proposals)
 
 
-def _with_zeros(times: Iterable[DerivedTime]) -> set[str]:
-    """Returns the names of times that are 0 in some rows."""
-    return {time.column.name for time in times if time.unit.endswith(OR_ZERO)}
-
-
-def _can_fit(rows: pa.Table, split: SplitProposal, derived: Mapping[str, DerivedTime]) -> bool:
+def _can_fit(rows: pa.Table, split: SplitProposal) -> bool:
     """Whether every column has a value in the rows to fit on."""
-    if split.column in derived:
-        rows = derived[split.column].of(rows)
     moments = rows.column(split.column)
     kind = moments.type  # a moment is written without its zone, in UTC
     written = pa.timestamp(kind.unit) if pa.types.is_timestamp(kind) else kind

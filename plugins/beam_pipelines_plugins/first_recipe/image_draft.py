@@ -55,7 +55,8 @@ def draft_of_images(recipe: Recipe, plans: Sequence[SourcePlan]) -> Draft:
     splits, is_split = _splits(recipe, images, next((c for c in own if c.name == certain), None))
     encodings = list(propose_encodings(own, certain))
     if certain == LABEL and CLASS in images.columns:
-        encodings.append(_of_classes(images.columns[CLASS]))
+        [of_classes] = propose_encodings([images.columns[CLASS]], CLASS)
+        encodings.append(Proposal(LABEL, "", of_classes.reason))
     return Draft(
         tuple(_join(join, images, table) for join, table in pairs),
         tuple(labels),
@@ -93,23 +94,14 @@ def _splits(
     """Returns the splits, and whether there are images enough for one."""
     by_hash = propose_splits([], (), images.is_whole, label)
     if recipe.label == LABEL and LABEL in images.columns:
-        by_hash = propose_splits([], (), images.is_whole, _as_category(images.columns[LABEL]))
+        classes = dataclasses.replace(images.columns[LABEL], is_key=True)
+        by_hash = propose_splits([], (), images.is_whole, classes)
     is_split = images.rows.num_rows >= FEW_ROWS or not images.is_whole
     if not recipe.split.files:
         return tuple(by_hash), is_split
     patterns = tuple(recipe.split.files.items())
     of_folders = SplitProposal("", "", "the folders are the splits", files=patterns)
     return (of_folders, *by_hash), True
-
-
-def _as_category(column: ColumnProfile) -> ColumnProfile:
-    return dataclasses.replace(column, is_key=True)
-
-
-def _of_classes(names: ColumnProfile) -> Proposal:
-    """Returns what the label of class folders is."""
-    [proposal] = propose_encodings([names], names.name)
-    return Proposal(LABEL, "", proposal.reason)
 
 
 def others_in(folder: str, plans: Sequence[SourcePlan]) -> Iterator[LeftOut]:

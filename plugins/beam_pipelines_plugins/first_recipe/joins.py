@@ -65,7 +65,9 @@ def propose_join(left: Side, right: Side) -> JoinProposal | None:
     ]
     single = [pair for pair in pairs if pair[3].is_unique]
     if single:
-        overlap, _, a, b = max(single, key=lambda pair: (pair[1], pair[0], a_equals_b(pair)))
+        overlap, _, a, b = max(
+            single, key=lambda pair: (pair[1], pair[0], pair[2].name == pair[3].name)
+        )
         return JoinProposal(
             ((a.name, b.name),),
             overlap,

@@ -207,7 +207,7 @@ def _filter_lines(draft: Draft) -> Iterator[str]:
     if draft.times:
         yield "derive:"
         for time in draft.times:
-            text = f"{yaml_text(time.column.name)}: {_sql_text(time.sql)}"
+            text = f"{yaml_text(time.name)}: {_sql_text(time.sql)}"
             yield f"  {text}  # {_comment(time.number)} has {time.reason}"
         yield f"drop: {yaml_list(time.number for time in draft.times)}  # the times stay"
     if draft.not_null or draft.times:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.analysis import epochs
-from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile
+from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile, profile_column
+from beam_pipelines_plugins.first_recipe.joins import Side
 
 _MICROSECONDS = 10**6
 
@@ -20,55 +19,50 @@ class DerivedTime(NamedTuple):
 
     Attributes:
       number: the column of numbers.
+      name: of the times.
       unit: of the numbers, as ``unit_of`` returns it.
-      sql: the expression that makes times of it.
-      column: the profile of the times, under their name.
       reason: one line.
     """
 
     number: str
+    name: str
     unit: str
-    sql: str
-    column: ColumnProfile
     reason: str
 
-    def of(self, rows: pa.Table) -> pa.Table:
-        """Returns rows with the times as one more column."""
-        return rows.append_column(self.column.name, _moments(rows.column(self.number), self.unit))
+    @property
+    def sql(self) -> str:
+        """The expression that makes times of the numbers."""
+        return epochs.time_sql(self.number, self.unit)
 
 
-def derive_times(columns: Sequence[ColumnProfile]) -> dict[str, DerivedTime]:
-    """Returns column -> its times, for each column that has some."""
-    taken = [column.name for column in columns]
-    found = {}
-    for column in columns:
+def with_times(side: Side, prefix: str = "") -> tuple[Side, list[DerivedTime]]:
+    """Returns a side with times in place of numbers, and these times.
+
+    Args:
+      side: sampled rows.
+      prefix: of its columns in joined rows.
+    """
+    rows, columns, times = side.rows, dict[str, ColumnProfile](), list[DerivedTime]()
+    for name, column in side.columns.items():
+        columns[name] = column
         if not column.distinct or not (column.is_integer or pa.types.is_floating(column.type)):
             continue
         low, high = column.range
-        unit = epochs.unit_of(column.name, low, high, column.values.to_numpy())
+        unit = epochs.unit_of(name, low, high, column.values.to_numpy())
         if unit is None:
             continue
-        times = _moments(column.values, unit)
-        is_time = times.is_valid()
-        counts = column.counts[is_time.to_numpy(zero_copy_only=False)]
-        made = dataclasses.replace(
-            column,
-            name=epochs.time_name(column.name, taken),
-            type=times.type,
-            nulls=column.rows - int(counts.sum()),
-            values=times.filter(is_time),
-            counts=counts,
-            skewness=0.0,
-            is_key=False,
-        )
-        reason = f"{unit} since 1970, {epochs.show_ends(low, high, unit)}"
-        sql = epochs.time_sql(column.name, unit)
-        found[column.name] = DerivedTime(column.name, unit, sql, made, reason)
-    return found
+        reason = f"{epochs.since(unit)}, {epochs.show_ends(low, high, unit)}"
+        made, found = epochs.time_name(name, rows.column_names), _moments(rows.column(name), unit)
+        rows = rows.set_column(rows.column_names.index(name), made, found)
+        del columns[name]
+        columns[made] = profile_column(made, found)
+        times.append(DerivedTime(prefix + name, prefix + made, unit, reason))
+    return side._replace(columns=columns, rows=rows), times
 
 
-def _moments(numbers: pa.Array | pa.ChunkedArray, unit: str) -> pa.Array | pa.ChunkedArray:
+def _moments(numbers: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
     floats = numbers.cast(pa.float64(), safe=False)
+    floats = pc.if_else(pc.is_finite(floats), floats, None)
     if unit.endswith(epochs.OR_ZERO):
         floats = pc.if_else(pc.equal(floats, 0), None, floats)
     micros = pc.round(pc.multiply(epochs.seconds_of(floats, unit), float(_MICROSECONDS)))
