@@ -5,16 +5,12 @@ from __future__ import annotations
 import html
 import io
 
-import pyarrow as pa
 import pytest
 from PIL import Image
 
 from beam_pipelines.analysis.report import render_report
-from beam_pipelines.analysis.statistics import TableStatistics
-from beam_pipelines_plugins.comparison import DataComparison
-from beam_pipelines_plugins.comparison.datasets import compare_split
 from tests.support.chromium import CUT_OFF, MARKS, MISPLACED_HEADS
-from tests.support.report_examples import batch_of_everything, report, report_of_splits
+from tests.support.report_examples import report, report_of_splits
 
 pytestmark = MARKS
 WIDTHS = [390, 768, 1280, 1920]
@@ -108,18 +104,6 @@ def test_the_page_in_a_notebook(browser) -> None:
     assert troubles == []
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_comparison(look, width: int) -> None:
-    """Nothing of a comparison is cut off."""
-    tables = [TableStatistics.of(batch_of_everything(rows)) for rows in (120, 240)]
-    split = compare_split(*tables)
-    names = "out/flights-of-2013", "out/flights-of-2014"
-    found = DataComparison(*names, {"train": split}, ())
-    page = look(found.to_html(), width)
-    assert page.evaluate(CUT_OFF) == []
-    assert page.evaluate(MISPLACED_HEADS) == []
-
-
 def test_split_names_stand_at_their_values_on_a_phone(look) -> None:
     """Without room for columns, each value has the name of its split."""
     page = look(render_report(report_of_splits(6)), 390)
@@ -175,28 +159,3 @@ def test_a_wide_diagram_has_a_shadow_where_it_goes_on(look) -> None:
     assert shadows() == [False, True]
     scroll.evaluate("one => (one.scrollLeft = 99999)")
     assert shadows() == [True, False]
-
-
-def test_words_of_a_comparison_are_whole(look) -> None:
-    """Types and p are in one line on a desk."""
-    start, step = 1_767_225_600_000_000, 3_000_000_000
-    when = [
-        pa.array(range(first, first + 900 * step, step), pa.timestamp("us"))
-        for first in (start, start + 900 * step)
-    ]
-    texts = [[f"{side} word {n % 30}" for n in range(900)] for side in ("old", "new")]
-    sides = [
-        TableStatistics.of(pa.record_batch({"when": time, "text": words}))
-        for time, words in zip(when, texts, strict=True)
-    ]
-    split = compare_split(*sides)
-    found = DataComparison("a", "b", {"train": split}, {}, (None, None), ())
-    page = look(found.to_html(), 1280)
-    heights = """[2, 6].flatMap(number =>
-        [...document.querySelectorAll(`.compared td:nth-child(${number})`)].map(one => {
-            const range = document.createRange();
-            range.selectNodeContents(one);
-            return range.getBoundingClientRect().height; }))"""
-    tall = page.evaluate(heights)
-    assert len(tall) == 4
-    assert max(tall) < 25

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ _ALIKE, _WIDEST = 20, 32
 
 @click.command(
     cls=StorageCommand,
-    epilog="compare out/2026-11-20 out/2026-11-21\ncompare old.csv new.csv --html differences.html",
+    epilog="compare out/2026-11-20 out/2026-11-21\ncompare old.csv new.csv --format json",
 )
 @click.argument("base", metavar="BASE")
 @click.argument("test", metavar="TEST")
@@ -40,8 +39,6 @@ _ALIKE, _WIDEST = 20, 32
     metavar="BITS",
     help="Largest drift, and change of a share, without a finding; default: 0.1.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write what was found as JSON.")
-@click.option("--html", "page", metavar="FILE", help="Write it as a page.")
 @output_options
 @click.pass_context
 def compare(
@@ -50,8 +47,6 @@ def compare(
     test: str,
     split: str | None,
     max_drift: float | None,
-    output: str | None,
-    page: str | None,
     form: str,
 ) -> None:
     """Compare two datasets, days or files; exit 1 if they differ.
@@ -59,17 +54,11 @@ def compare(
     Their statistics are compared.
     """
     from beam_pipelines.analysis.drift import LARGE_DRIFT
-    from beam_pipelines.files.beam import files
     from beam_pipelines_plugins.comparison import compare_data
 
     limit = LARGE_DRIFT if max_drift is None else max_drift
     found = compare_data(base, test, split=split, max_drift=limit)
-    document = found.to_json()
-    if page is not None:
-        files.write_bytes(page, found.to_html().encode())
-    if output is not None:
-        files.write_bytes(output, (json.dumps(document, indent=2) + "\n").encode())
-    answer(form, document, map(visible, _lines(found)))
+    answer(form, found.to_json(), map(visible, _lines(found)))
     if found.findings:
         context.exit(1)
 

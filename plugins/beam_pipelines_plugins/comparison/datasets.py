@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -15,7 +14,6 @@ import pyarrow.compute as pc
 
 from beam_pipelines.analysis.compare import ColumnComparison, compare_columns
 from beam_pipelines.analysis.drift import LARGE_DRIFT
-from beam_pipelines.analysis.report.page import page_environment, page_file
 from beam_pipelines.analysis.statistics.datasets import find_manifest, is_stored, read_statistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
@@ -23,7 +21,6 @@ from beam_pipelines.analysis.statistics.view import view_of_column
 from beam_pipelines.core.errors import RecipeError, mask, nearest
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.core.layout.manifest import Manifest
-from beam_pipelines.core.version import __version__
 from beam_pipelines.pipeline import api
 
 # Values that are named, of all that are new or vanished.
@@ -160,18 +157,6 @@ class DataComparison:
     splits: Mapping[str, SplitComparison]
     findings: tuple[str, ...]
     has_encodings: bool = False
-
-    def to_html(self) -> str:
-        """Returns the comparison as one HTML page.
-
-        Equal comparisons give equal bytes. The page loads nothing, and runs no script.
-        """
-        environment = page_environment()
-        environment.filters["change"] = show_change
-        template = pathlib.Path(__file__).with_name("comparison.html").read_text(encoding="utf-8")
-        return environment.from_string(template).render(
-            **vars(self), style=page_file(environment, "page.css"), version=__version__
-        )
 
     def to_json(self) -> dict[str, Any]:
         """Returns the comparison as values of JSON; pairs are lists."""

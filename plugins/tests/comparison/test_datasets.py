@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import random
 from pathlib import Path
@@ -55,17 +54,13 @@ def test_files_datasets_and_recipes(folder: Path, capsys: pytest.CaptureFixture[
     capsys.readouterr()
     assert run(["compare", "out/a", "b.yaml"]) == 0
     assert "b.yaml is like out/a." in capsys.readouterr().out
-    assert run(["compare", "out/a", "c.yaml", "--format", "json", "-o", "found.json"]) == 1
+    assert run(["compare", "out/a", "c.yaml", "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert found == json.loads((folder / "found.json").read_text())
     assert list(found["splits"]) == ["train", "eval"]
     words = ("train, x: its values drifted", "train, city: 0% of the rows lacked it, now 7")
     for word in (*words, "eval, x: its values drifted"):
         assert sum(finding.startswith(word) for finding in found["findings"]) == 1, word
-    assert run(["compare", "out/a", "c.yaml", "--html", "found.html"]) == 1
-    page = (folder / "found.html").read_text()
-    for finding in found["findings"]:
-        assert html.escape(finding, quote=True).replace("&#x27;", "&#39;") in page
+    assert run(["compare", "out/a", "c.yaml"]) == 1
     shown = capsys.readouterr().out
     assert "differs: train, x: its values drifted by" in shown
     assert run(["compare", "a.csv", "c.csv", "--max_drift", "1"]) == 0
