@@ -114,10 +114,7 @@ def with_base_first(plans: Sequence[SourcePlan]) -> FoundTables:
     def joins_of(sides: Sequence[Side]) -> int:
         return sum(bool(join.found) for _, join in _drafted_joins(sides))
 
-    def has_label(side: Side) -> bool:
-        return any(found.is_certain for found in label_candidates(side.columns.values()))
-
-    return choose_base(plans, sample_source, joins_of, has_label)
+    return choose_base(plans, sample_source, joins_of)
 
 
 def encode_settings(plan: Plan) -> list[Setting]:
@@ -230,8 +227,7 @@ def draft_of(
     sides: Sequence[Side], plans: Sequence[SourcePlan], label: Candidate | None = None
 ) -> Draft:
     """Returns the draft of sampled sources; the first one is the base."""
-    base = sides[0]
-    drafted = _drafted_joins(sides)
+    base, drafted = sides[0], _drafted_joins(sides)
     joins = tuple(join for _, join in drafted)
     keys = {a for join in joins if join.found for a, _ in join.found.on}
     base, times = with_times(base)
@@ -329,13 +325,9 @@ def _encodings(
     """Returns the encodings; a table of nothing but names keeps them."""
     proposals = propose_encodings(columns, label, sparse, grouped, time)
     if all(proposal.encoding == "drop" for proposal in proposals) and not sparse:
-        roles = {column.name: column.role for column in columns}
-        proposals = [
-            proposal._replace(encoding="") if roles[proposal.name] is Role.IDENTIFIER else proposal
-            for proposal in proposals
-        ]
-    if all(proposal.encoding == "drop" for proposal in proposals) and not sparse:
-        proposals = [proposal._replace(encoding="") for proposal in proposals]
+        names = {column.name for column in columns}
+        kept = {column.name for column in columns if column.role is Role.IDENTIFIER} or names
+        proposals = [one._replace(encoding="") if one.name in kept else one for one in proposals]
     return tuple(proposals)
 
 

@@ -23,7 +23,7 @@ from beam_pipelines.sources.files.split_names import split_patterns, splits_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.wrapping.unions import plan_union
 from beam_pipelines_plugins.first_recipe.joins import Side
-from beam_pipelines_plugins.first_recipe.labels import Candidate
+from beam_pipelines_plugins.first_recipe.labels import Candidate, label_candidates
 
 _MOST_FILES = 2_000
 _MONTH = (
@@ -249,9 +249,8 @@ def united(plans: Sequence[SourcePlan]) -> tuple[list[SourcePlan], list[LeftOut]
 
 def _is_alike(one: SourcePlan, other: SourcePlan) -> bool:
     """Whether half of a table's columns are in another."""
-    names = {name.casefold() for name in one.schema.names}
-    common = sum(name.casefold() in names for name in other.schema.names)
-    return 2 * common >= len(other.schema) > 0
+    names, others = ({*map(str.casefold, each.schema.names)} for each in (one, other))
+    return 2 * len(names & others) >= len(others) > 0
 
 
 def _in_other_letters(one: SourcePlan, other: SourcePlan) -> bool:
@@ -264,7 +263,6 @@ def choose_base(
     plans: Sequence[SourcePlan],
     sample: Callable[[SourcePlan], Side],
     joins_of: Callable[[Sequence[Side]], int],
-    label_of: Callable[[Side], bool],
 ) -> FoundTables:
     """Puts the base first: the source with the label and most rows.
 
@@ -302,32 +300,31 @@ def choose_base(
             tuple(left_out),
         )
     sides = [sample(plan) for plan in chosen]
-    scores = []
-    for number, (plan, side) in enumerate(zip(chosen, sides, strict=True)):
-        has_label = label is not None and label.name in plan.schema.names
-        joins = joins_of([side, *sides[:number], *sides[number + 1 :]])
-        scores.append(
-            (
-                has_label,
-                names[plan.source.name] == "train",
-                # A label outweighs further joins: refunds of orders have one more than orders.
-                joins > 0,
-                label_of(side),
-                joins,
-                side.rows.num_rows if side.is_whole else plan.size_bytes,
-            )
+    joins_by_base = [
+        joins_of([side, *sides[:number], *sides[number + 1 :]]) for number, side in enumerate(sides)
+    ]
+    scores = [
+        (
+            label is not None and label.name in plan.schema.names,
+            names[plan.source.name] == "train",
+            # A label outweighs further joins: refunds of orders have one more than orders.
+            joins > 0,
+            any(found.is_certain for found in label_candidates(side.columns.values())),
+            joins,
+            side.rows.num_rows if side.is_whole else plan.size_bytes,
         )
+        for plan, side, joins in zip(chosen, sides, joins_by_base, strict=True)
+    ]
     best, other = best_of(scores, lambda one, two: joins_of([sides[one], sides[two]]) > 0)
     base, joins = chosen[best], scores[best][4]
     note = f", as {joins} of the others can be joined to them" if joins else ", as it has the label"
     note = note if joins or scores[best][0] or scores[best][3] else ", as it has the most rows"
-    single = [
-        plan
-        for plan, side in zip(chosen, sides, strict=True)
-        if plan is not base and side.is_whole and side.rows.num_rows == 1
-    ]
-    left_out += [LeftOut(plan.files[0].path, "one row, no table") for plan in single]
-    rest = [plan for plan in chosen if plan is not base and plan not in single]
+    rest = []
+    for plan, side in zip(chosen, sides, strict=True):
+        if plan is not base and side.is_whole and side.rows.num_rows == 1:
+            left_out.append(LeftOut(plan.files[0].path, "one row, no table"))
+        elif plan is not base:
+            rest.append(plan)
     if label is not None and label.name not in base.schema.names:
         label = None
     other_base = "" if other is None else chosen[other].source.name

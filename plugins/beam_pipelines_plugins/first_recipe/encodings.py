@@ -121,14 +121,15 @@ def _of_label(column: ColumnProfile) -> Proposal:
 
 
 def _drop(column: ColumnProfile, _: set[str]) -> Proposal:
-    reasons = {
-        Role.EMPTY: f"{column.present or 'none'} of {column.rows:,} rows have a value",
-        Role.CONSTANT: f"always {_text(column.values[0].as_py())}" if column.distinct else "",
-        Role.IDENTIFIER: "names the row: nearly every value is unique",
-    }
-    if column.role is Role.IDENTIFIER and (choice := _as_numbers(column)):
+    if column.role is Role.EMPTY:
+        reason = f"{column.present or 'none'} of {column.rows:,} rows have a value"
+    elif column.role is Role.CONSTANT:
+        reason = f"always {_text(column.values[0].as_py())}"
+    elif choice := _as_numbers(column):
         return Proposal(column.name, "drop", "texts of numbers, nearly all different", choice)
-    return Proposal(column.name, "drop", reasons[column.role])
+    else:
+        reason = "names the row: nearly every value is unique"
+    return Proposal(column.name, "drop", reason)
 
 
 def _as_numbers(column: ColumnProfile) -> str:

@@ -43,15 +43,13 @@ def draft_of_images(recipe: Recipe, plans: Sequence[SourcePlan]) -> Draft:
         for column in table.columns.values()
         if column.name not in {right for _, right in join.on}
     ]
-    if not recipe.label or own:
-        labels = label_candidates(own)
-        certain = next((found.name for found in labels if found.is_certain), None)
-        if recipe.label:
-            reason = "the only other column of the table"
-            labels = [Candidate(recipe.label, reason, is_certain=True)]
-            certain = recipe.label
+    if recipe.label and own:
+        labels = [Candidate(recipe.label, "the only other column of the table", True)]
+    elif recipe.label:
+        labels = [Candidate(LABEL, "the folder of each image", True)]
     else:
-        labels, certain = [Candidate(LABEL, "the folder of each image", True)], LABEL
+        labels = label_candidates(own)
+    certain = next((found.name for found in labels if found.is_certain), None)
     splits, is_split = _splits(recipe, images, next((c for c in own if c.name == certain), None))
     encodings = list(propose_encodings(own, certain))
     if certain == LABEL and CLASS in images.columns:
@@ -92,16 +90,13 @@ def _splits(
     recipe: Recipe, images: Side, label: ColumnProfile | None
 ) -> tuple[tuple[SplitProposal, ...], bool]:
     """Returns the splits, and whether there are images enough for one."""
-    by_hash = propose_splits([], (), images.is_whole, label)
     if recipe.label == LABEL and LABEL in images.columns:
-        classes = dataclasses.replace(images.columns[LABEL], is_key=True)
-        by_hash = propose_splits([], (), images.is_whole, classes)
-    is_split = images.rows.num_rows >= FEW_ROWS or not images.is_whole
+        label = dataclasses.replace(images.columns[LABEL], is_key=True)
+    splits = tuple(propose_splits([], (), images.is_whole, label))
     if not recipe.split.files:
-        return tuple(by_hash), is_split
+        return splits, images.rows.num_rows >= FEW_ROWS or not images.is_whole
     patterns = tuple(recipe.split.files.items())
-    of_folders = SplitProposal("", "", "the folders are the splits", files=patterns)
-    return (of_folders, *by_hash), True
+    return (SplitProposal("", "", "the folders are the splits", files=patterns), *splits), True
 
 
 def others_in(folder: str, plans: Sequence[SourcePlan]) -> Iterator[LeftOut]:

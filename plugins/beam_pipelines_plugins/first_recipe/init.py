@@ -107,15 +107,14 @@ def write_recipe(
         draft = make_draft(tables)
     text = recipe_text(tables, draft, folder, questions)
     schema_path, schema = files.join(folder, RECIPE_SCHEMA), schema_text().encode()
-    if not files.exists(schema_path) or files.read_bytes(schema_path) != schema:
-        if files.exists(schema_path) and not overwrite:
-            raise RecipeError(
-                f"{schema_path}: found another file, expected the JSON Schema of recipes of this "
-                "version, which is written next to the recipe. Add --overwrite to replace it, or "
-                "choose another folder."
-            )
-        with files.replace(schema_path) as file:
-            file.write(schema)
+    if files.exists(schema_path) and not overwrite and files.read_bytes(schema_path) != schema:
+        raise RecipeError(
+            f"{schema_path}: found another file, expected the JSON Schema of recipes of this "
+            "version, which is written next to the recipe. Add --overwrite to replace it, or "
+            "choose another folder."
+        )
+    with files.replace(schema_path) as file:
+        file.write(schema)
     with files.replace(output) as file:
         file.write(f"{MODELINE}\n{text}".encode())
     return [one for one in tables.left_out if one.is_unreadable]
@@ -217,12 +216,12 @@ def _readable(plan: SourcePlan) -> SourcePlan:
         first = next(iter(read_range(plan, plan.ranges[0], states, reject=True)))
         rows = first.batch.num_rows + len(first.rejected)
         matches = [(row, _TYPE.search(row.reason)) for row in first.rejected]
-        needed = {(row.column, match[1]): row.reason for row, match in matches if match}
-        counts = Counter((row.column, match[1]) for row, match in matches if match)
-        [((column, type_), number)] = counts.most_common(1) or [(("", ""), 0)]
+        needed = [(row.column, match[1]) for row, match in matches if match]
+        [((column, type_), number)] = Counter(needed).most_common(1) or [(("", ""), 0)]
         if 100 * number <= rows or column in plan.source.types:
             return plan
-        reason = needed[column, type_].partition(", expected")[0]
+        reasons = (row.reason for row, match in matches if match and row.column == column)
+        reason = next(reasons).partition(", expected")[0]
         notes += (f"{column} is declared {type_}, as {number:,} of {rows:,} rows need: {reason}",)
         source = plan.source
         tried = _plan(dataclasses.replace(source, types={**source.types, column: type_}), {})

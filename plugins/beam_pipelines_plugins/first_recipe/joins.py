@@ -86,11 +86,6 @@ def propose_join(left: Side, right: Side) -> JoinProposal | None:
     return None
 
 
-def a_equals_b(pair: tuple[float, bool, ColumnProfile, ColumnProfile]) -> bool:
-    """Whether the columns of a pair have one name."""
-    return pair[2].name == pair[3].name
-
-
 def overlap_of(left: ColumnProfile, right: ColumnProfile) -> float:
     """Returns the share of the left values that the right column has."""
     if not left.distinct or not right.distinct:

@@ -80,19 +80,20 @@ def label_candidates(
 
 
 def _score(column: ColumnProfile, has_classes: bool, is_last: bool) -> tuple[int, list[str]]:
-    score, reasons = 0, list[str]()
-    if has_classes:
-        score, reasons = score + 200, [*reasons, "the source names its classes"]
-    if _NAMED.search(column.name):
-        score, reasons = score + 150, [*reasons, "its name"]
-    elif _OUTCOME.search(column.name):
-        score, reasons = score + 100, [*reasons, "its name is an outcome"]
-    elif _PERHAPS.search(column.name):
-        score, reasons = score + 40, [*reasons, "its name may be an outcome"]
-    if column.distinct == 2 and not _DESCRIBES.search(column.name):
-        score, reasons = score + 30, [*reasons, "two values"]
-    elif column.role is Role.CATEGORY and column.distinct <= _MOST_CLASSES:
-        score, reasons = score + 15, [*reasons, f"{column.distinct} values"]
-    if is_last:
-        score, reasons = score + 30, [*reasons, "the last column"]
-    return score, reasons
+    name, is_few = column.name, column.role is Role.CATEGORY and column.distinct <= _MOST_CLASSES
+    # Of each group the first that holds.
+    groups = (
+        ((has_classes, 200, "the source names its classes"),),
+        (
+            (_NAMED.search(name), 150, "its name"),
+            (_OUTCOME.search(name), 100, "its name is an outcome"),
+            (_PERHAPS.search(name), 40, "its name may be an outcome"),
+        ),
+        (
+            (column.distinct == 2 and not _DESCRIBES.search(name), 30, "two values"),
+            (is_few, 15, f"{column.distinct} values"),
+        ),
+        ((is_last, 30, "the last column"),),
+    )
+    found = [next(((n, why) for holds, n, why in group if holds), (0, "")) for group in groups]
+    return sum(number for number, _ in found), [why for _, why in found if why]

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import RecipeError
@@ -59,20 +59,17 @@ def recipe_text(
         "",
         "sources:",
     ]
+    keys = {
+        join.source: [right for _, right in join.found.on]
+        for join in draft.joins
+        if join.found and join.is_key
+    }
+    asked = questions or {}
     for plan in plans:
-        keys = next(
-            (
-                [right for _, right in join.found.on]
-                for join in draft.joins
-                if join.source == plan.source.name and join.found and join.is_key
-            ),
-            [],
-        )
         members = plan.reader.members if isinstance(plan.reader, UnionFormat) else ()
-        for member in members:
-            asked = (questions or {}).get(member.source.name, ())
-            lines += _source_lines(member, folder, (), asked)
-        lines += _source_lines(plan, folder, keys, (questions or {}).get(plan.source.name, ()))
+        for one in (*members, plan):
+            name = one.source.name
+            lines += _source_lines(one, folder, keys.get(name, ()), asked.get(name, ()))
     for one in tables.left_out:
         place = _comment(_relative(one.path, folder))
         lines.append(f"  # left out: {place}: {_comment(one.reason)}")
@@ -139,10 +136,7 @@ def _key_lines(source: Source, found: Sequence[str]) -> Iterator[str]:
     if source.columns:
         yield f"    columns: {yaml_list(source.columns)}"
     if source.types:
-        types = ", ".join(
-            f"{yaml_text(name)}: {yaml_text(type_)}" for name, type_ in source.types.items()
-        )
-        yield f"    types: {{{types}}}"
+        yield f"    types: {_flow(source.types.items())}"
     plain = Source("")
     given = {key: getattr(source, key) for key in ("compression", "nulls")}
     given = {key: value for key, value in given.items() if value != getattr(plain, key)}
@@ -197,6 +191,10 @@ def _on(pairs: Sequence[tuple[str, str]]) -> str:
     names = [yaml_text(left) for left, right in pairs if left == right]
     if len(names) == len(pairs):
         return f"[{', '.join(names)}]"
+    return _flow(pairs)
+
+
+def _flow(pairs: Iterable[tuple[str, str]]) -> str:
     return f"{{{', '.join(f'{yaml_text(a)}: {yaml_text(b)}' for a, b in pairs)}}}"
 
 

@@ -29,6 +29,14 @@ from beam_pipelines_plugins.labels.relations import (
 
 How = Literal["equal", "monotone", "predicts"]
 
+# What a column does, with the measured value and the label.
+_WORDS = {
+    "equal": "equals the label '{1}'",
+    "monotone": "is a monotone function of the label '{1}'",
+    "AUC": "alone predicts the label '{1}': AUC {0:.3f}",
+    "information": "alone has {0:.1%} of the information of the label '{1}'",
+}
+
 _LEAST_BITS = 100
 # Categories of a column, at least; of many classes twice as many as these.
 _CATEGORIES = 12
@@ -76,20 +84,9 @@ def leaking_features(sample: SampledSplits, bound: float) -> Iterator[tuple[str,
         data: dict[str, Any] = {"column": found.column, "label": name, "how": found.how}
         if found.measure:
             data |= {"measure": found.measure, "value": round(found.value, 6)}
-        line = f"{_line(found, name)} in {raw.num_rows:,} sampled rows"
+        words = _WORDS[found.measure or found.how].format(round(found.value, 6), name)
+        line = f"column '{found.column}' {words} in {raw.num_rows:,} sampled rows"
         yield line, {**data, "rows": raw.num_rows}
-
-
-def _line(found: Giveaway, name: str) -> str:
-    column, label = f"column '{found.column}'", f"the label '{name}'"
-    if found.how == "equal":
-        return f"{column} equals {label}"
-    if found.how == "monotone":
-        return f"{column} is a monotone function of {label}"
-    value = round(found.value, 6)
-    if found.measure == "AUC":
-        return f"{column} alone predicts {label}: AUC {value:.3f}"
-    return f"{column} alone has {value:.1%} of the information of {label}"
 
 
 def find_giveaways(
