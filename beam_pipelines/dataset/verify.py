@@ -114,23 +114,16 @@ def _wrong_sums(manifest: Manifest) -> Iterator[str]:
                     f"{MANIFEST}, split '{name}': found {found:,} {key}, expected "
                     f"{total:,}, the sum of its shards."
                 )
-    yield from _wrong_counts(manifest)
-
-
-def _wrong_counts(manifest: Manifest) -> Iterator[str]:
-    """Yields row counts that do not add up."""
-    rows = sum(split.rows for split in manifest.splits.values())
-    counts = manifest.counts
-    if counts.written != rows:
-        yield (
-            f"{MANIFEST}, counts: found {counts.written:,} rows written, expected {rows:,}, the "
-            "sum of the splits."
-        )
-    if counts.written != counts.expected:
-        yield (
-            f"{MANIFEST}, counts: found {counts.written:,} rows written, expected "
-            f"{counts.expected:,}, what was read less what was left out."
-        )
+    rows, counts = sum(split.rows for split in manifest.splits.values()), manifest.counts
+    for expected, why in (
+        (rows, "the sum of the splits"),
+        (counts.expected, "what was read less what was left out"),
+    ):
+        if counts.written != expected:
+            yield (
+                f"{MANIFEST}, counts: found {counts.written:,} rows written, expected "
+                f"{expected:,}, {why}."
+            )
 
 
 def _verify_shard(
@@ -149,7 +142,11 @@ def _verify_shard(
         raise DataError(
             f"{path}: found {rows} records, expected {shard.rows} as the manifest says."
         )
-    check_file(path, shard)
+    size, crc = file_checksums.size_and_crc32c(path)
+    found = CheckedFile(bytes=size, crc32c=f"{crc:08x}")
+    expected = CheckedFile(bytes=shard.bytes, crc32c=shard.crc32c)
+    if found != expected:
+        raise changed_file(path, found, expected)
     return rows
 
 
@@ -250,20 +247,3 @@ def _parts_of_shards(
         except DataError as error:
             problems.append(str(error))
     return found
-
-
-def check_file(path: str, entry: ManifestShard) -> None:
-    """Checks size and CRC-32C of a file.
-
-    Args:
-      path: of the file.
-      entry: of the manifest.
-
-    Raises:
-      DataError: they are not the manifest's.
-    """
-    size, crc = file_checksums.size_and_crc32c(path)
-    found = CheckedFile(bytes=size, crc32c=f"{crc:08x}")
-    expected = CheckedFile(bytes=entry.bytes, crc32c=entry.crc32c)
-    if found != expected:
-        raise changed_file(path, found, expected)

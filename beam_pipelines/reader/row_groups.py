@@ -156,9 +156,7 @@ def as_lists(column: pa.Array, type_: pa.DataType) -> pa.LargeListArray:
       type_: int64, float32 or large_binary.
     """
     if pa.types.is_fixed_size_list(column.type):
-        size, values = 1, column
-        while pa.types.is_fixed_size_list(values.type):
-            size, values = size * values.type.list_size, values.flatten()
+        values, size = _flattened(column)
         offsets = np.arange(len(column) + 1, dtype=np.int64) * size
         return pa.LargeListArray.from_arrays(pa.array(offsets), values.cast(type_))
     if pa.types.is_list(column.type):
@@ -191,8 +189,14 @@ def batch_of(table: pa.Table) -> pa.RecordBatch:
 def _listed(column: pa.Array) -> pa.Array:
     if not pa.types.is_fixed_size_list(column.type):
         return column
+    values, size = _flattened(column)
+    offsets = np.arange(len(column) + 1, dtype=np.int32) * size
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
+
+
+def _flattened(column: pa.Array) -> tuple[pa.Array, int]:
+    """Returns the values of fixed-size lists, and how many a row has."""
     values, size = column, 1
     while pa.types.is_fixed_size_list(values.type):
         size, values = size * values.type.list_size, values.flatten()
-    offsets = np.arange(len(column) + 1, dtype=np.int32) * size
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
+    return values, size

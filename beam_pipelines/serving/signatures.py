@@ -169,7 +169,7 @@ def _lengths(splits: Mapping[str, tf.Tensor], taken: Collection[str]) -> dict[st
     together = tf.stack(list(splits.values()))
     lengths = tf.unstack(together[:, 1:] - together[:, :-1], len(splits))
     names = [*taken, *(name + ROW_LENGTHS for name in splits)]
-    return dict(zip(_distinct(names)[len(taken) :], lengths, strict=True))
+    return dict(zip(distinct(names)[len(taken) :], lengths, strict=True))
 
 
 def argument_names(names: Iterable[str]) -> list[str]:
@@ -180,13 +180,13 @@ def argument_names(names: Iterable[str]) -> list[str]:
     is a word of Python's, gets the prefix ``arg_``; a taken one gets a number as suffix.
     """
     plain = [re.sub(r"\W", "_", name, flags=re.ASCII) for name in names]
-    return _distinct(
+    return distinct(
         name if re.match("[A-Za-z]", name) and not keyword.iskeyword(name) else f"arg_{name}"
         for name in plain
     )
 
 
-def _distinct(names: Iterable[str]) -> list[str]:
+def distinct(names: Iterable[str]) -> list[str]:
     """Returns the names; a taken one gets a number as suffix."""
     taken: dict[str, None] = {}
     for name in names:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from beam_pipelines.serving.ragged import (
     from_ragged,
     to_ragged,
 )
-from beam_pipelines.serving.signatures import make_signatures, to_dense
+from beam_pipelines.serving.signatures import distinct, make_signatures, to_dense
 from beam_pipelines.serving.specs import (
     assemble_sparse,
     columns_only,
@@ -266,18 +266,11 @@ def _load(saved_model: str) -> Any:
     return tf.saved_model.load(saved_model)
 
 
-def _asset_names(features: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
+def _asset_names(features: Iterable[str], taken: Sequence[str]) -> dict[str, str]:
     """Returns a distinct file name for each feature's vocabulary, as tensorflow-transform."""
-    names: dict[str, str] = {}
-    used = set(taken)
-    for feature in dict.fromkeys(features):
-        name = plain = file_name(feature)
-        number = 2
-        while name in used:
-            name, number = f"{plain}_{number}", number + 1
-        used.add(name)
-        names[feature] = name
-    return names
+    plain = {feature: file_name(feature) for feature in features}
+    names = distinct([*taken, *plain.values()])[len(taken) :]
+    return dict(zip(plain, names, strict=True))
 
 
 def _asset_map(
