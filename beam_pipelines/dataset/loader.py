@@ -34,7 +34,6 @@ def load(
     batch_size: int = 256,
     features: Iterable[str] | None = None,
     label: bool | str = True,
-    seed: int | None = None,
     **options: Unpack[BatchOptions],
 ) -> tf.data.Dataset:
     """Loads a split of a dataset as batches of tensors.
@@ -50,12 +49,11 @@ def load(
       features: names of those to parse; default: all. A feature that is not parsed costs little.
       label: ``True``: pairs of features and label, if the recipe names a label; ``False``:
         features only, the label among them; or the name of the feature to take as the label.
-      seed: makes the orders of all epochs the same in every program that uses it. Default: a new
-        one, or 1 if several machines divide the rows.
       options: other arguments of ``Dataset.batches``, such as ``images``, ``padding``, ``shuffle``
-        and ``remainder``. ``rank`` and ``world_size`` are 0 and 1 by default: input pipeline
-        ``rank`` of ``world_size`` machines gets as many rows of every global batch. TensorFlow is
-        told not to divide the dataset once more.
+        and ``remainder``. ``seed`` is a new one by default, or 1 if several machines divide the
+        rows. ``rank`` and ``world_size`` are 0 and 1 by default: input pipeline ``rank`` of
+        ``world_size`` machines gets as many rows of every global batch. TensorFlow is told not to
+        divide the dataset once more.
 
     Returns:
       A dataset of dictionaries feature -> tensor, as ``Dataset.feature_spec`` says or decoded, with
@@ -70,11 +68,11 @@ def load(
     check_installed("tf")
     dataset = Dataset(folder)
     rest: Any = {"rank": 0, "world_size": 1, **options}
-    if seed is None:  # input pipelines of several machines divide one order
-        seed = secrets.randbelow(_SEEDS) if rest["world_size"] == 1 else 1
+    if rest.get("seed") is None:  # input pipelines of several machines divide one order
+        rest["seed"] = secrets.randbelow(_SEEDS) if rest["world_size"] == 1 else 1
     label_name = _label_of(dataset, label)
     columns = _columns(dataset, features, label_name)
-    batches = dataset.batches(split, batch_size, as_="tf", columns=columns, seed=seed, **rest)
+    batches = dataset.batches(split, batch_size, as_="tf", columns=columns, **rest)
     if dataset.record == "raw":
         return batches.map(lambda batch: batch[RECORD])
     if label_name is None:

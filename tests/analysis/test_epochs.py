@@ -16,7 +16,8 @@ from beam_pipelines.analysis.epochs import (
 )
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines_plugins.first_recipe.column_profile import profile_columns
-from beam_pipelines_plugins.first_recipe.times import derive_times
+from beam_pipelines_plugins.first_recipe.joins import Side
+from beam_pipelines_plugins.first_recipe.times import with_times
 
 MARCH = 1_709_251_200  # 2024-03-01
 HOURS = MARCH + 3600 * np.arange(40)
@@ -77,9 +78,10 @@ def test_the_expression_makes_times(name: str, unit: str) -> None:
     batch = rows.to_batches()[0]
     made = evaluate(batch, parse_expression("t", time_sql(name, unit), [name]))
     assert made.cast(pa.int64()).to_pylist() == wanted
-    [derived] = derive_times(list(profile_columns(rows).values())).values()
-    assert {*derived.column.values.cast(pa.int64()).to_pylist()} == {*wanted}
-    assert derived.of(rows).column(derived.column.name).cast(pa.int64()).to_pylist() == wanted
+    made_side, [derived] = with_times(Side("rows", profile_columns(rows), rows, is_whole=True))
+    column = made_side.columns[derived.name]
+    assert {*column.values.cast(pa.int64()).to_pylist()} == {*wanted}
+    assert made_side.rows.column(derived.name).cast(pa.int64()).to_pylist() == wanted
 
 
 def test_lines_of_a_recipe() -> None:
@@ -97,13 +99,14 @@ def test_zeros_are_no_times() -> None:
     numbers = [0, MARCH, 0, MARCH + 60, None]
     rows = pa.table({"last_login": numbers, "x": numbers})
     batch = rows.to_batches()[0]
-    [derived] = derive_times(list(profile_columns(rows).values())).values()
+    made_side, [derived] = with_times(Side("rows", profile_columns(rows), rows, is_whole=True))
     assert (derived.number, derived.reason) == (
         "last_login",
         "seconds or 0 since 1970, to 2024-03-01",
     )
-    assert (derived.column.nulls, derived.column.distinct) == (3, 2)
+    column = made_side.columns[derived.name]
+    assert (column.nulls, column.distinct) == (3, 2)
     made = evaluate(batch, parse_expression("t", derived.sql, batch.schema.names))
     wanted = [None, MARCH * 10**6, None, (MARCH + 60) * 10**6, None]
     assert made.cast(pa.int64()).to_pylist() == wanted
-    assert derived.of(rows).column("last_login_utc").cast(pa.int64()).to_pylist() == wanted
+    assert made_side.rows.column("last_login_utc").cast(pa.int64()).to_pylist() == wanted

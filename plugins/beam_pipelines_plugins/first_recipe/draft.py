@@ -234,7 +234,7 @@ def draft_of(
     own = [
         dataclasses.replace(column, is_key=column.name in keys) for column in base.columns.values()
     ]
-    joined = []
+    joined = list[ColumnProfile]()
     for side, join in drafted:
         if join.found:
             columns, more = _joined(side, join)
@@ -304,7 +304,7 @@ def _drafted_joins(sides: Sequence[Side]) -> list[tuple[Side, DraftedJoin]]:
 
 
 def _joined(side: Side, join: DraftedJoin) -> tuple[list[ColumnProfile], list[DerivedTime]]:
-    """Returns the columns that a join adds, and those of them that are times."""
+    """Returns the columns that a join adds, and their times."""
     keys = {right for _, right in join.found.on} if join.found else set()
     added = {name: column for name, column in side.columns.items() if name not in keys}
     side, times = with_times(side._replace(columns=added), join.prefix)

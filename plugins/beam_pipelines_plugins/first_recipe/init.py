@@ -229,7 +229,10 @@ def _readable(plan: SourcePlan) -> SourcePlan:
 
 
 def _series(paths: Sequence[str], plan: PlanOne) -> list[Paths]:
-    """Returns the paths of tables: those of a set, or of a series with equal columns, together."""
+    """Returns the paths of tables.
+
+    Those of a set, or of a series with equal columns, are together.
+    """
     series: dict[tuple[bool, str], list[str]] = {}
     for number, path in enumerate(paths):
         is_shard = bool(SHARD_NUMBER.search(path))

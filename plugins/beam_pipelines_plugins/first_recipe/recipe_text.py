@@ -67,9 +67,9 @@ def recipe_text(
     asked = questions or {}
     for plan in plans:
         members = plan.reader.members if isinstance(plan.reader, UnionFormat) else ()
-        for one in (*members, plan):
-            name = one.source.name
-            lines += _source_lines(one, folder, keys.get(name, ()), asked.get(name, ()))
+        for source in (*members, plan):
+            name = source.source.name
+            lines += _source_lines(source, folder, keys.get(name, ()), asked.get(name, ()))
     for one in tables.left_out:
         place = _comment(_relative(one.path, folder))
         lines.append(f"  # left out: {place}: {_comment(one.reason)}")

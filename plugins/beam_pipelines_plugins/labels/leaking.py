@@ -197,7 +197,7 @@ def area_of(zeros: _Floats, ones: _Floats) -> float:
 
 
 def _information(table: _Floats, is_few: bool) -> float:
-    """Returns the share of the classes' Gini impurity that a column takes away.
+    """Returns the share of Gini impurity that a column takes away.
 
     It is that of rows in the order of the column whose next row has another class. So neighbouring
     values of one class count as one, and values that are different in all rows tell nothing.

@@ -82,11 +82,11 @@ def places_of(column: pa.Array, most: int) -> _Ints:
     places = np.full(len(counts) + 1, kept)
     places[np.argsort(-counts, kind="stable")[:kept]] = np.arange(kept)
     places[-1] += kept < len(counts)
-    return places[encoded.indices.fill_null(len(counts)).to_numpy()]
+    return np.asarray(places[encoded.indices.fill_null(len(counts)).to_numpy()], np.int64)
 
 
-def _ranges(numbers: npt.NDArray[np.generic]) -> _Ints:
-    """Returns the range of each number, of ranges with about equally many rows."""
+def _ranges(numbers: _Floats | _Ints) -> _Ints:
+    """Returns the range of each number; ranges have about equally many rows."""
     shares = np.arange(1, _RANGES) / _RANGES
     return np.searchsorted(np.unique(np.quantile(numbers, shares, method="lower")), numbers)
 
@@ -102,7 +102,10 @@ def numbers_of(array: pa.Array) -> _Floats:
 
 
 def counts_of(rows: _Ints, columns: _Ints) -> _Floats:
-    """Returns how many rows have each pair of a bucket and a class; all buckets have some."""
+    """Returns the rows of each pair of a bucket and a class.
+
+    Buckets without rows are left out.
+    """
     shape = int(rows.max()) + 1, int(columns.max()) + 1
     counts = np.bincount(rows * shape[1] + columns, minlength=shape[0] * shape[1])
     table = counts.reshape(shape).astype(np.float64)

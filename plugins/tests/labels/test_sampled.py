@@ -21,7 +21,7 @@ def sample_of(label="y"):
 
 
 def test_the_report_and_leaks_take_sampled_rows():
-    """The report has the relations of all columns, ``leaks`` the one that tells."""
+    """The report has all columns, ``leaks`` the one that tells."""
     sample = sample_of()
     card, leaks = describe_label(sample), list(leaking_features(sample, 0.99))
     assert card.order["told"] == pytest.approx(1, abs=0.01)
