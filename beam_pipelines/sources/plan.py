@@ -41,7 +41,7 @@ class FileInfo:
       size_bytes: size of the file or member.
       modified_secs: when it was last written, in seconds since 1970.
       archive: path of the archive of a member; else empty.
-      note: what a table's log says of its file (``lakehouses.table``); else empty.
+      note: which of a lakehouse table's files it is; else empty.
     """
 
     path: str

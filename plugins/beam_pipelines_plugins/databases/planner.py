@@ -20,7 +20,8 @@ from beam_pipelines_plugins.databases.database import (
     TableFacts,
 )
 from beam_pipelines_plugins.databases.options import DatabaseOptions, problems
-from beam_pipelines_plugins.databases.tables import Table, ranges_of
+from beam_pipelines_plugins.databases.tables import Table
+from beam_pipelines_plugins.kept import ranges_of
 
 # Bytes of a value, before any is read.
 _VALUE_BYTES = 12

@@ -1,24 +1,17 @@
 """Tables of databases as formats: on the server, or kept.
 
-A run reads each table once, all of one URL at one snapshot, and keeps the rows in files, which its
-steps read as often as they need. Commands that need some rows only read them from the server.
+A run reads all tables of one URL at one snapshot.
 """
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 import functools
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
 
-import google_crc32c
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.columns import is_list
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.files.beam import files
@@ -27,17 +20,12 @@ from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.exact_cast import exact_cast
 from beam_pipelines.sources.faults.bad_rows import BadRow, sift
-from beam_pipelines.sources.format import (
-    Contents,
-    Format,
-    QuoteStates,
-    Rows,
-    empty_batch,
-)
-from beam_pipelines.sources.plan import RANGE_BYTES, ByteRange, FileInfo, Snapshot, SourcePlan
+from beam_pipelines.sources.format import Contents
+from beam_pipelines.sources.plan import FileInfo, Snapshot, SourcePlan
 from beam_pipelines_plugins.databases import explained, opened
 from beam_pipelines_plugins.databases.database import Database, TableColumn, Values
 from beam_pipelines_plugins.databases.options import DatabaseOptions
+from beam_pipelines_plugins.kept import KeptRows, keep_batches, kept_plan
 
 # Dates and times: Arrow's numbers of them, and the ends that mean infinity. PostgreSQL's driver
 # turns infinity, and times after the last one, into numbers below the lower end.
@@ -48,22 +36,8 @@ _CALENDARS: tuple[tuple[Callable[[pa.DataType], bool], pa.DataType, int, int], .
 _INFINITY = "found infinity, or a time beyond the calendar of a dataset"
 
 
-class KeptFile(NamedTuple):
-    """Rows of a table in an Arrow file.
-
-    Attributes:
-      path: of the file.
-      rows: number of its rows.
-      size_bytes: of their values.
-    """
-
-    path: str
-    rows: int
-    size_bytes: int
-
-
 @dataclasses.dataclass(frozen=True)
-class Table(Format):
+class Table(KeptRows):
     """Rows of a database.
 
     Attributes:
@@ -71,21 +45,12 @@ class Table(Format):
       request: the rows.
       columns: to read.
       decisions: what the dataset tells of columns and query.
-      range_rows: rows of each range of kept ones but the last.
-      kept: files with the rows, in order; ``None``: they are on the server.
     """
 
     source: str
     request: DatabaseOptions
     columns: tuple[TableColumn, ...]
     decisions: tuple[str, ...] = ()
-    range_rows: int = 0
-    kept: tuple[KeptFile, ...] | None = None
-
-    suffixes = ()
-    has_arrays = True
-    is_kept = True
-    has_files = False
 
     def keep(
         self,
@@ -114,12 +79,12 @@ class Table(Format):
                 snapshot = database.begin()
                 for name, table in own.items():
                     with explained(table.source, table.request, database.name):
-                        kept = list[KeptFile]()
-                        for batch in table.batches(database, limits.get(name)):
-                            kept.append(_kept_file(batch, folder, f"{name}/{len(kept):06d}.arrow"))
-                            note_rows(batch.num_rows)
-                        rows = _counted(database, table, kept, limits.get(name))
-                    found[name] = _kept_plan(plans[name], table, kept, Snapshot(snapshot, rows))
+                        batches = table.batches(database, limits.get(name))
+                        kept = keep_batches(batches, files.join(folder, name), note_rows)
+                        came = sum(file.rows for file in kept)
+                        rows = _counted(database, table, came, limits.get(name))
+                    plan = dataclasses.replace(plans[name], decisions=table.decisions)
+                    found[name] = kept_plan(plan, table, kept, Snapshot(snapshot, rows))
         return found
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
@@ -127,43 +92,7 @@ class Table(Format):
         fields = [pa.field(column.name, column.found or column.stored) for column in self.columns]
         return tables.contents_of(source, [(files[0], pa.schema(fields))])
 
-    def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
-        """Reads one range; see ``Format``."""
-        row, crc32c = byte_range.number_in_file * self.range_rows + 1, 0
-        batches = self._live() if self.kept is None else self._kept(byte_range)
-        for batch in batches:
-            for rows in tables.rows_of(batch, plan, byte_range.file, row, reject):
-                if rows.batch.num_rows:
-                    hashes = _native.hash_rows(rows.batch.columns)
-                    crc32c = google_crc32c.extend(crc32c, hashes.tobytes())
-                yield rows
-            row += batch.num_rows
-        yield Rows(empty_batch(plan.schema), crc32c=crc32c)
-
-    def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
-        """Returns ``row``, and the number of a range's first one, from 1."""
-        return "row", byte_range.number_in_file * self.range_rows + 1
-
-    def _kept(self, byte_range: ByteRange) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a range from files, as one batch."""
-        if not self.kept:
-            return
-        start = byte_range.number_in_file * self.range_rows
-        ends = np.cumsum([kept.rows for kept in self.kept]).tolist()
-        end = min(start + self.range_rows, ends[-1])
-        parts = []
-        for number in range(bisect.bisect_right(ends, start), bisect.bisect_left(ends, end) + 1):
-            kept = self.kept[number]
-            before = ends[number] - kept.rows
-            with files.open_read(kept.path) as file, files.reading(kept.path):
-                rows = pa.ipc.open_file(file).read_all()
-            first = max(0, start - before)
-            parts.append(rows.slice(first, end - before - first))
-        yield from pa.concat_tables(parts).combine_chunks().to_batches()
-
-    def _live(self) -> Iterator[pa.RecordBatch]:
+    def live(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows from the server."""
         with opened(self.source, self.request) as database:
             yield from self.batches(database, None)
@@ -237,16 +166,7 @@ def _check_calendar(array: pa.Array) -> None:
                 raise pa.ArrowInvalid(_INFINITY)
 
 
-def _kept_file(batch: pa.RecordBatch, folder: str, name: str) -> KeptFile:
-    path = files.join(folder, name)
-    with files.open_write(path) as file, pa.ipc.new_file(file, batch.schema) as writer:
-        writer.write_batch(batch)
-    return KeptFile(path, batch.num_rows, sum(map(value_bytes, batch.columns)))
-
-
-def _counted(
-    database: Database, table: Table, kept: Sequence[KeptFile], limit: int | None
-) -> int | None:
+def _counted(database: Database, table: Table, came: int, limit: int | None) -> int | None:
     """Returns the server's count of the rows that came.
 
     ``None`` of a query, which may give others the next time.
@@ -254,7 +174,7 @@ def _counted(
     Raises:
       DataError: it counts others; or there are none.
     """
-    came, label, counted = sum(file.rows for file in kept), table.request.label, None
+    label, counted = table.request.label, None
     if table.request.query is None:
         counted = min(count := database.count(table.request), count if limit is None else limit)
     if counted not in (None, came):
@@ -269,54 +189,3 @@ def _counted(
             f"'{table.source}'."
         )
     return counted
-
-
-def _kept_plan(
-    plan: SourcePlan, table: Table, kept: Sequence[KeptFile], snapshot: Snapshot
-) -> SourcePlan:
-    """Returns the plan of kept rows.
-
-    Ranges have a number of rows that depends on the values alone, so that batches of a driver do
-    not show in the dataset.
-    """
-    rows = sum(file.rows for file in kept)
-    size_bytes = sum(file.size_bytes for file in kept)
-    most = max(1, RANGE_BYTES * rows // max(1, size_bytes))
-    range_rows = 1 << (most.bit_length() - 1)
-    file = dataclasses.replace(plan.files[0], size_bytes=size_bytes)
-    return dataclasses.replace(
-        plan,
-        files=(file,),
-        ranges=ranges_of(file, rows, range_rows),
-        reader=dataclasses.replace(table, range_rows=range_rows, kept=tuple(kept)),
-        decisions=table.decisions,
-        snapshot=snapshot,
-    )
-
-
-def ranges_of(file: FileInfo, rows: int, range_rows: int) -> tuple[ByteRange, ...]:
-    """Returns ranges of equal numbers of rows, with shares of the bytes."""
-    count = max(1, math.ceil(rows / range_rows))
-    starts = [number * range_rows * file.size_bytes // max(1, rows) for number in range(count)]
-    bounds = [*starts, file.size_bytes]
-    return tuple(
-        ByteRange(number, number, file, bounds[number], bounds[number + 1])
-        for number in range(count)
-    )
-
-
-def value_bytes(array: pa.Array) -> int:
-    """Returns the bytes of an array's values and lengths, whatever its buffers."""
-    type_ = array.type
-    if pa.types.is_struct(type_):
-        return sum(map(value_bytes, array.flatten()))
-    if pa.types.is_string(type_) or pa.types.is_binary(type_):
-        values = pc.sum(pc.binary_length(array)).as_py() or 0
-    elif pa.types.is_map(type_):
-        values = value_bytes(array.keys) + value_bytes(array.items)
-    elif pa.types.is_list(type_) or pa.types.is_fixed_size_list(type_):
-        values = value_bytes(array.flatten())
-    else:
-        width = 1 if pa.types.is_null(type_) else max(1, type_.bit_width // 8)
-        return int(len(array) * width)
-    return int(4 * len(array) + values)

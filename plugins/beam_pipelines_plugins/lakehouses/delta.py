@@ -1,9 +1,11 @@
-"""Delta Lake: the files of a version, by the package ``deltalake``."""
+"""Delta Lake: files or rows of a version, by the package ``deltalake``."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import urllib.parse
+from collections.abc import Iterator
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -14,13 +16,12 @@ from beam_pipelines.files.beam import files, input_roots
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import problem
 from beam_pipelines_plugins.lakehouses import snapshots
-from beam_pipelines_plugins.lakehouses.delta_vectors import read_vectors
 from beam_pipelines_plugins.lakehouses.options import DeltaOptions
 
 # Colours and arrows in errors of the package.
 _DRAWN = re.compile(r"\x1b\[[0-9;]*m|↳")
-# Reader features of the protocol that change nothing here, or that are honoured here.
-_KNOWN_FEATURES = {
+# Reader features that leave files as they are: Parquet with the table's columns, by their names.
+_PLAIN = {
     "columnMapping",
     "deletionVectors",
     "timestampNtz",
@@ -29,8 +30,6 @@ _KNOWN_FEATURES = {
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
-# What files call a field, in the mode of column mapping that is read.
-_MODES, _FILE_NAME = ("none", "name"), b"delta.columnMapping.physicalName"
 
 
 def snapshot_of(source: Source) -> snapshots.TableSnapshot:
@@ -38,24 +37,47 @@ def snapshot_of(source: Source) -> snapshots.TableSnapshot:
 
     Raises:
       RecipeProblems: there is no such version.
-      DataError: the log cannot be read, or the table needs what is not supported.
+      DataError: the log cannot be read.
     """
-    (path,) = source.path
+    with _explained(source):
+        return _snapshot(source, _opened(source))
+
+
+def batches_of(source: Source, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a table, in any order.
+
+    Args:
+      source: with the version.
+      columns: to read.
+
+    Raises:
+      DataError: the table cannot be read, or needs what the package does not know.
+    """
+    with _explained(source):
+        found = _opened(source).scan(columns=columns.names)
+        for batch in pa.RecordBatchReader.from_stream(found):
+            yield batch.select(columns.names).cast(columns)
+
+
+@contextlib.contextmanager
+def _explained(source: Source) -> Iterator[None]:
+    """Turns errors of the package into ours."""
     try:
-        return _snapshot(_opened(source, path), path)
-    except (DeltaError, OSError, ValueError) as error:
+        yield
+    except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
         words = " ".join(_DRAWN.sub("", mask(str(error))).split())
         message = (
-            f"{path}: the Delta table cannot be read: {words}. Check 'path' and 'version', and "
-            "that its log is whole; a version whose log was cleaned up is gone."
+            f"{source.path[0]}: the Delta table cannot be read: {words}. Check 'path' and "
+            "'version', and that its log is whole; a version whose log was cleaned up is gone."
         )
         if "version" in source.options:
             raise RecipeProblems([problem(source, "version", message)]) from error
         raise DataError(message) from error
 
 
-def _opened(source: Source, path: str) -> DeltaTable:
+def _opened(source: Source) -> DeltaTable:
     """Opens a table at its source's version."""
+    path = source.path[0]
     if input_roots.is_restricted():
         # The package opens deletion vectors and parts of checkpoints wherever the log says.
         raise DataError(
@@ -66,61 +88,44 @@ def _opened(source: Source, path: str) -> DeltaTable:
     return DeltaTable(path, version=source.options_of(DeltaOptions).version)
 
 
-def _snapshot(table: DeltaTable, path: str) -> snapshots.TableSnapshot:
-    metadata, version, history = table.metadata(), table.version(), table.history(1)
-    features = set(table.protocol().reader_features or ())
-    mode = metadata.configuration.get("delta.columnMapping.mode") or "none"
-    unknown = sorted(features - _KNOWN_FEATURES) + [f"mapping '{mode}'"] * (mode not in _MODES)
-    if unknown:
-        raise DataError(
-            f"{path}: found a Delta table that needs {', '.join(unknown)}, expected nothing but "
-            f"{', '.join(sorted(_KNOWN_FEATURES))}. Have its engine write the rows to a table "
-            "without it, or drop the feature: ALTER TABLE … DROP FEATURE."
-        )
+def _snapshot(source: Source, table: DeltaTable) -> snapshots.TableSnapshot:
+    path, metadata, history = source.path[0], table.metadata(), table.history(1)
     found = pa.table(table.get_add_actions())
     wanted = [name for name in found.column_names if name not in ("null_count", "min", "max")]
     actions = found.select(wanted).to_pylist()
     actions.sort(key=lambda action: (action["modification_time"], action["path"]))
-    deleted = {}
-    if "deletionVectors" in features:
-        rows = [action["num_records"] for action in actions]
-        deleted = read_vectors(path, version, None if None in rows else sum(rows))
-    # Both name files within the table, the log with escapes.
-    names = [urllib.parse.unquote(action["path"]) for action in actions]
-    if unknown := sorted(deleted.keys() - set(names)):
-        raise DataError(
-            f"{path}: found a deletion vector of {unknown[0]}, expected one of a file of the "
-            "table. Report it."
-        )
     millis = history[0].get("timestamp") if history else None
-    schema = pa.schema(table.schema().to_arrow())
-
-    def key_of(field: pa.Field, path: str) -> str:
-        if path in metadata.partition_columns:  # the log has the values, even if files do, too
-            return ""
-        known = (field.metadata or {}).get(_FILE_NAME, b"") if mode == "name" else b""
-        return bytes(known).decode() or snapshots.own_name(field)
-
     return snapshots.TableSnapshot(
         f"Delta table {mask(path)}",
-        str(version),
+        str(table.version()),
         "" if millis is None else snapshots.utc(millis),
-        snapshots.plain(schema, snapshots.own_name),
-        snapshots.plain(schema, key_of),
-        None,
+        snapshots.plain(pa.schema(table.schema().to_arrow())),
         [
             snapshots.DataFile(
-                _absolute(path, name),
+                # Files within the table are named with escapes.
+                _absolute(path, urllib.parse.unquote(action["path"])),
                 action["size_bytes"],
                 action["num_records"],
                 action.get("partition") or {},
-                deleted.get(name, snapshots.NOTHING),
             )
-            for name, action in zip(names, actions, strict=True)
+            for action in actions
         ],
         str(metadata.id),
-        path,
+        source.with_options(version=table.version()),
+        _needs(table),
     )
+
+
+def _needs(table: DeltaTable) -> str:
+    """Returns what only the package can read of a table, or ""."""
+    features = set(table.protocol().reader_features or ())
+    needs = sorted(features - _PLAIN)
+    if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+        needs.append("a column mapping")
+    if "deletionVectors" in features:
+        vectors = pa.RecordBatchReader.from_stream(table.deletion_vectors())
+        needs += ["deletion vectors"] if any(batch.num_rows for batch in vectors) else []
+    return ", ".join(needs)
 
 
 def _absolute(table: str, path: str) -> str:

@@ -7,30 +7,24 @@ Metadata are data: only the properties listed here are taken from them. All file
 
 from __future__ import annotations
 
-import collections
 import contextlib
+import dataclasses
 import gzip
 import io
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io import FileIO, InputFile
-from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import FileScanTask, Table
-from pyiceberg.table.name_mapping import MappedField
-from pyiceberg.table.puffin import PuffinFile
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.transforms import IdentityTransform
-from pyroaring import BitMap64
 
 from beam_pipelines.core.errors import DataError, RecipeProblems, mask
 from beam_pipelines.files.beam import files, input_roots
@@ -40,30 +34,57 @@ from beam_pipelines_plugins.formats.avro_blocks import AvroFile, TooLargeError
 from beam_pipelines_plugins.lakehouses import snapshots
 from beam_pipelines_plugins.lakehouses.options import IcebergOptions, local_path
 
-_MAGIC = bytes.fromhex("d1d33964")
-
 
 def snapshot_of(source: Source) -> snapshots.TableSnapshot:
     """Returns a table at its source's snapshot, or the current one.
 
     Raises:
       RecipeProblems: there is no such snapshot.
-      DataError: the table cannot be read, or needs what is not supported.
+      DataError: the table cannot be read.
     """
+    with _reading(source):
+        return _snapshot(source, _table_at(source.path[0]))
+
+
+def batches_of(source: Source, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a table, in the order of its files.
+
+    Args:
+      source: with the metadata file.
+      columns: to read.
+
+    Raises:
+      DataError: the table cannot be read, or needs what the package does not know.
+    """
+    with _reading(source):
+        table = _table_at(source.path[0])
+        chosen = _chosen(source, table)
+        schema = _schema(source, table, chosen).select(*columns.names)
+        scan = ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
+        tasks = {task.file.file_path: task for task in _tasks(table, chosen)}
+        data, _ = _files(table, chosen)
+    for file in data:  # by itself the package reads all at once
+        with _reading(source):
+            found = scan.to_record_batches([tasks[file.file_path]])
+            batches = [batch.select(columns.names).cast(columns) for batch in found]
+        yield from batches
+
+
+@contextlib.contextmanager
+def _reading(source: Source) -> Iterator[None]:
+    """Reads files of a table's store only, and turns errors into ours."""
     (path,) = source.path
-    title = f"Iceberg table {mask(path)}"
     try:
-        table = _table_at(path)
-        place = local_path(table.metadata_location)
-        with input_roots.within_store(place):
-            return _snapshot(source, title, table, place)
+        with input_roots.within_store(path):
+            yield
     except (DataError, RecipeProblems):
         raise
     # The package has no base class of its errors, and passes on those of storages.
     except Exception as error:
         raise DataError(
-            f"{title}: cannot be read: {mask(str(error)) or type(error).__name__}. Check 'path', "
-            "and that its metadata are whole."
+            f"Iceberg table {mask(path)}: cannot be read: "
+            f"{mask(str(error)) or type(error).__name__}. Check 'path', and that its metadata are "
+            "whole; what the package does not support, the table's engine can rewrite."
         ) from error
 
 
@@ -89,129 +110,64 @@ def _chosen(source: Source, table: Table) -> Snapshot:
     return found
 
 
-def _snapshot(source: Source, title: str, table: Table, place: str) -> snapshots.TableSnapshot:
-    chosen, schema = _chosen(source, table), table.schema()
-    if "snapshot_id" in source.options:
-        schema = table.schemas().get(chosen.schema_id or 0, schema)
+def _schema(source: Source, table: Table, chosen: Snapshot) -> Schema:
+    """Returns the schema of the snapshot that is named, or the latest."""
+    if "snapshot_id" not in source.options:
+        return table.schema()
+    return table.schemas().get(chosen.schema_id or 0, table.schema())
+
+
+def _tasks(table: Table, chosen: Snapshot) -> list[FileScanTask]:
+    """Returns each data file with its deletes, which the package may refuse."""
+    return list(table.scan(snapshot_id=chosen.snapshot_id).plan_files())
+
+
+def _files(table: Table, chosen: Snapshot) -> tuple[list[IcebergFile], bool]:
+    """Returns a snapshot's data files by age, and whether it has deletes."""
     entries = [
         entry
         for manifest in chosen.manifests(table.io)
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
     ]
     data = [entry for entry in entries if entry.data_file.content == DataFileContent.DATA]
-    for entry in data:
-        if entry.data_file.file_format != FileFormat.PARQUET:
-            raise DataError(
-                f"{title}: found the file {entry.data_file.file_path} of "
-                f"{entry.data_file.file_format.value}, expected Parquet. Have the table's files "
-                "rewritten with the property 'write.format.default' = 'parquet'."
-            )
-    deleted: Mapping[str, snapshots.Positions] = {}
-    if len(data) < len(entries):
-        deleted = _deleted(table.scan(snapshot_id=chosen.snapshot_id).plan_files())
-    mapping = table.name_mapping()
-    fields = schema_to_pyarrow(schema, include_field_ids=True)
+    data.sort(key=lambda entry: entry.sequence_number or 0)
+    return [entry.data_file for entry in data], len(data) < len(entries)
+
+
+def _snapshot(source: Source, table: Table) -> snapshots.TableSnapshot:
+    chosen, place = _chosen(source, table), local_path(table.metadata_location)
+    schema, (data, has_deletes) = _schema(source, table, chosen), _files(table, chosen)
+    columns, *old = map(schema_to_pyarrow, (schema, *table.schemas().values()))
+    ids = snapshots.ids_of(columns)
+    needs = {
+        "deleted rows": has_deletes and bool(_tasks(table, chosen)),
+        "files other than Parquet": any(file.file_format != FileFormat.PARQUET for file in data),
+        "renamed columns": not all(snapshots.agree(ids, snapshots.ids_of(one)) for one in old),
+        "a mapping of names": table.name_mapping() is not None,
+        "default values": any(field.initial_default is not None for field in schema.fields),
+    }
     return snapshots.TableSnapshot(
-        title,
+        f"Iceberg table {mask(source.path[0])}",
         str(chosen.snapshot_id),
         snapshots.utc(chosen.timestamp_ms),
-        snapshots.plain(fields, snapshots.own_name),
-        snapshots.plain(fields, snapshots.id_of),
-        {} if mapping is None else dict(_ids(mapping.root)),
+        snapshots.plain(columns),
         [
             snapshots.DataFile(
-                local_path(entry.data_file.file_path),
-                entry.data_file.file_size_in_bytes,
-                entry.data_file.record_count,
-                _constants(table, schema, entry.data_file),
-                deleted.get(entry.data_file.file_path, snapshots.NOTHING),
+                local_path(file.file_path), file.file_size_in_bytes, file.record_count
             )
-            for entry in sorted(data, key=lambda each: each.sequence_number or 0)
+            for file in data
         ],
         str(table.metadata.table_uuid),
-        place,
+        dataclasses.replace(source, path=(place,)),
+        ", ".join(need for need, is_there in needs.items() if is_there),
+        ids,
     )
-
-
-def _ids(mapping: Iterable[MappedField], path: str = "") -> Iterator[tuple[str, str]]:
-    """Yields path -> id of the fields that Iceberg's name mapping names."""
-    for field in mapping:
-        for name in field.names:
-            if field.field_id is not None:
-                yield f"{path}{name}", str(field.field_id)
-            yield from _ids(field.fields, f"{path}{name}.")
-
-
-def _constants(table: Table, schema: Schema, file: IcebergFile) -> dict[str, Any]:
-    """Returns the values that a file has if it lacks their columns."""
-    constants = {
-        field.name: field.initial_default
-        for field in schema.fields
-        if field.initial_default is not None
-    }
-    known = {field.field_id: field.name for field in schema.fields}
-    for place, part in enumerate(table.specs()[file.spec_id].fields):
-        if part.source_id in known and isinstance(part.transform, IdentityTransform):
-            constants[known[part.source_id]] = file.partition[place]
-    return constants
-
-
-def _deleted(tasks: Iterable[FileScanTask]) -> dict[str, snapshots.Positions]:
-    """Returns path of a data file -> its deleted rows.
-
-    They are numbers from 0, ascending. Each file is read once.
-
-    Raises:
-      DataError: one cannot be read.
-    """
-    formats = {each.file_path: each.file_format for task in tasks for each in task.delete_files}
-    found: dict[str, list[snapshots.Positions]] = collections.defaultdict(list)
-    readers = {FileFormat.PARQUET: _positions, FileFormat.PUFFIN: _vectors}
-    for path, kind in formats.items():
-        read = readers.get(kind)
-        if read is None:
-            raise DataError(
-                f"{path}: found deleted rows in {kind.value}, expected Parquet or Puffin. Have the "
-                "table's files rewritten."
-            )
-        for data_file, rows in read(local_path(path)):
-            found[data_file].append(rows)
-    return {path: np.unique(np.concatenate(parts)) for path, parts in found.items()}
-
-
-def _positions(path: str) -> Iterator[tuple[str, snapshots.Positions]]:
-    """Yields data file -> deleted rows of a Parquet file."""
-    with files.open_read(path) as file, files.reading(path):
-        parquet = pq.ParquetFile(file, page_checksum_verification=True)
-        for batch in parquet.iter_batches(columns=["file_path", "pos"]):
-            grouped = pa.table(batch).group_by("file_path").aggregate([("pos", "list")])
-            for name, rows in zip(grouped["file_path"], grouped["pos_list"], strict=True):
-                yield name.as_py(), rows.values.to_numpy(zero_copy_only=False)
-
-
-def _vectors(path: str) -> Iterator[tuple[str, snapshots.Positions]]:
-    """Yields data file -> deletion vector of a Puffin file.
-
-    A vector is a magic number and a bitmap, with their length before and their CRC-32 behind, which
-    the package does not check.
-    """
-    puffin = PuffinFile(files.read_bytes(path))
-    for blob in puffin.footer.blobs:
-        data_file = blob.properties.get("referenced-data-file", "")
-        payload = puffin.get_blob_payload(blob)
-        vector, checksum = payload[4:-4], payload[-4:]
-        if vector[:4] != _MAGIC or zlib.crc32(vector) != int.from_bytes(checksum, "big"):
-            raise DataError(
-                f"{path}: found a damaged deletion vector of {data_file}, expected a whole one. "
-                "Get the file again, or restore the table."
-            )
-        yield data_file, np.array(BitMap64.deserialize(vector[4:]).to_array(), np.int64)
 
 
 # What a table's metadata may say.
 _OF_TABLES = ("schema.name-mapping.default",)
 _MOST_METADATA_BYTES, _MOST_ENTRIES = 256 << 20, 1_000_000
-_AVRO = b"Obj\x01"
+_AVRO, _DATA = b"Obj\x01", (b"PAR1", b"ORC")
 
 
 class TableFiles(FileIO):
@@ -233,7 +189,7 @@ class TableFiles(FileIO):
 
 
 class _TableFile(InputFile):
-    """A metadata file or a manifest, in memory."""
+    """A file of a table: metadata and manifests are in memory."""
 
     def __len__(self) -> int:
         return len(self.open().getbuffer())
@@ -243,10 +199,15 @@ class _TableFile(InputFile):
 
     def open(self, seekable: bool = True) -> Any:
         path, most = local_path(self.location), _MOST_METADATA_BYTES
+        file = files.open_read(path)
+        if file.read(4).startswith(_DATA):
+            file.seek(0)
+            return file
+        file.close()
         data = files.read_at_most(path, most)
         if data is not None and path.endswith(".gz.metadata.json"):
-            with gzip.open(io.BytesIO(data)) as file:
-                data = None if len(file.read(most + 1)) > most else data
+            with gzip.open(io.BytesIO(data)) as unpacked:
+                data = None if len(unpacked.read(most + 1)) > most else data
         if data is None:
             raise DataError(
                 f"{path}: found more than {most:,} bytes of metadata, expected at most as many. "

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from beam_pipelines.core.arrow.columns import is_list
+from beam_pipelines.recipe.model import Source
 
-Positions = NDArray[np.int64]
-NOTHING: Positions = np.empty(0, np.int64)
-FIELD_ID = b"PARQUET:field_id"
-# Returns the name of a field, from the field and its path, such as ``a.element.b``.
-Name = Callable[[pa.Field, str], str]
 _SMALL = {
     pa.large_string(): pa.string(),
     pa.string_view(): pa.string(),
@@ -25,22 +19,25 @@ _SMALL = {
 }
 
 
+# Places and ids of fields.
+Ids = frozenset[tuple[str, bytes]]
+_FIELD_ID = b"PARQUET:field_id"
+
+
 class DataFile(NamedTuple):
-    """A Parquet file of a snapshot.
+    """A file of a snapshot.
 
     Attributes:
       path: of the file.
       size_bytes: by the log.
-      rows: by the log, deleted ones included; ``None``: it does not say.
-      constants: column -> the one value of all rows, if the file may lack the column.
-      deleted: numbers of the rows that were deleted, from 0, ascending.
+      rows: by the log; ``None``: it does not say.
+      constants: partition column -> the one value of all rows.
     """
 
     path: str
     size_bytes: int
     rows: int | None
-    constants: Mapping[str, Any]
-    deleted: Positions = NOTHING
+    constants: Mapping[str, Any] = {}
 
 
 class TableSnapshot(NamedTuple):
@@ -51,64 +48,62 @@ class TableSnapshot(NamedTuple):
       id: version or id of the snapshot.
       committed: when it was made, in UTC; "" if the log does not say.
       columns: of the table, as ``plain`` gives them.
-      keys: the same types, with the names or ids that files have; "" for a field without.
-      ids: path of a field -> its id, for files without ids; ``None``: ``keys`` are names.
       files: in the order of their rows.
       table: id of the table, which another table at its place has not.
-      place: path of its folder or metadata, in whose store its files are.
+      pinned: the source at this snapshot, whatever is written to the table.
+      needs: what only the library can do with the files; "": they are Parquet files with the
+        table's columns, by their names.
+      ids: of its fields, as ``ids_of`` gives them; empty: names count alone.
     """
 
     title: str
     id: str
     committed: str
     columns: pa.Schema
-    keys: pa.Schema
-    ids: Mapping[str, str] | None
     files: Sequence[DataFile]
     table: str
-    place: str
+    pinned: Source
+    needs: str
+    ids: Ids = frozenset()
 
     @property
     def rows(self) -> int | None:
-        """Rows that are left; ``None`` if the log does not say."""
-        if any(file.rows is None for file in self.files):
-            return None
-        return sum((file.rows or 0) - len(file.deleted) for file in self.files)
+        """Rows of the table; ``None`` if the log does not say."""
+        rows = [file.rows for file in self.files]
+        return None if self.needs or None in rows else sum(filter(None, rows))
 
 
-def own_name(field: pa.Field, _: str = "") -> str:
-    """Returns a field's name."""
-    return str(field.name)
+def plain(schema: pa.Schema) -> pa.Schema:
+    """Returns nullable columns with small offsets, without metadata."""
+    return pa.schema([(field.name, _plain(field.type)) for field in schema])
 
 
-def id_of(field: pa.Field, _: str = "") -> str:
-    """Returns the id that Parquet has of a field, or ""."""
-    return bytes((field.metadata or {}).get(FIELD_ID, b"")).decode()
-
-
-def plain(schema: pa.Schema, name: Name) -> pa.Schema:
-    """Returns nullable columns with small offsets, whose fields have other names.
-
-    Args:
-      schema: of a table or a file.
-      name: of each column and each field of a struct.
-    """
-    return pa.schema(list(_plain(pa.struct(list(schema)), name, "")))
-
-
-def _plain(type_: pa.DataType, name: Name, path: str) -> pa.DataType:
-    def inner(found: pa.DataType, step: str) -> pa.DataType:
-        return _plain(found, name, f"{path}{step}.")
-
+def _plain(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(type_):
-        return pa.struct(
-            [(name(field, path + field.name), inner(field.type, field.name)) for field in type_]
-        )
+        return pa.struct([(field.name, _plain(field.type)) for field in type_])
     if pa.types.is_map(type_):
-        return pa.map_(inner(type_.key_type, "key"), inner(type_.item_type, "value"))
-    if is_list(type_):
-        return pa.list_(inner(type_.value_type, "element"))
-    return _SMALL.get(type_, type_)
+        return pa.map_(_plain(type_.key_type), _plain(type_.item_type))
+    return pa.list_(_plain(type_.value_type)) if is_list(type_) else _SMALL.get(type_, type_)
+
+
+def ids_of(schema: pa.Schema) -> Ids:
+    """Returns place and id of each field that has one."""
+    return frozenset(_ids(pa.struct(list(schema)), ""))
+
+
+def _ids(type_: pa.DataType, place: str) -> Iterator[tuple[str, bytes]]:
+    for number in range(type_.num_fields):
+        field = type_.field(number)
+        own = f"{place}.{field.name if pa.types.is_struct(type_) else number}"
+        if found := (field.metadata or {}).get(_FIELD_ID):
+            yield own, found
+        yield from _ids(field.type, own)
+
+
+def agree(ids: Ids, others: Ids) -> bool:
+    """Whether a place has one id, and an id one place."""
+    both = ids | others
+    return len(both) == len(dict(both)) == len({number for _, number in both})
 
 
 def utc(millis: int) -> str:

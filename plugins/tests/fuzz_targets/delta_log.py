@@ -24,7 +24,7 @@ from tests.fuzz.target import Target
 from tests.support.made_source import made_source
 
 _TOKENS = [b'"long"', b'"string"', b'"date"', b'"decimal(9,2)"', b'"add"', b'"remove"', b"null", b"-1", b"{}", b"[]",
-           b'"deletionVectors"', b'"columnMapping"', b'"typeWidening"', b'"delta.columnMapping.mode":"name"',
+           b'"columnMapping"', b'"typeWidening"', b'"delta.columnMapping.mode":"name"',
            b'"delta.columnMapping.mode":"id"', b'"n"', b'"c-1"', b"99999999999999999999", b"\n", b'"../a"']  # fmt: skip
 _ROWS = pa.table({"n": [1, 2, 3], "c-1": ["x", "y", None]})
 _NAME = "part-0.parquet"
@@ -58,7 +58,7 @@ def run(data: bytes) -> None:
 
 
 def seeds() -> list[bytes]:
-    """Logs with partitions, names of columns and deleted rows."""
+    """Logs with partitions and names of columns."""
     folder = Path(scratch.folder("delta")) / "seed"
     shutil.rmtree(folder, ignore_errors=True)
     added = delta.add(folder, _NAME, _ROWS)
@@ -71,10 +71,6 @@ def seeds() -> list[bytes]:
         [delta.protocol("columnMapping"),
          delta.metadata(named, **{"delta.columnMapping.mode": "name"}), added],
     ]  # fmt: skip
-    delta.commit(folder, logs[0], 0)
-    delta.delete_rows(folder, _NAME, [1])
-    deleted = next(action["add"] for action in delta.actions_of(folder, 1) if "add" in action)
-    logs.append([delta.protocol("deletionVectors"), delta.metadata(plain), {"add": deleted}])
     return ["\n".join(map(json.dumps, log)).encode() for log in logs]
 
 

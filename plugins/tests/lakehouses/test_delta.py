@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.transforms import read
-from beam_pipelines_plugins.lakehouses import table as table_module
 from plugins.tests.support import delta_tables as delta
+from plugins.tests.support.kept_rows import kept
 from tests.sources.support import plan_of, read_rows
 
 DAY = datetime.date(2026, 11, 23)
@@ -94,8 +94,10 @@ def test_deletion_vectors(tmp_path: Path) -> None:
     assert sorted(row["n"] for row in delta.scanned(path)) == expected
     plan = plan_of(path)
     assert plan.snapshot is not None
-    assert plan.snapshot.rows == len(expected)
-    assert plan.decisions[0].endswith("3,994 rows in 1 file, without 1,006 deleted rows")
+    assert plan.snapshot.rows is None
+    assert plan.decisions[0].endswith(
+        "1 file, read before the run by the table's library, as it has deletion vectors"
+    )
     assert len(read_rows(path, version=0, format="delta")) == 5_000
 
 
@@ -116,42 +118,45 @@ def test_deletion_vectors_by_any_path(
 
 
 def test_rows_keep_their_numbers(tmp_path: Path) -> None:
-    """A bad row is named by its place in the file.
-
-    Deleted rows count, in every range.
-    """
+    """A bad row is named by its place in the file."""
     path = tmp_path / "t"
     rows = pa.table({"n": range(3_000), "text": ["x" * 20] * 3_000})
-    path.mkdir()
-    name = "part-0.parquet"
-    pq.write_table(rows, path / name, row_group_size=500)
-    added = delta.add(path, "other.parquet", rows)["add"]
-    (path / "other.parquet").unlink()
-    added |= {"path": name, "size": (path / name).stat().st_size}
+    added = delta.add(path, "part-0.parquet", rows)["add"]
+    name = path / "part-0.parquet"
+    pq.write_table(rows, name, row_group_size=500)
+    added |= {"size": name.stat().st_size}
     fields = [delta.field("n", "long"), delta.field("text", "string")]
     delta.commit(path, [delta.protocol(), delta.metadata(fields), {"add": added}])
-    delta.delete_rows(path, name, [3, 128, 600, 601])
     plan = plan_of(path, types={"n": "int8"}, columns=("n",), range_bytes=3_000)
     assert len(plan.ranges) > 2
     table, counts, rejected = read.read_table(plan, reject=True)
-    assert counts == {"read": 127, "rejected": 3_000 - 127 - 4}
-    assert table["n"].to_pylist() == [number for number in range(128) if number != 3]
-    assert [bad.position for bad in rejected] == [
-        f"row {number + 1}" for number in range(129, 3_000) if number not in (600, 601)
-    ]
-    assert rejected[0].file == str(path / name)
-    with pytest.raises(DataError, match=rf"{name}, row 130, column 'n': found 129"):
+    assert counts == {"read": 128, "rejected": 3_000 - 128}
+    assert table["n"].to_pylist() == list(range(128))
+    assert [bad.position for bad in rejected] == [f"row {row + 1}" for row in range(128, 3_000)]
+    assert rejected[0].file == str(name)
+    with pytest.raises(DataError, match=r"part-0.parquet, row 129, column 'n': found 128"):
         read.read_table(plan, reject=False)
-    plan = plan_of(path, range_bytes=3_000)
-    for byte_range in plan.ranges:
-        batch = pa.Table.from_batches(
-            [chunk.batch for chunk in read.read_range(plan, byte_range, {}, False)]
-        )
-        places = table_module.LakeTable.positions(
-            plan.reader, plan, byte_range, {}, (), range(batch.num_rows)
-        )  # type: ignore[arg-type]
-        expected = [f"row {number + 1}" for number in batch["n"].to_pylist()]
-        assert [place.place for place in places] == expected
+
+
+def test_kept_rows(tmp_path: Path) -> None:
+    """What the package reads is kept in ranges, whose rows are numbered."""
+    path = tmp_path / "t"
+    delta.write(path, {"n": list(range(40_000)), "text": ["x" * 1_000] * 40_000})
+    (file,) = pa.table(DeltaTable(str(path)).get_add_actions())["path"].to_pylist()
+    delta.delete_rows(path, file, [3])
+    live = plan_of(path, columns=("n", "text"))
+    delta.write(path, {"n": [7], "text": [""]})
+    plan = kept({"s": live}, tmp_path / "kept")["s"]
+    assert plan.snapshot is not None
+    assert (plan.snapshot.id, plan.snapshot.rows, len(plan.ranges)) == ("1", 39_999, 3)
+    for one in (live, plan):
+        table, _, _ = read.read_table(one, reject=False)
+        assert sorted(table["n"].to_pylist()) == [n for n in range(40_000) if n != 3]
+    delta.write(tmp_path / "u", {"n": [1]})
+    (file,) = pa.table(DeltaTable(str(tmp_path / "u")).get_add_actions())["path"].to_pylist()
+    delta.delete_rows(tmp_path / "u", file, [0])
+    with pytest.raises(DataError, match="found no rows at 1, expected data"):
+        kept({"s": plan_of(tmp_path / "u")}, tmp_path / "none")
 
 
 def test_renamed_columns(tmp_path: Path) -> None:
@@ -192,19 +197,13 @@ def test_renamed_columns(tmp_path: Path) -> None:
     assert read_rows(path, columns=("extra", "day"))[0] == {"extra": None, "day": DAY}
 
 
-@pytest.mark.parametrize("mode", ["none", "id"])
-def test_keys_of_columns_without_a_mapping(tmp_path: Path, mode: str) -> None:
+def test_physical_names_without_a_mapping(tmp_path: Path) -> None:
     """Physical names count only while the table has a mapping."""
     path = tmp_path / "t"
     fields = [delta.mapped("n", "long", 1, "c-1")]
-    made = delta.metadata(fields, **{"delta.columnMapping.mode": mode})
     added = delta.add(path, "a.parquet", pa.table({"n": [1], "c-1": [2]}))
-    delta.commit(path, [delta.protocol(), made, added])
-    if mode == "none":
-        assert read_rows(path) == [{"n": 1}] == delta.scanned(path)
-    else:
-        with pytest.raises(DataError, match="needs mapping 'id', expected nothing but"):
-            read_rows(path)
+    delta.commit(path, [delta.protocol(), delta.metadata(fields), added])
+    assert read_rows(path) == [{"n": 1}] == delta.scanned(path)
 
 
 def test_partitions_that_files_have(tmp_path: Path) -> None:
@@ -239,14 +238,11 @@ def test_added_columns(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_as_the_log_says(tmp_path: Path) -> None:
-    """A file with other rows, none, or damage is named."""
+    """A file that is damaged or gone is named."""
     path = tmp_path / "t"
     delta.write(path, {"n": list(range(100))})
     (file,) = path.glob("*.parquet")
     content = file.read_bytes()
-    pq.write_table(pa.table({"n": list(range(99))}), file)
-    with pytest.raises(DataError, match=r"parquet: found 99 rows, expected 100 as the table's log"):
-        read_rows(path)
     file.write_bytes(content[:-20])
     with pytest.raises(DataError, match="damaged Parquet data"):
         read_rows(path)
@@ -255,30 +251,6 @@ def test_files_that_are_not_as_the_log_says(tmp_path: Path) -> None:
         read_rows(path)
     file.write_bytes(content)
     assert len(read_rows(path)) == 100
-
-
-def test_a_file_that_is_there_twice(tmp_path: Path) -> None:
-    """A file with two sets of deleted rows is refused."""
-    path = tmp_path / "t"
-    delta.write(path, {"n": [1, 2]})
-    (file,) = pa.table(DeltaTable(str(path)).get_add_actions())["path"].to_pylist()
-    delta.delete_rows(path, file, [0])
-    delta.delete_rows(path, file, [1])  # without removing the first
-    with pytest.raises(DataError, match="twice, expected each file once"):
-        plan_of(path)
-    assert [row["n"] for row in read_rows(path, format="delta", version=1)] == [2]
-
-
-@pytest.mark.parametrize("row", [2**33, 2**55])
-def test_damaged_deletion_vectors(tmp_path: Path, row: int) -> None:
-    """A vector that asks for too much memory is an error."""
-    path = tmp_path / "t"
-    delta.write(path, {"n": [1, 2]})
-    (file,) = pa.table(DeltaTable(str(path)).get_add_actions())["path"].to_pylist()
-    delta.delete_rows(path, file, [0, row])
-    with pytest.raises(DataError, match="a vector is damaged, or memory ran out"):
-        plan_of(path)
-    assert len(read_rows(path, format="delta", version=0)) == 2
 
 
 def test_limits(tmp_path: Path) -> None:
