@@ -31,15 +31,9 @@ _CHECKSUM_BYTES = 4
 class TooLargeError(Exception):
     """A block with more bytes than it may have.
 
-    Attributes:
-      offset: of the block.
-      packed: its bytes in the file.
-      size: its bytes when it is decompressed, as far as they are known.
+    Its arguments are the block's offset, its bytes in the file, and its bytes when it is
+    decompressed, as far as they are known.
     """
-
-    def __init__(self, offset: int, packed: int, size: int) -> None:
-        super().__init__(offset, packed, size)
-        self.offset, self.packed, self.size = offset, packed, size
 
 
 class _Bytes:
@@ -63,7 +57,6 @@ class AvroFile:
       schema: as JSON data; values are read by it.
       codec: of the blocks.
       sync: the bytes behind each block.
-      start: offset of the first block.
     """
 
     def __init__(self, file: BinaryIO, path: str) -> None:
@@ -82,8 +75,7 @@ class AvroFile:
         self._file = file
         file.seek(0)
         metadata = fastavro.block_reader(cast("Any", _Bytes(file))).metadata
-        self.start = file.tell()
-        file.seek(self.start - _SYNC_BYTES)
+        file.seek(file.tell() - _SYNC_BYTES)
         self.sync = file.read(_SYNC_BYTES)
         self.schema: Any = json.loads(metadata["avro.schema"])
         self.codec = metadata.get("avro.codec", "null")
@@ -93,63 +85,36 @@ class AvroFile:
                 f"{', '.join(_DECOMPRESS)}. Write the file with one of these."
             )
 
-    def first_block(self, start: int, end: int) -> int:
-        """Returns the offset of the first block in [start, end), or ``end``."""
-        if start <= self.start:
-            return self.start
-        place, rest = start - _SYNC_BYTES, b""
-        self._file.seek(place)
-        while place + len(rest) < end and (data := self._file.read(MIB)):
-            data = rest + data
-            found = data.find(self.sync)
-            if found >= 0:
-                return min(end, place + found + _SYNC_BYTES)
-            rest = data[-(_SYNC_BYTES - 1) :]
-            place += len(data) - len(rest)
-        return end
-
-    def packed(self, start: int, end: int) -> Iterator[Any]:
-        """Yields fastavro's blocks that begin in [start, end), still compressed.
-
-        Raises:
-          ValueError: a block is damaged; and what fastavro raises.
-        """
-        import fastavro
-
-        # A header that says 'null', so that fastavro leaves blocks as they are.
-        made = io.BytesIO()
-        fastavro.writer(made, self.schema, [], sync_marker=self.sync)
-        self._file.seek(start)
-        blocks = fastavro.block_reader(cast("Any", _Bytes(self._file, made.getvalue())))
-        while start < end and (block := next(blocks, None)) is not None:
-            if block.num_records < 0:
-                raise ValueError(f"the block at byte {start:,} has {block.num_records:,} records")
-            block.offset = start
-            yield block
-            start = self._file.tell()
-        if start < end and self._file.tell() != start:
-            raise EOFError("the file ends within a number")
-
-    def blocks(self, start: int, end: int, most: Callable[[int], int]) -> Iterator[Any]:
-        """Yields these blocks decompressed; each has its records.
+    def blocks(self, most: Callable[[int], int]) -> Iterator[Any]:
+        """Yields fastavro's blocks, decompressed.
 
         Args:
-          start, end: offsets, as ``first_block`` returns them.
           most: returns how many bytes a block of so many compressed ones may have.
 
         Raises:
           TooLargeError: a block has more.
-          ValueError: a block is damaged; and what its codec raises.
+          ValueError: a block is damaged; and what fastavro and the codec raise.
         """
-        for block in self.packed(start, end):
+        import fastavro
+
+        # A header that says 'null', so that fastavro leaves blocks as they are.
+        made, start = io.BytesIO(), self._file.tell()
+        fastavro.writer(made, self.schema, [], sync_marker=self.sync)
+        blocks = fastavro.block_reader(cast("Any", _Bytes(self._file, made.getvalue())))
+        for block in blocks:
+            if block.num_records < 0:
+                raise ValueError(f"the block at byte {start:,} has {block.num_records:,} records")
             data = block.bytes_.getvalue()
             bound = most(len(data))
             found = _DECOMPRESS[self.codec](data, bound)
             size = found if isinstance(found, int) else len(found)
             if isinstance(found, int) or size > bound:
-                raise TooLargeError(block.offset, len(data), size)
-            block.bytes_ = io.BytesIO(found)
+                raise TooLargeError(start, len(data), size)
+            block.bytes_, block.offset = io.BytesIO(found), start
             yield block
+            start = self._file.tell()
+        if self._file.tell() != start:
+            raise EOFError("the file ends within a number")
 
 
 def _snappy(data: bytes, most: int) -> bytes | int:

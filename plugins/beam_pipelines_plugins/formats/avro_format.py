@@ -1,9 +1,8 @@
-"""Avro: blocks of records, cut at the bytes between them."""
+"""Avro: blocks of records, one range a file."""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
@@ -23,10 +22,11 @@ _MOST_ROWS = 16_384
 
 
 class Avro(PartFiles):
-    """Object container files; a range has the blocks that begin in it."""
+    """Object container files; one range a file."""
 
     title = "Avro"
     suffixes = (".avro",)
+    is_cut = False
     is_compressed = True
 
     @contextlib.contextmanager
@@ -47,34 +47,23 @@ class Avro(PartFiles):
         _refuse_empty(type_, f"{path}: ")
         opened.schema = _plain(opened.schema)
         schema = read = pa.schema(list(type_))
-        start, end = opened.start, file.seek(0, io.SEEK_END)
         if part:
             read = pa.schema([schema.field(name) for name in top_columns(part[0], schema)])
-            end = part[1].end
-            start = opened.first_block(part[1].start, end)
-        batches = _batches(_records(source.limits, path, opened, start, end), read)
-
-        def rows_before() -> int:
-            return sum(block.num_records for block in opened.packed(opened.start, start))
-
-        yield OpenedPart(schema, batches, rows_before)
+        yield OpenedPart(schema, _batches(_records(source.limits, path, opened), read))
 
 
-def _records(
-    limits: Limits, path: str, opened: AvroFile, start: int, end: int
-) -> Iterator[dict[str, Any]]:
-    """Yields the records of the blocks that begin in [start, end)."""
-    blocks = opened.blocks(
-        start, end, lambda size: max(FREE_BYTES, limits.decompression_ratio * size)
-    )
+def _records(limits: Limits, path: str, opened: AvroFile) -> Iterator[dict[str, Any]]:
+    """Yields the records of a file."""
+    blocks = opened.blocks(lambda size: max(FREE_BYTES, limits.decompression_ratio * size))
     try:
         for block in blocks:
             yield from block
             if block.bytes_.read(1):
                 raise ValueError(f"the block at byte {block.offset:,} has more than its records")
     except TooLargeError as error:
-        message = ratio_exceeded(limits, error.packed, error.size)
-        raise DataError(f"{path}, block at byte {error.offset:,}: {message}") from error
+        offset, *sizes = error.args
+        message = ratio_exceeded(limits, *sizes)
+        raise DataError(f"{path}, block at byte {offset:,}: {message}") from error
 
 
 def _batches(records: Iterator[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -232,7 +232,7 @@ def _unpacked(path: str, manifest: bytes) -> bytes:
     file = AvroFile(io.BytesIO(manifest), path)
     writer = Writer(unpacked, file.schema, sync_marker=file.sync)
     with contextlib.suppress(TooLargeError):
-        for block in file.blocks(file.start, len(manifest), most):
+        for block in file.blocks(most):
             rows += block.num_records
             if rows > _MOST_ENTRIES:
                 break

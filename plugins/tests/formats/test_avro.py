@@ -1,4 +1,4 @@
-"""Avro files: types, ranges, bad records, damage and limits."""
+"""Avro files: types, bad records, damage and limits."""
 
 from __future__ import annotations
 
@@ -182,13 +182,13 @@ def test_values_that_are_no_records(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_ranges_have_each_row_once(tmp_path: Path, codec: str) -> None:
-    """Files are cut at blocks, wherever ranges begin."""
+def test_all_blocks_are_read(tmp_path: Path, codec: str) -> None:
+    """A file is one range, with all its blocks."""
     rows = [{"n": number, "text": f"row {number}"} for number in range(2_000)]
     schema = record(("n", "int"), ("text", "string"))
     path = write(tmp_path / "a.avro", schema, rows, codec, sync_interval=500)
-    for size in (64, 501, 4_000, 1 << 20):
-        assert read_rows(path, range_bytes=size) == rows
+    assert read_rows(path, range_bytes=64) == rows
+    assert len(plan_of(path, range_bytes=64).ranges) == 1
 
 
 def test_bad_records_have_their_places(tmp_path: Path) -> None:
@@ -198,9 +198,9 @@ def test_bad_records_have_their_places(tmp_path: Path) -> None:
     path = write(tmp_path / "a.avro", schema, rows, "null", sync_interval=300)
     path.write_bytes(path.read_bytes().replace(b"row 700", b"row\xff700"))
     with pytest.raises(DataError, match=r"a\.avro, row 701, column 'text': found b'row\\xff700'"):
-        read_rows(path, range_bytes=2_000)
+        read_rows(path)
     assert read_rows(path, types={"text": "bytes"})[700]["text"] == b"row\xff700"
-    plan = plan_of(path, range_bytes=2_000, types={"n": "int8"})
+    plan = plan_of(path, types={"n": "int8"})
     table, counts, rejected = read.read_table(plan, reject=True)
     assert counts == {"read": 128, "rejected": 772}
     assert table.column("n").to_pylist() == list(range(128))
