@@ -22,7 +22,7 @@ EXTRAS = {
     "databases": ("adbc-driver-manager", "adbc-driver-postgresql", "PyMySQL"),
     "bigquery": ("google-cloud-bigquery", "google-cloud-bigquery-storage"),
     "lakehouse": ("deltalake", "pyiceberg"),
-    "excel": ("openpyxl", "python-calamine", "xlrd"),
+    "excel": ("openpyxl", "python-calamine"),
     "hdf5": ("h5py",),
 }
 

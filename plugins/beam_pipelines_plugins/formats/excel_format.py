@@ -1,4 +1,4 @@
-"""Excel: one sheet of .xlsx and .xls files, read whole.
+"""Excel: one sheet of .xlsx files, read whole.
 
 A cell has a type of its own; a column gets the type that all its cells have.
 """
@@ -42,8 +42,6 @@ from beam_pipelines_plugins.formats.excel_workbook import Sheet, read_sheet
 
 # Rows that are converted at a time, from Python's objects.
 _STEP = 16_384
-# Rows in which the names are looked for below a title.
-_TITLE_ROWS = 20
 # The largest integer below which a number of a sheet, a float64, is exact.
 _MOST_EXACT = 1 << 53
 # As in CSV files: a few values among others are asked about.
@@ -77,14 +75,12 @@ class _SheetTable(NamedTuple):
       names: of the columns.
       rows: number of each row in the sheet, from 1, and its cells; "" is empty.
       data: the file.
-      decisions: rows that are none of the table's.
     """
 
     sheet: str
     names: tuple[str, ...]
     rows: list[tuple[int, list[Any]]]
     data: bytes
-    decisions: tuple[str, ...]
 
     def filled(self, source: Source, place: int) -> list[tuple[int, Any]]:
         """Returns the values of a column, with the numbers of their rows."""
@@ -128,16 +124,16 @@ class Excel(Format):
                 break
         if problems:
             raise RecipeProblems(problems)
-        names, decisions = found[0][1].names, [one for _, table in found for one in table.decisions]
+        names, decisions = found[0][1].names, tuple[str, ...]()
         if names[0] == INDEX and len(names) > 1 and not source.columns and _are_indexed(found):
             source = dataclasses.replace(source, columns=names[1:])
-            decisions.append(without_index(names))
+            decisions = (without_index(names),)
         schemas = [
             (file, pa.schema([(name, types[name]) for name in table.names]))
             for file, table in found
         ]
         contents = tables.contents_of(source, schemas)
-        return contents._replace(source=source, decisions=tuple(decisions))
+        return contents._replace(source=source, decisions=decisions)
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
@@ -196,12 +192,6 @@ def _read_table(source: Source, path: str) -> _SheetTable:
     ]
     if not filled:
         raise DataError(f"{where}: found no row with a value. Set 'sheet' or 'skip_lines'.")
-    above, decisions = _above(source, filled), tuple[str, ...]()
-    if above:
-        title = next(str(cell) for cell in filled[0][1] if cell != "")
-        title = f"rows above the table, such as {shorten(title, 40)!r}"
-        decisions = (f"skip_lines: {filled[above][0] - 1}  # {title}",)
-    filled = filled[above:]
     places = range(len(filled[0][1]))
     used = [place for place in places if any(cells[place] != "" for _, cells in filled)]
     check_columns(source, path, len(used))
@@ -211,7 +201,7 @@ def _read_table(source: Source, path: str) -> _SheetTable:
     rows = rows if options.header is False else rows[1:]
     faults = [fault for fault in found.faults if rows and fault[0] >= rows[0][0]]
     _check_faults(source, where, faults, dict(zip(used, names, strict=True)))
-    return _SheetTable(found.name, names, rows, found.data, decisions)
+    return _SheetTable(found.name, names, rows, found.data)
 
 
 def _chosen(source: Source, path: str, known: list[str]) -> str:
@@ -227,22 +217,6 @@ def _chosen(source: Source, path: str, known: list[str]) -> str:
     if wanted is not None:
         found, cure = f"{found}; none is '{wanted}'", f"{cure}{nearest(wanted, known)}"
     raise RecipeProblems([problem(source, "sheet", f"{found}. {cure}")])
-
-
-def _above(source: Source, filled: list[tuple[int, list[Any]]]) -> int:
-    """Returns how many filled rows are above the names of the columns.
-
-    They have few cells; the names are texts, and as many as the cells of the rows below.
-    """
-    options = source.options_of(ExcelOptions)
-    if options.skip_lines is not None or options.header is not None:
-        return 0
-    numbers = [sum(cell != "" for cell in cells) for _, cells in filled[: _TITLE_ROWS + 1]]
-    usual = max(numbers)
-    first = numbers.index(usual)
-    names = [cell for cell in filled[first][1] if cell != ""]
-    is_table = usual > 1 and len(numbers) > first + 1 and all(isinstance(n, str) for n in names)
-    return first if is_table and all(2 * number < usual for number in numbers[:first]) else 0
 
 
 def _check_merged(where: str, sheet: Sheet, top: int) -> None:

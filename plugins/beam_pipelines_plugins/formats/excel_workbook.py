@@ -1,7 +1,7 @@
 """Opens a sheet of a workbook by calamine, within bounds.
 
-calamine gives errors such as #N/A, and formulas without a value, like empty cells. openpyxl and
-xlrd find them, in sheets whose bytes have signs of any.
+calamine gives errors such as #N/A, and formulas without a value, like empty cells. openpyxl finds
+them, in sheets whose bytes have signs of any.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from beam_pipelines_plugins.extras import needed
 # Files are read whole; so are unpacked ones. calamine makes all cells that a sheet spans.
 MOST_FILE_BYTES, MOST_BYTES, MOST_CELLS = 256 * MIB, 1024 * MIB, 64 * MIB
 _ZIP = b"PK\x03\x04"
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _NO_VALUE = "a formula without a value"
 _PLACE = re.compile(rb"\br=[\"']([A-Z]{1,3})([0-9]{1,7})[\"']")
 # An error; and a formula that ends its cell, or has an empty value.
@@ -70,31 +69,25 @@ def read_sheet(path: str, limits: Limits, choose: Callable[[list[str]], str]) ->
     with needed(path, "excel"):
         import openpyxl  # noqa: F401 - it finds errors
         import python_calamine
-        import xlrd
     data = files.read_at_most(path, MOST_FILE_BYTES)
     if data is None:
         raise _too_large(path, "a workbook", MOST_FILE_BYTES)
     with _explained(path), warnings.catch_warnings():  # of what openpyxl would not write again
         warnings.simplefilter("ignore")
-        is_zip = data.startswith(_ZIP)
-        if not is_zip and not data.startswith(_OLE):
-            raise ValueError("it begins like no workbook")
-        if is_zip:
-            is_suspect, most_copied = _checked(path, data, limits)
-        else:  # it checks counts that calamine makes room for
-            xlrd.open_workbook(file_contents=data, on_demand=True).release_resources()
+        if not data.startswith(_ZIP):
+            raise ValueError("it begins like none; an .xls file is saved as .xlsx first")
+        is_suspect, most_copied = _checked(path, data, limits)
         workbook = python_calamine.load_workbook(io.BytesIO(data))
         kinds = workbook.sheets_metadata  # others are charts and macros
         name = choose([one.name for one in kinds if "WorkSheet" in str(one.typ)])
-        if is_zip and most_copied > MOST_BYTES:
+        if most_copied > MOST_BYTES:
             texts = (cell.value for row in _cells(data, name, True) for cell in row)
             if sum(len(text) for text in texts if isinstance(text, str)) > MOST_BYTES:
                 raise _too_large(f"{path}, {name}", "copies of texts", MOST_BYTES)
         sheet = workbook.get_sheet_by_name(name)
         rows = list(sheet.iter_rows())
-        found = _in_xls(data, name) if not is_zip else _in_xlsx(data, name) if is_suspect else ()
         faults, left = [], sheet.start[1] if sheet.start else 0
-        for row, column, text in found:
+        for row, column, text in _faults(data, name) if is_suspect else ():
             if row <= len(rows) and 0 <= (place := column - left) < len(rows[row - 1]):
                 rows[row - 1][place] = text
                 faults.append((row, place, text))
@@ -179,7 +172,7 @@ def _cells(data: bytes, name: str, only_values: bool) -> Iterator[tuple[Any, ...
     yield from sheet.iter_rows()
 
 
-def _in_xlsx(data: bytes, name: str) -> Iterator[tuple[int, int, str]]:
+def _faults(data: bytes, name: str) -> Iterator[tuple[int, int, str]]:
     """Yields row, column and text of faults."""
     for row in zip(_cells(data, name, True), _cells(data, name, False), strict=True):
         for value, formula in zip(*row, strict=True):
@@ -187,18 +180,6 @@ def _in_xlsx(data: bytes, name: str) -> Iterator[tuple[int, int, str]]:
                 yield value.row, value.column - 1, str(value.value or "an error")
             elif formula.data_type == "f" and value.value is None and value.data_type == "n":
                 yield formula.row, formula.column - 1, _NO_VALUE
-
-
-def _in_xls(data: bytes, name: str) -> Iterator[tuple[int, int, str]]:
-    import xlrd
-
-    with xlrd.open_workbook(file_contents=data, on_demand=True) as book:
-        own = book.sheet_by_name(name)
-        for row in range(own.nrows):
-            for column, kind in enumerate(own.row_types(row)):
-                if kind == xlrd.XL_CELL_ERROR:
-                    code = own.cell_value(row, column)
-                    yield row + 1, column, xlrd.error_text_from_code.get(code, "an error")
 
 
 @contextlib.contextmanager
@@ -210,9 +191,10 @@ def _explained(path: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        # calamine, openpyxl, xlrd and zipfile have many errors; one of calamine's is no Exception.
+        # calamine, openpyxl and zipfile have many errors; one of calamine's is no Exception.
         found = "a damaged workbook, or one with a password"
         raise DataError(
-            f"{path}: found {found}, expected a whole .xlsx or .xls file: {error or repr(error)}. "
-            "Open it in a spreadsheet and save it as .xlsx, without a password."
+            f"{path}: found {found}, expected a whole .xlsx file: {error or repr(error)}. Open it "
+            "in a spreadsheet and save it as .xlsx, without a password; or 'soffice --convert-to "
+            "xlsx FILE'."
         ) from error
