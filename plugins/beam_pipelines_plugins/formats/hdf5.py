@@ -65,7 +65,7 @@ class Hdf5(PartFiles):
             rows = _check(source, path, found, file.seek(0, 2))
             start, end = _rows_of(found, rows, part[1]) if part else (0, rows)
             schema = pa.schema([(one.name, one.type) for one in found])
-            yield OpenedPart(schema, _batches(found, schema, start, end), lambda: start)
+            yield OpenedPart(schema, _batches(found, schema, start, end), 1 + start)
 
 
 class _Dataset(NamedTuple):

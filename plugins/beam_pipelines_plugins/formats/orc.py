@@ -17,31 +17,24 @@ _OFFSET_BITS = 32
 
 
 class Orc(PartFiles):
-    """Apache ORC; a range has whole stripes."""
+    """Apache ORC; one range a file."""
 
     title = "ORC"
     suffixes = (".orc",)
+    is_cut = False
     is_compressed = True
 
     @contextlib.contextmanager
     def open_part(
         self, source: Source, path: str, file: BinaryIO, part: Part
     ) -> Iterator[OpenedPart]:
-        """Opens a range, or a file; see ``PartFiles``.
-
-        A range of bytes has as large a share of the stripes: pyarrow does not say where they begin.
-        """
+        """Opens a file; see ``PartFiles``."""
         from pyarrow import orc  # takes 20 ms
 
         reader = orc.ORCFile(file)
         bits = sum(_bits_of(field.type) for field in reader.schema)
         _check(source, path, reader, reader.nrows * bits // 8)
-        start, end = 0, reader.nstripes
-        if part:
-            size = max(1, part[1].file.size_bytes)
-            start, end = (-(-end * place // size) for place in (part[1].start, part[1].end))
-        stripes = _stripes(source, path, reader, range(start, end))
-        yield OpenedPart(reader.schema, stripes, lambda: _rows_before(reader, start))
+        yield OpenedPart(reader.schema, _stripes(source, path, reader))
 
 
 def _check(source: Source, where: str, reader: pa.orc.ORCFile, decoded: int) -> None:
@@ -57,18 +50,10 @@ def _bits_of(type_: pa.DataType) -> int:
     return int(type_.bit_width) if pa.types.is_primitive(type_) else _OFFSET_BITS
 
 
-def _rows_before(reader: pa.orc.ORCFile, number: int) -> int:
-    """Returns the number of rows before a stripe."""
-    first = [reader.schema.names[0]]
-    return sum(reader.read_stripe(each, columns=first).num_rows for each in range(number))
-
-
-def _stripes(
-    source: Source, path: str, reader: pa.orc.ORCFile, numbers: range
-) -> Iterator[pa.RecordBatch]:
+def _stripes(source: Source, path: str, reader: pa.orc.ORCFile) -> Iterator[pa.RecordBatch]:
     """Yields stripes; their decoded size is checked."""
     decoded = 0
-    for number in numbers:
+    for number in range(reader.nstripes):
         stripe = reader.read_stripe(number)
         decoded += stripe.nbytes
         _check(source, f"{path}, stripe {number}", reader, decoded)

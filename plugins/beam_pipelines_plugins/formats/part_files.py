@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -30,12 +29,12 @@ class OpenedPart(NamedTuple):
     Attributes:
       schema: the file's columns, nested or not.
       batches: the rows of the part, in order.
-      rows_before: returns the number of the file's rows before the part.
+      first: number of the first one in the file, from 1.
     """
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
-    rows_before: Callable[[], int] = int
+    first: int = 1
 
 
 class PartFiles(BatchFiles):
@@ -71,22 +70,21 @@ class PartFiles(BatchFiles):
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
-        info, done = byte_range.file, 1
+        info = byte_range.file
         with self._opened(plan.source, info.path, (plan, byte_range)) as (file, one):
             tables.check_file(plan, info, one.schema)
-            before = functools.cache(one.rows_before)
+            row = one.first
             for batch in one.batches:
                 for rows in parts_of(batch):
-                    first = functools.partial(lambda number: before() + number, done)
-                    yield from tables.rows_of(rows, plan, info, first, reject)
-                    done += rows.num_rows
+                    yield from tables.rows_of(rows, plan, info, row, reject)
+                    row += rows.num_rows
             yield tail_rows(plan, byte_range, file)
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``row``, and the number of a range's first one, from 1."""
         part = plan, byte_range
         with self._opened(plan.source, byte_range.file.path, part) as (_, one):
-            return "row", 1 + one.rows_before()
+            return "row", one.first
 
     @contextlib.contextmanager
     def _opened(

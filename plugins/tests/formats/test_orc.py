@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from pyarrow import orc
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.sources.plan import cut_ranges
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.formats import orc as orc_format
 from tests.sources.support import plan_of, read_rows
@@ -82,23 +80,6 @@ def test_too_many_rows_are_refused_before_they_are_decoded(
     with pytest.raises(DataError, match=r"a\.orc: found 16,000,000 bytes .*decompression_ratio"):
         read_rows(tmp_path / "a.orc")
     assert len(read_rows(tmp_path / "a.orc", limits=Limits(decompression_ratio=10**6))) == 2_000_000
-
-
-@pytest.mark.parametrize("range_bytes", [1, 100, 7_000, 20_000, 10**6])
-def test_ranges_have_each_row_once(tmp_path: Path, range_bytes: int) -> None:
-    """A stripe is in one range, and rows keep their numbers."""
-    path = tmp_path / "a.orc"
-    orc.write_table(TABLE, path, stripe_size=65_536, batch_size=500, compression="uncompressed")
-    for types, bad in (({}, []), ({"small": "int8"}, list(range(1, 5_001, 50)))):
-        plan = plan_of(path, columns=("n", "small"), types=types)
-        size = max(range_bytes, path.stat().st_size // 40)
-        plan = dataclasses.replace(plan, ranges=cut_ranges(plan.files, lambda _: True, size))
-        table, _, rejected = read.read_table(plan, reject=True)
-        assert table["n"].to_pylist() == [row for row in range(5_000) if row + 1 not in bad]
-        assert [row.position for row in rejected] == [f"row {number}" for number in bad]
-        if not types:
-            firsts = [orc_format.Orc().numbering(plan, each)[1] for each in plan.ranges]
-            assert (firsts[0], sorted(firsts)) == (1, firsts)
 
 
 def test_a_name_that_is_no_text_is_damage(tmp_path: Path) -> None:
