@@ -6,7 +6,6 @@ A query runs once, and its result is read in order. A table is a query at a snap
 from __future__ import annotations
 
 import datetime
-import os
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,8 +69,6 @@ def _type_of(field: Any) -> pa.DataType | None:
     return pa.list_(own) if own is not None and field.mode == _REPEATED else own
 
 
-# Of emulators: an address for REST, which Google's client knows too, and one for gRPC.
-_REST, _GRPC = "BIGQUERY_EMULATOR_HOST", "BIGQUERY_STORAGE_EMULATOR_HOST"
 # Kinds of tables that are read as they are; a query reads the others.
 _STORED = ("TABLE", "CLONE")
 _MOMENT = "is of the moment when BigQuery runs it, not of the snapshot"
@@ -87,19 +84,16 @@ class BigQuery(Database):
     def __init__(self, url: str) -> None:
         with needed("BigQuery", "bigquery"):
             from google.api_core.exceptions import GoogleAPIError
-            from google.auth.credentials import AnonymousCredentials
             from google.auth.exceptions import GoogleAuthError
             from google.cloud import bigquery, bigquery_storage_v1
         parts = urllib.parse.urlsplit(url)
         self._dataset = urllib.parse.unquote(parts.path.strip("/"))
         self.errors = (GoogleAPIError, GoogleAuthError, OSError, ValueError, pa.ArrowException)
-        self._config, self._library = bigquery.QueryJobConfig, bigquery_storage_v1
+        self._config = bigquery.QueryJobConfig
         self._time: datetime.datetime | None = None
-        anonymous: Any = AnonymousCredentials
-        credentials = anonymous() if _REST in os.environ else None
         with self.answers():
-            self._connection = bigquery.Client(parts.netloc or None, credentials)
-            self._storage = self._reader()
+            self._connection = bigquery.Client(parts.netloc or None)
+            self._storage: Any = bigquery_storage_v1.BigQueryReadClient()
 
     def quoted(self, name: str) -> str:
         """Returns a name as an SQL identifier."""
@@ -160,21 +154,6 @@ class BigQuery(Database):
         """Ends the connections."""
         super().close()
         self._storage.transport.close()
-
-    def _reader(self) -> Any:
-        """Returns a client of the Storage Read API."""
-        client: Any = self._library.BigQueryReadClient
-        address = os.environ.get(_GRPC)
-        if address is None:
-            return client(credentials=self._connection._credentials)  # noqa: SLF001
-        import grpc
-        from google.cloud.bigquery_storage_v1.services.big_query_read.transports import (
-            BigQueryReadGrpcTransport,
-        )
-
-        unlimited = [("grpc.max_receive_message_length", -1)]
-        channel = grpc.insecure_channel(address, options=unlimited)
-        return client(transport=BigQueryReadGrpcTransport(channel=channel))
 
     def _stored(self, request: DatabaseOptions) -> Any:
         """Returns a request's table, if it is one that has snapshots."""

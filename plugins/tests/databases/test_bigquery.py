@@ -10,8 +10,14 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
 import pyarrow as pa
 import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import bigquery_storage_v1
+from google.cloud.bigquery_storage_v1.services.big_query_read.transports import (
+    BigQueryReadGrpcTransport,
+)
 
 import beam_pipelines as bp
 from beam_pipelines.cli import main as main_module
@@ -59,7 +65,18 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server with tables of all kinds, and of many rows."""
     with bigquery_server() as server:
         monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", server.rest)
-        monkeypatch.setenv("BIGQUERY_STORAGE_EMULATOR_HOST", server.storage)
+        original = bigquery_storage_v1.BigQueryReadClient
+
+        def client() -> Any:
+            options = [("grpc.max_receive_message_length", -1)]
+            channel = grpc.insecure_channel(server.storage, options=options)
+            return original(transport=BigQueryReadGrpcTransport(channel=channel))
+
+        monkeypatch.setattr(bigquery_storage_v1, "BigQueryReadClient", client)
+        monkeypatch.setattr(
+            "google.auth.default",
+            lambda **_: (AnonymousCredentials(), PROJECT),  # type: ignore[no-untyped-call]
+        )
         columns = {name: pa.array([value, None], type_) for name, _, type_, value, _ in KINDS}
         fields = [field(name, kind) for name, kind, *_ in KINDS]
         place = pa.struct([("city", pa.string()), ("zip", pa.int64())])
