@@ -44,7 +44,6 @@ class Avro(PartFiles):
                 "as the field of a record: {type: record, name: Row, fields: [{name: value, type: "
                 "…}]}."
             )
-        _refuse_empty(type_, f"{path}: ")
         opened.schema = _plain(opened.schema)
         schema = read = pa.schema(list(type_))
         if part:
@@ -81,7 +80,6 @@ def _batches(records: Iterator[dict[str, Any]], schema: pa.Schema) -> Iterator[p
 # Types of Avro's schemas as Arrow's.
 # Format: https://avro.apache.org/docs/1.12.0/specification/.
 _PRIMITIVES: Mapping[str, pa.DataType] = {
-    "null": pa.null(),
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "long": pa.int64(),
@@ -107,8 +105,6 @@ _LOGICAL: Mapping[tuple[str, str], pa.DataType] = {
 _DECIMAL_128, _DECIMAL_256 = 38, 76
 # Records of records double with each level.
 _MOST_LEVELS, _MOST_TYPES = 200, 200_000
-# A ``fixed`` without bytes.
-_NO_BYTES = pa.binary(0)
 
 
 class _Named(dict[str, Any]):
@@ -128,7 +124,7 @@ def _type_of(schema: Any, named: _Named, where: str, within: tuple[str, ...] = (
 
     Raises:
       DataError: it has a union of several types, contains itself, has too large decimals or too
-        many types, or no bytes stand for any number of values.
+        many types, or values of no bytes.
     """
     named.count += 1
     if len(within) > _MOST_LEVELS or named.count > _MOST_TYPES:
@@ -139,6 +135,8 @@ def _type_of(schema: Any, named: _Named, where: str, within: tuple[str, ...] = (
         )
     if isinstance(schema, list):
         return _type_of(_only(schema, where), named, where, within)
+    if schema == "null":
+        raise _no_bytes(where, "null")
     if not isinstance(schema, dict):
         return _PRIMITIVES.get(schema) or _type_of(named[schema], named, where, within)
     kind = schema["type"]
@@ -147,32 +145,14 @@ def _type_of(schema: Any, named: _Named, where: str, within: tuple[str, ...] = (
     if kind in ("array", "map"):
         values = schema["items" if kind == "array" else "values"]
         inner = _type_of(values, named, where, (*within, ""))
-        if kind == "map":  # its keys have bytes
-            return pa.map_(pa.string(), inner)
-        _refuse_empty(inner, where)
-        return pa.list_(inner)
+        return pa.list_(inner) if kind == "array" else pa.map_(pa.string(), inner)
     return _logical(schema, where) or _type_of(kind, named, where, within)
 
 
-def _refuse_empty(type_: pa.DataType, where: str) -> None:
-    """Refuses values of no bytes; a small file may have any number.
-
-    Raises:
-      DataError: the values of a list, or the rows, have none.
-    """
-    if _is_empty(type_):
-        raise _refused(
-            where,
-            f"values of {type_}, which take no bytes, expected others",
-            "Write the file without them.",
-        )
-
-
-def _is_empty(type_: pa.DataType) -> bool:
-    is_struct = pa.types.is_struct(type_)
-    return type_ in (pa.null(), _NO_BYTES) or (
-        is_struct and all(_is_empty(field.type) for field in type_)
-    )
+def _no_bytes(where: str, what: str) -> DataError:
+    """Returns the error of such values: a small file may have any number."""
+    found = f"values of {what}, which take no bytes, expected others"
+    return _refused(where, found, "Write the file without them.")
 
 
 def _only(union: list[Any], where: str) -> Any:
@@ -206,6 +186,8 @@ def _record(
             "Write the field as a text of JSON, or its records as rows with the key of the outer "
             "one.",
         )
+    if not schema["fields"]:
+        raise _no_bytes(where, f"the record '{name}'")
     fields = [
         (field["name"], _type_of(field["type"], named, f"{where}{field['name']}.", (*within, name)))
         for field in schema["fields"]
@@ -217,7 +199,7 @@ def _logical(schema: Mapping[str, Any], where: str) -> pa.DataType | None:
     """Returns the type of a logical type, or ``None``."""
     kind, meaning = str(schema["type"]), str(schema.get("logicalType"))
     if kind == "fixed" and schema.get("size") == 0:
-        return _NO_BYTES
+        raise _no_bytes(where, "a fixed of 0 bytes")
     if meaning != "decimal" or kind not in ("bytes", "fixed"):
         return _LOGICAL.get((kind, meaning))
     precision, scale = schema.get("precision"), schema.get("scale", 0)

@@ -129,11 +129,16 @@ REFUSED = {
     "x: found a union of null, expected one type": ["null"],
     "next: found the record 'Row' within itself, .*Write the field as a text of JSON": None,
     "x: found values of null, which take no bytes": {"type": "array", "items": "null"},
-    "x: found values of fixed_size_binary.0., which take no bytes": {
+    "x: found values of a fixed of 0 bytes, which take no bytes": {
         "type": "array",
         "items": {"type": "fixed", "name": "f", "size": 0},
     },
-    "found values of struct<x: null>, which take no bytes": "null",
+    "x: found values of null, which take no bytes, expected others": "null",
+    "x: found values of the record 'E', which take no bytes": {
+        "type": "record",
+        "name": "E",
+        "fields": [],
+    },
 }
 
 
