@@ -22,32 +22,18 @@ DATABASES: tuple[type[Database], ...] = (
     SqliteFile,
     DuckDbFile,
 )
-# In a DuckDB file, after a checksum.
-_DUCKDB_MAGIC = b"DUCK"
 
 
 def database_of(url: str) -> type[Database]:
     """Returns the database of a URL or of a file.
 
-    A file with the suffix ``.db`` may be of SQLite or of DuckDB.
-
     Raises:
       ValueError: there is none; ``recipe.places.planner_of`` tells.
     """
-    path = f"{url}.duckdb" if url.lower().endswith(".db") and _is_duckdb(url) else url
     for database in DATABASES:
-        is_file = bool(database.suffixes) and path.lower().endswith(database.suffixes)
-        if scheme_of(url) in database.schemes or is_file:
+        if scheme_of(url) in database.schemes or url.lower().endswith(database.suffixes):
             return database
     raise ValueError(f"no database has the URL {url}")
-
-
-def _is_duckdb(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(12)[8:] == _DUCKDB_MAGIC
-    except OSError:
-        return False
 
 
 @contextlib.contextmanager

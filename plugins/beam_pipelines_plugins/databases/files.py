@@ -67,6 +67,11 @@ class SqliteFile(database.Database):
             columns.append(database.TableColumn(name, kind, column, _STORED.get(kind)))
         return database.TableFacts(tuple(columns), self.count(request))
 
+    def words(self, error: Exception) -> str:
+        """Returns SQLite's words, and those of a file of DuckDB."""
+        hint = "; one of DuckDB needs the suffix .duckdb" if "not a database" in str(error) else ""
+        return f"{error}{hint}"
+
     def tables(self) -> list[str]:
         """Returns the names of tables and views."""
         select = (

@@ -321,12 +321,13 @@ def test_damaged_files(tmp_path: pathlib.Path) -> None:
             planned(str(path), table="t")
 
 
-def test_a_suffix_of_two_databases(tmp_path: pathlib.Path) -> None:
-    """The content of a ``.db`` file says whose it is."""
+def test_a_duckdb_file_of_another_name(tmp_path: pathlib.Path) -> None:
+    """A ``.db`` file is SQLite's; the error of another says what to do."""
     one = pathlib.Path(sqlite_file(tmp_path)).rename(tmp_path / "one.db")
-    other = pathlib.Path(duckdb_file(tmp_path)).rename(tmp_path / "other.db")
     assert database_of(str(one)).name == "SQLite"
-    assert database_of(str(other)).name == "DuckDB"
+    other = pathlib.Path(duckdb_file(tmp_path)).rename(tmp_path / "other.db")
+    with pytest.raises(DataError, match=r"other\.db.*one of DuckDB needs the suffix \.duckdb"):
+        planned(str(other), table="t")
 
 
 @pytest.mark.end_to_end
