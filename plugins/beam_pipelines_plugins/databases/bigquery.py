@@ -91,9 +91,10 @@ class BigQuery(Database):
         self.errors = (GoogleAPIError, GoogleAuthError, OSError, ValueError, pa.ArrowException)
         self._config = bigquery.QueryJobConfig
         self._time: datetime.datetime | None = None
+        storage: Any = bigquery_storage_v1.BigQueryReadClient
         with self.answers():
             self._connection = bigquery.Client(parts.netloc or None)
-            self._storage: Any = bigquery_storage_v1.BigQueryReadClient()
+            self._storage = storage()
 
     def quoted(self, name: str) -> str:
         """Returns a name as an SQL identifier."""

@@ -100,7 +100,7 @@ class AvroFile:
         # A header that says 'null', so that fastavro leaves blocks as they are.
         made, start = io.BytesIO(), self._file.tell()
         fastavro.writer(made, self.schema, [], sync_marker=self.sync)
-        blocks = fastavro.block_reader(cast("Any", _Bytes(self._file, made.getvalue())))
+        blocks: Any = fastavro.block_reader(cast("Any", _Bytes(self._file, made.getvalue())))
         for block in blocks:
             if block.num_records < 0:
                 raise ValueError(f"the block at byte {start:,} has {block.num_records:,} records")

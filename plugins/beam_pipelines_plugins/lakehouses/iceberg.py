@@ -21,9 +21,8 @@ from pyiceberg.io import FileIO, InputFile
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat
-from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
-from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table import DataScan, Table
 from pyiceberg.table.snapshots import Snapshot
 
 from beam_pipelines.core.errors import DataError, RecipeProblems, mask
@@ -58,14 +57,13 @@ def batches_of(source: Source, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
     """
     with _reading(source):
         table = _table_at(source.path[0])
-        chosen = _chosen(source, table)
-        schema = _schema(source, table, chosen).select(*columns.names)
-        scan = ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
-        tasks = {task.file.file_path: task for task in _tasks(table, chosen)}
-        data, _ = _files(table, chosen)
+        scan = _scan(source, table, tuple(columns.names))
+        reader = ArrowScan(table.metadata, table.io, scan.projection(), AlwaysTrue())
+        tasks = {task.file.file_path: task for task in scan.plan_files()}
+        data, _ = _files(table, _chosen(source, table))
     for file in data:  # by itself the package reads all at once
         with _reading(source):
-            found = scan.to_record_batches([tasks[file.file_path]])
+            found = reader.to_record_batches([tasks[file.file_path]])
             batches = [batch.select(columns.names).cast(columns) for batch in found]
         yield from batches
 
@@ -110,16 +108,10 @@ def _chosen(source: Source, table: Table) -> Snapshot:
     return found
 
 
-def _schema(source: Source, table: Table, chosen: Snapshot) -> Schema:
-    """Returns the schema of the snapshot that is named, or the latest."""
-    if "snapshot_id" not in source.options:
-        return table.schema()
-    return table.schemas().get(chosen.schema_id or 0, table.schema())
-
-
-def _tasks(table: Table, chosen: Snapshot) -> list[FileScanTask]:
-    """Returns each data file with its deletes, which the package may refuse."""
-    return list(table.scan(snapshot_id=chosen.snapshot_id).plan_files())
+def _scan(source: Source, table: Table, names: tuple[str, ...] = ("*",)) -> DataScan:
+    """Returns the package's scan of the snapshot that is named, or the latest."""
+    snapshot_id = source.options_of(IcebergOptions).snapshot_id
+    return table.scan(snapshot_id=snapshot_id, selected_fields=names)
 
 
 def _files(table: Table, chosen: Snapshot) -> tuple[list[IcebergFile], bool]:
@@ -136,11 +128,12 @@ def _files(table: Table, chosen: Snapshot) -> tuple[list[IcebergFile], bool]:
 
 def _snapshot(source: Source, table: Table) -> snapshots.TableSnapshot:
     chosen, place = _chosen(source, table), local_path(table.metadata_location)
-    schema, (data, has_deletes) = _schema(source, table, chosen), _files(table, chosen)
+    (data, has_deletes), scan = _files(table, chosen), _scan(source, table)
+    schema = scan.projection()
     columns, *old = map(schema_to_pyarrow, (schema, *table.schemas().values()))
     ids = snapshots.ids_of(columns)
     needs = {
-        "deleted rows": has_deletes and bool(_tasks(table, chosen)),
+        "deleted rows": has_deletes and any(scan.plan_files()),
         "files other than Parquet": any(file.file_format != FileFormat.PARQUET for file in data),
         "renamed columns": not all(snapshots.agree(ids, snapshots.ids_of(one)) for one in old),
         "a mapping of names": table.name_mapping() is not None,
