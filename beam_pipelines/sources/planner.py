@@ -13,7 +13,6 @@ from beam_pipelines.core import errors
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.process import plugins
 from beam_pipelines.files.beam import files
-from beam_pipelines.files.beam.spool import as_file
 from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path
@@ -72,7 +71,6 @@ def _owner_of(source: Source, directory: str) -> str | None:
 
 def _plan_files(source: Source, directory: str) -> SourcePlan:
     """Plans a source of files."""
-    source = dataclasses.replace(source, path=tuple(map(as_file, source.path)))
     named = FORMATS.get(source.format) if source.format is not None else None
     found, folders, archives, documents, problems = list_files(
         source, directory, named, format_of_path

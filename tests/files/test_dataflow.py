@@ -252,7 +252,7 @@ def test_script_goes_as_far_as_one_can_without_a_cloud(tmp_path):
     ("recipe", "status", "message"),
     [
         ("name: a\nsources: {a: {path: a.csv}}\n", 2, "sources.a.path: found"),
-        ("name: a\nsources: {a: {path: 'gs://raw-data/none/*.csv'}}\n", 1, "gs://raw-data/none/*.csv: cannot list files"),
+        ("name: a\nsources: {a: {path: 'gs://raw-data/none/*.csv'}}\n", 1, "gs://raw-data/none/*.csv: cannot be listed"),
     ],
 )  # fmt: skip
 def test_script_refuses_data_that_workers_cannot_read(tmp_path, recipe, status, message):

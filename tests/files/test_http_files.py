@@ -1,4 +1,4 @@
-"""Files of web servers on this machine, and standard input."""
+"""Files of web servers on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import os
 import re
 import ssl
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ import pytest
 
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.files.beam import file_checksums, files, http_files
+from beam_pipelines.files.beam import file_checksums, files
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows
 from tests.support.web_server import served
@@ -39,8 +38,8 @@ class Server(NamedTuple):
     failures: list[int]
 
 
-@pytest.fixture(params=[True, False], ids=["ranges", "whole"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
     """Serves a folder on loopback."""
     folder, failures = tmp_path / "www", list[int]()
     folder.mkdir()
@@ -48,7 +47,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     def failure(_path: str, _number: int) -> int | None:
         return failures.pop() if failures else None
 
-    with served(folder, failure, has_ranges=request.param) as running:
+    with served(folder, failure) as running:
         yield Server(running.url, folder, running.ranges, failures)
 
 
@@ -71,31 +70,25 @@ def test_tables_of_a_web_server(server: Server) -> None:
 
 
 def test_a_plan_reads_only_what_it_needs(server: Server) -> None:
-    """With ranges a part is requested; without, the file is copied once."""
+    """Planning requests a part of a file."""
     (server.folder / "a.csv").write_bytes(csv_text(300_000))
     url = f"{server.url}/a.csv"
     plan = plan_of(url)
-    has_ranges = plan.files[0].path == url
-    assert has_ranges == ("all" not in server.requests)
-    if has_ranges:
-        sizes = [re.fullmatch(r"bytes=(\d+)-(\d+)", part) for part in server.requests]
-        asked = sum(int(found[2]) - int(found[1]) + 1 for found in sizes if found)
-        assert asked < plan.files[0].size_bytes + (20 << 20)
-    else:
-        plan_of(url)
-        assert server.requests.count("all") == 1
+    sizes = [re.fullmatch(r"bytes=(\d+)-(\d+)", part) for part in server.requests]
+    assert all(sizes)
+    asked = sum(int(found[2]) - int(found[1]) + 1 for found in sizes if found)
+    assert asked < plan.files[0].size_bytes + (20 << 20)
     assert sum(chunk.batch.num_rows for chunk in read.read_chunks(plan, False)) == 300_000
 
 
-def test_large_files_need_ranges(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large file that comes whole is refused."""
-    monkeypatch.setattr(http_files, "_MOST_BYTES", 1000)
-    (server.folder / "a.csv").write_bytes(csv_text(500))
-    if http_files.probe(f"{server.url}/a.csv").has_ranges:
-        assert len(read_rows(f"{server.url}/a.csv")) == 500
-    else:
-        with pytest.raises(DataError, match=r"an answer of more than 1,000 bytes.* download the"):
-            plan_of(f"{server.url}/a.csv")
+def test_files_need_ranges(tmp_path: Path) -> None:
+    """A file that comes whole is refused."""
+    (tmp_path / "a.csv").write_bytes(csv_text(500))
+    with (
+        served(tmp_path, has_ranges=False) as running,
+        pytest.raises(DataError, match=r"found a server that gives no ranges.* Download the file"),
+    ):
+        plan_of(f"{running.url}/a.csv")
 
 
 def test_a_missing_file_and_errors_of_servers(server: Server) -> None:
@@ -103,16 +96,14 @@ def test_a_missing_file_and_errors_of_servers(server: Server) -> None:
     with pytest.raises(RecipeProblems) as caught:
         plan_of(f"{server.url}/none.csv")
     assert "no file matches" in caught.value.problems[0].message
-    with pytest.raises(DataError, match=r"cannot be read: .*refused"):
+    with pytest.raises(DataError, match=r"cannot be listed: .*refused"):
         plan_of("http://127.0.0.1:9/a.csv")
     (server.folder / "a.csv").write_bytes(csv_text(5))
-    found = http_files.probe(f"{server.url}/a.csv")
-    if found is not None and found.has_ranges:
-        server.failures[:] = [403]
-        with pytest.raises(DataError, match=r"cannot be read: status 403"):
-            plan_of(f"{server.url}/a.csv")
-        server.failures[:] = [503]
-        assert len(read_rows(f"{server.url}/a.csv")) == 5
+    server.failures[:] = [403]
+    with pytest.raises(DataError, match=r"cannot be listed: status 403"):
+        plan_of(f"{server.url}/a.csv")
+    server.failures[:] = [503]
+    assert len(read_rows(f"{server.url}/a.csv")) == 5
 
 
 def test_a_file_that_changes_is_noticed(server: Server) -> None:
@@ -120,49 +111,12 @@ def test_a_file_that_changes_is_noticed(server: Server) -> None:
     path = server.folder / "a.csv"
     path.write_bytes(csv_text(50))
     url = f"{server.url}/a.csv"
-    found = http_files.probe(url)
-    assert found is not None
-    if not found.has_ranges:
-        return
     os.utime(path, (1_700_000_000, 1_700_000_000))
     assert file_checksums.modified_secs([url]) == {url: 1_700_000_000.0}
     with files.open_read(url) as opened:
         path.write_bytes(csv_text(60))
         with pytest.raises(OSError, match="the file changed while it was read"):
             opened.read()
-
-
-@pytest.mark.parametrize(
-    ("data", "columns"),
-    [(b'[{"a": 1},\n{"a": 2}]', ["a"]), (gzip.compress(b"a;b\n1,5;x\n"), ["a", "b"])],
-)
-def test_standard_input(tmp_path: Path, data: bytes, columns: list[str]) -> None:
-    """Piped data are read in the format that they begin like."""
-    command = (
-        "from beam_pipelines.recipe.model import Source\n"
-        "from beam_pipelines.sources.planner import plan_source\n"
-        "from beam_pipelines.transforms.read import read_table\n"
-        "plan = plan_source(Source('s', ('-',)), '')\n"
-        "table = read_table(plan, False)[0]\n"
-        "print(table.schema.names, table.num_rows, plan.files[0].path)\n"
-    )
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", command],
-        input=data,
-        capture_output=True,
-        env=environment,
-        check=True,
-    )
-    assert str(columns) in done.stdout.decode()
-    assert os.listdir(tmp_path) == []
-
-
-def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without piped data the error shows a command."""
-    monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(DataError, match="found no piped data on standard input"):
-        plan_of("-")
 
 
 def test_an_untrusted_certificate(tmp_path, monkeypatch, capsys):
@@ -184,9 +138,10 @@ def test_an_untrusted_certificate(tmp_path, monkeypatch, capsys):
         with pytest.raises(DataError, match=r"found a certificate .*self-signed.* SSL_CERT_FILE\."):
             read_rows(path)
         assert run(["describe", path]) == 1
-        assert capsys.readouterr().err.startswith(f"error: {path}: cannot be read: found a cert")
+        assert capsys.readouterr().err.startswith(f"error: {path}: cannot be listed: found a cert")
         monkeypatch.setenv("SSL_CERT_FILE", certificate)
-        assert read_rows(path) == [{"a": 1}]
+        with pytest.raises(DataError, match="found a server that gives no ranges"):
+            read_rows(path)
     finally:
         server.shutdown()
         server.server_close()

@@ -5,43 +5,26 @@ from __future__ import annotations
 import email.utils
 import http
 import io
-from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
+from typing import Any, BinaryIO, NoReturn, cast
 
 from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem, MatchResult
 from apache_beam.io.filesystemio import Downloader, DownloaderStream
 
-from beam_pipelines.core.limits import MIB
 from beam_pipelines.files import stores
 from beam_pipelines.files.web import WebServers, total_of
 
 SCHEMES = ("https", "http")
 # Bytes of one request, unless more are asked for at once.
 _REQUEST_BYTES = 4 << 20
-# Of a file that comes whole, into memory.
-_MOST_BYTES = 256 * MIB
 # Its connections are of a process and a thread each.
 _SERVERS = WebServers()
 
 
-class RemoteFile(NamedTuple):
-    """Size, date and abilities of a file on a server.
-
-    Attributes:
-      size_bytes: its size; 0 if the server does not tell.
-      modified_secs: when it was last written, in seconds since 1970; 0: not known.
-      has_ranges: whether parts of it can be requested.
-    """
-
-    size_bytes: int
-    modified_secs: float
-    has_ranges: bool
-
-
-def probe(url: str) -> RemoteFile | None:
-    """Asks a server for a file; ``None`` if there is none.
+def probe(url: str) -> FileMetadata | None:
+    """Returns size and date of a file; ``None`` if there is none.
 
     Raises:
-      OSError: the server does not answer, or with an error.
+      OSError: the server does not answer, or with an error, or gives no ranges of the file.
     """
     try:
         answer = stores.retried(lambda: _SERVERS.first_byte(url), stores.is_final, tries=2)
@@ -50,14 +33,12 @@ def probe(url: str) -> RemoteFile | None:
     except ValueError as error:
         raise OSError(str(error)) from error
     modified, total = answer.headers.get("Last-Modified"), total_of(answer)
+    if answer.status == http.HTTPStatus.OK or total is None:
+        raise OSError(
+            "found a server that gives no ranges of it, expected one that does. Download the file"
+        )
     seconds = email.utils.parsedate_to_datetime(modified).timestamp() if modified else 0.0
-    has_ranges = answer.status != http.HTTPStatus.OK and total is not None
-    return RemoteFile(total or 0, seconds, has_ranges)
-
-
-def read_whole(url: str) -> bytes:
-    """Returns a file of at most 256 MiB, or raises ``OSError``."""
-    return stores.retried(lambda: _SERVERS.get(url, _MOST_BYTES), stores.is_final, tries=4)
+    return FileMetadata(url, total, seconds)
 
 
 class _Ranges(Downloader):
@@ -122,7 +103,7 @@ class HttpsFileSystem(FileSystem):
 
     def exists(self, path: str) -> bool:
         """Whether there is a file."""
-        return bool(self._list(path))
+        return probe(path) is not None
 
     def size(self, path: str) -> int:
         """Returns a file's size in bytes."""
@@ -134,13 +115,13 @@ class HttpsFileSystem(FileSystem):
 
     def metadata(self, path: str) -> FileMetadata:
         """Returns path, size and date."""
-        for found in self._list(path):
+        if found := probe(path):
             return found
         raise BeamIOError("not found", {path: FileNotFoundError("there is no such file")})
 
     def _list(self, path: str) -> list[FileMetadata]:
         file = probe(path)
-        return [FileMetadata(path, file.size_bytes, file.modified_secs)] if file else []
+        return [file] if file else []
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise BeamIOError("files on web servers can be read, and not be written")

@@ -110,7 +110,10 @@ def _list_remote(pattern: str) -> list[Listed]:
     try:
         found = FileSystems.match([pattern])[0].metadata_list
     except Exception as error:  # Beam wraps the storage's errors in several classes
-        raise DataError(f"{pattern}: cannot list files: {files.reason(error)}") from error
+        raise DataError(
+            f"{pattern}: cannot be listed: {files.reason(error)}. Check the address, the network "
+            "and your permissions."
+        ) from error
     return sorted(Listed(one.path, one.size_in_bytes, one.last_updated_in_seconds) for one in found)
 
 

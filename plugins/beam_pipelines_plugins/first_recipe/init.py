@@ -16,7 +16,6 @@ from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblem
 from beam_pipelines.core.layout.dataset_layout import RECIPE_SCHEMA
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.files.beam import files
-from beam_pipelines.files.beam.spool import STDIN
 from beam_pipelines.pipeline.planning import plan_recipe, recipes
 from beam_pipelines.pipeline.planning.private import values_hidden
 from beam_pipelines.recipe import reader
@@ -78,8 +77,6 @@ def write_recipe(
             f"{output}: is there already. Add --overwrite to replace it, or choose another "
             "--output."
         )
-    if STDIN in data:
-        raise RecipeError("-: a recipe needs the path of a file, which it reads again. Name one.")
     folder = os.path.dirname(output)
     for setting in settings:
         if setting.path[0] != "sources" or len(setting.path) < 3 or recipes.is_recipe(data[0]):
