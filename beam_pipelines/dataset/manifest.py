@@ -103,5 +103,4 @@ def add_files(folder: str, paths: Iterable[str]) -> None:
     if total != before:
         path = files.join(folder, MANIFEST)
         document = json.loads(files.read_bytes(path))  # with keys of other versions
-        with files.replace(path) as file:
-            file.write(to_text(document | {"files": total}).encode())
+        files.write_bytes(path, to_text(document | {"files": total}).encode())

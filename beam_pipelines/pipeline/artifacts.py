@@ -52,8 +52,7 @@ def write_files(
     written: list[str] = []
 
     def write(path: str, content: str | bytes) -> None:
-        with files.replace(place(path)) as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+        files.write_bytes(place(path), content.encode() if isinstance(content, str) else content)
         written.append(path)
 
     for path, stored, places in _rejected(plan, result):

@@ -230,8 +230,7 @@ def _write_staged(
     for name, file in listed_shards(temporary).items():
         if name not in own:
             file_changes.delete(file.path)
-    with files.replace(files.join(temporary, STAGED, _PATHS)) as written_last:
-        written_last.write(json.dumps(paths).encode())
+    files.write_bytes(files.join(temporary, STAGED, _PATHS), json.dumps(paths).encode())
     return paths
 
 

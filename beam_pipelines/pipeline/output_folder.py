@@ -23,10 +23,11 @@ from beam_pipelines.recipe.places import planner_of, scheme_of, split_part
 
 # Names of a run's temporary files. A folder with any other name in it is not a run's.
 _TEMPORARY_NAMES = re.compile(
-    "|".join(SHARD_FOLDERS)
-    + r"|run\.json.*|progress|files-.*\.arrow|ranges-.*|exchange|kept|rejected|encodings\d+|fit\d+"
-    r"|statistics|samples|result|brief|row_counts|shard_plan|preprocessing"
-    r"|transform_graph|index|finished|staged|replaced"
+    rf"({'|'.join(SHARD_FOLDERS)}"
+    r"|run\.json|progress|files-.*|ranges-.*|exchange|kept|rejected|encodings\d+|fit\d+|statistics"
+    r"|samples|result|row_counts|shard_plan|preprocessing|tables|class_shares|classes|unsplit"
+    r"|deletes-.*|transform_graph|index|finished|staged|replaced)"
+    r"(\.[\d-]+\.part)?"
 )
 
 

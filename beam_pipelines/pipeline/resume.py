@@ -62,8 +62,7 @@ def run_key(plan: Plan, result: FirstPassResult) -> str:
 def note_finished(shard: ShardInfo, key: str, temporary: str) -> ShardInfo:
     """Notes that a shard was written and read back, and returns it."""
     path = files.join(temporary, FINISHED, f"{files.name_of(shard.path)}.{shard.split}.json")
-    with files.replace(path) as file:
-        file.write(json.dumps({"key": key, **shard._asdict()}).encode())
+    files.write_bytes(path, json.dumps({"key": key, **shard._asdict()}).encode())
     return shard
 
 

@@ -68,8 +68,7 @@ def leave_mark(temporary: str) -> str:
         "host": platform.node(),
         "began": datetime.datetime.now().astimezone().isoformat(" ", "seconds"),
     }
-    with files.replace(files.join(temporary, _MARK)) as file:
-        file.write(json.dumps(mark).encode())
+    files.write_bytes(files.join(temporary, _MARK), json.dumps(mark).encode())
     return str(mark["run"])
 
 

@@ -229,8 +229,8 @@ def read_document(path: str) -> bytes:
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """Writes a whole file."""
-    with open_write(path) as file:
+    """Writes a whole file, which replaces another once it is complete."""
+    with replace(path) as file:
         file.write(data)
 
 
