@@ -22,9 +22,7 @@ CODE_LINES = {
 SPINE_LINES = 6_500
 MODULES, MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS = 400, 20, 400, 8, 12
 # These are above a bound today. A number may only fall; at the bound, its line goes.
-LONG_SIGNATURES = {
-    "beam_pipelines/pipeline/api.py:transform": 13,
-}
+LONG_SIGNATURES: dict[str, int] = {}
 LARGE_CLASSES = {
     "beam_pipelines/analysis/statistics/column.py:ColumnStatistics": 15,
     "beam_pipelines/core/layout/manifest.py:Manifest": 30,

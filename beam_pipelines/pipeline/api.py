@@ -86,8 +86,18 @@ def convert(
     planned = _planned(recipe, planning)
     if isinstance(recipe, str | os.PathLike):
         output_folder.check_inputs(output, [os.fspath(recipe)])
-    options = RunOptions(output, overwrite, resume, beam_options, quiet)
-    convert_module.run_conversion(planned, options)
+    return _converted(planned, output, overwrite, resume, beam_options, quiet)
+
+
+def _converted(
+    plan: Plan,
+    output: str,
+    overwrite: bool = False,
+    resume: bool = False,
+    beam_options: Sequence[str] = (),
+    quiet: bool = True,
+) -> Dataset:
+    convert_module.convert(plan, output, overwrite, beam_options, quiet, resume)
     if beam_options:
         files.use_options(beam_options)  # the dataset is opened without Beam
     return Dataset(output)
@@ -105,13 +115,9 @@ def transform(
     sources: Mapping[str, str] | None = None,
     split: str | None = "test",
     date: datetime.date | None = None,
-    input_roots: Sequence[str] = (),
     policy: PolicyOptions = NO_POLICY,
     settings: Sequence[Setting] = (),
-    overwrite: bool = False,
-    resume: bool = False,
-    beam_options: Sequence[str] = (),
-    quiet: bool = True,
+    **running: Any,
 ) -> Dataset:
     """Converts new data with the fitted encodings of a dataset.
 
@@ -126,29 +132,24 @@ def transform(
       split: the one split that gets all rows. ``None``: the new dataset is read with the first as
         one: it has the splits and the sampling of the recipe, and all columns. What has drifted
         from the first one is an anomaly.
-      date, input_roots, policy: as ``plan`` takes them.
+      date, policy: as ``plan`` takes them.
       settings: values for keys of ``output``, ``on_error`` and ``limits`` of the recipe.
-      overwrite, resume, beam_options, quiet: as ``convert`` takes them.
+      running: further arguments: ``input_roots`` of ``plan``; ``overwrite``, ``resume``,
+        ``beam_options`` and ``quiet`` of ``convert``.
 
     Raises:
       RecipeError: the new data do not fit the dataset's recipe.
       DataError: there is no dataset, it encodes nothing, or the run failed.
     """
-    folder = os.fspath(dataset)
+    folder, roots = os.fspath(dataset), running.pop("input_roots", ())
     given = [new_data] if isinstance(new_data, str | os.PathLike) else new_data
     paths = [os.fspath(path) for path in given]
     with Lines(folder).explained():
-        planned = plan_transform(folder, paths, sources or {}, split, date, input_roots, settings)
+        planned = plan_transform(folder, paths, sources or {}, split, date, roots, settings)
     if split is None and policy.baseline is None:
         policy = dataclasses.replace(policy, baseline=folder)
-    return convert(
-        with_policy(planned, policy),
-        path_dates.output_of_day(os.fspath(output), date),
-        overwrite=overwrite,
-        resume=resume,
-        beam_options=beam_options,
-        quiet=quiet,
-    )
+    output = path_dates.output_of_day(os.fspath(output), date)
+    return _converted(with_policy(planned, policy), output, **running)
 
 
 def describe(

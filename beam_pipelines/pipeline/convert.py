@@ -193,13 +193,8 @@ def convert(
       DataError: the data do not match the recipe, or the run failed. No new dataset exists then.
     """
     options = RunOptions(output, overwrite, resume, beam_options, quiet)
-    run_conversion(plan, options)
-    return read_manifest(options.output)
-
-
-def run_conversion(plan: Plan, options: RunOptions) -> None:
-    """Converts like ``convert``, with the settings as one value."""
     _run("Convert", Conversion, plan, options)
+    return read_manifest(output)
 
 
 def submit(plan: Plan, options: RunOptions) -> str:
