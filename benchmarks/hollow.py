@@ -40,7 +40,7 @@ from beam_pipelines.pipeline.convert import Conversion
 from beam_pipelines.pipeline.planning.plan import Plan, store_lists
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.pipeline.run_options import RunFolders, RunOptions, make_folders
+from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.sources.plan import RANGE_BYTES
 from beam_pipelines.tfrecord.part_index import PartColumns
 from beam_pipelines.transforms import row_counts
@@ -88,7 +88,7 @@ class Run:
     @property
     def folders(self) -> RunFolders:
         """The folders of the run."""
-        return make_folders(RunOptions(str(self.folder / "out")))
+        return RunFolders(str(self.folder / "out"))
 
     @property
     def shared(self) -> str:

@@ -40,7 +40,7 @@ from beam_pipelines.pipeline.offending_rows import find_bad_row
 from beam_pipelines.pipeline.passes import FirstPass, WriteSpilled
 from beam_pipelines.pipeline.planning.plan import Plan, store_lists, without_encodings
 from beam_pipelines.pipeline.planning.private import values_hidden
-from beam_pipelines.pipeline.run_options import RunFolders, RunOptions, make_folders
+from beam_pipelines.pipeline.run_options import RunFolders, RunOptions
 from beam_pipelines.runners import job_server
 from beam_pipelines.runners import run as run_module
 from beam_pipelines.runners.options import check_options
@@ -49,7 +49,7 @@ from beam_pipelines.runners.version_check import check_cluster, check_workers
 from beam_pipelines.sources import format_of
 from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.preprocessing.function import check_storage
-from beam_pipelines.transforms.shards import ShardPlan, load_shard_plan, save_shard_plan
+from beam_pipelines.transforms.shards import load_shard_plan, save_shard_plan
 from beam_pipelines.transforms.write import ShardInfo
 
 
@@ -96,20 +96,25 @@ class Conversion(beam.PTransform):
             finished = (found | "CheckFinished" >> beam.FlatMap(resume.check_finished, temporary),)
         shard_plan = folders.scratch_of("shard_plan")
         planned = once | "SaveShardPlan" >> beam.Map(
-            lambda _, stored, *finished: _save_shard_plan(
-                stored.load().shards, shard_plan, *finished
+            lambda _, stored, *finished: save_shard_plan(
+                stored.load().shards.with_finished(
+                    (shard.split, shard.path) for found in finished for shard in found
+                ),
+                shard_plan,
             ),
             stored,
             *map(beam.pvalue.AsList, finished),
         )
-
-        note = functools.partial(_note_packed, ProgressLog(folders.progress))
+        log = ProgressLog(folders.progress)
         written = (
             spilled
-            | "WriteShards" >> WriteSpilled(plan, folders, encoder, planned, note)
+            | "WriteShards"
+            >> WriteSpilled(
+                plan, folders, encoder, planned, lambda rows: log.add(rows, 0, "packed")
+            )
             | "NoteFinished"
             >> beam.Map(resume.note_finished, beam.pvalue.AsSingleton(key), temporary)
-            | "NoteShard" >> beam.Map(_note_shard, ProgressLog(folders.progress))
+            | "NoteShard" >> beam.Map(_note_shard, log)
         )
         shards = (written, *finished) | "AllShards" >> beam.Flatten() if finished else written
         stage = functools.partial(_stage, plan, folders, started)
@@ -144,12 +149,6 @@ class Describe(beam.PTransform):
         )
 
 
-def _save_shard_plan(shards: ShardPlan, path: str, finished: Sequence[ShardInfo] = ()) -> str:
-    return save_shard_plan(
-        shards.with_finished((shard.split, shard.path) for shard in finished), path
-    )
-
-
 def _stage(
     plan: Plan,
     folders: RunFolders,
@@ -162,10 +161,6 @@ def _stage(
     shard_plan = load_shard_plan(folders.scratch_of("shard_plan"))
     result = dataclasses.replace(stored.load(), shards=shard_plan)
     return commit.stage(plan, result, shards, folders.output, started)
-
-
-def _note_packed(log: ProgressLog, rows: int) -> None:
-    log.add(rows, 0, "packed")
 
 
 def _note_shard(shard: ShardInfo, log: ProgressLog) -> ShardInfo:
@@ -272,7 +267,8 @@ def _run(
         check_workers(beam_options)
         # Again: another run may have ended before this one had the lock.
         output_folder.check_output(options.output, options.overwrite)
-        _prepare_output(plan, options)
+        output_folder.check_inputs(options.output, _read_paths(plan))
+        output_folder.remove_orphans(options.output)
         has_finished = resume.clear_temporary(options.temporary, keeps=options.resume) > 0
         with (
             output_folder.clean_up_after(
@@ -283,8 +279,9 @@ def _run(
             plan = keep_plan(plan, options.temporary, options.quiet)
             if not run_module.makes_template(beam_options):  # whose jobs remove what is stored
                 plan = store_lists(plan, options.temporary)
-            folders = dataclasses.replace(
-                make_folders(options, scratch),
+            folders = RunFolders(
+                options.output,
+                scratch,
                 # The jobs of one template do not share a mark.
                 mark="" if run_module.makes_template(beam_options) else mark,
                 # A restarted job takes over its own finished shards.
@@ -321,12 +318,6 @@ def _check_options(
             "found --no_wait_until_finish or --template_location, expected neither: only 'convert' "
             "takes them."
         )
-
-
-def _prepare_output(plan: Plan, options: RunOptions) -> None:
-    """Removes files of a killed run; checks that no input is replaced."""
-    output_folder.check_inputs(options.output, _read_paths(plan))
-    output_folder.remove_orphans(options.output)
 
 
 @contextlib.contextmanager

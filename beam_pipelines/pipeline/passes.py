@@ -116,7 +116,12 @@ class FirstPass(beam.PTransform):
         waits = [beam.pvalue.AsList(each) for each in checked]
         waits += [beam.pvalue.AsList(splits["keys"])] if "keys" in splits else []
         if plan.joins.steps:
-            rights = begin | "RightSources" >> self._count_right_sources()
+            rights = begin | "RightSources" >> CountRightSources(
+                plan.joins,
+                folders.exchange_of("keys"),
+                plan.recipe.rejects,
+                folders.rejected_of("right"),
+            )
             merge = MergeCounts(folders.scratch_of("row_counts", "right"))
             counted.append(rights.chunk_counts | "MergeRightCounts" >> merge)
             waits.append(beam.pvalue.AsList(rights.keys))
@@ -146,12 +151,6 @@ class FirstPass(beam.PTransform):
             )
         )
         return FirstPassOutputs(result, spilled, encoder)
-
-    def _count_right_sources(self) -> CountRightSources:
-        folders, rejects = self.folders, self.plan.recipe.rejects
-        return CountRightSources(
-            self.plan.joins, folders.exchange_of("keys"), rejects, folders.rejected_of("right")
-        )
 
     def _fit(
         self,
@@ -249,18 +248,17 @@ class WriteSpilled(beam.PTransform):
             | "DealChunks" >> deal
             | "Write"
             >> write.WriteDealtShards(
-                self._target(),
+                write.Target(
+                    plan.shard_name,
+                    plan.recipe.output,
+                    folders.temporary_of(),
+                    plan.encode.lists,
+                    self.note,
+                ),
                 shard_plan,
                 write.Spilled(folder, merged),
                 LoadedEncoder(
                     plan.encode, self.encoder.fitted, plan.preprocessing, self.encoder.analyzed
                 ),
             )
-        )
-
-    def _target(self) -> write.Target:
-        plan = self.plan
-        folder = self.folders.temporary_of()
-        return write.Target(
-            plan.shard_name, plan.recipe.output, folder, plan.encode.lists, self.note
         )

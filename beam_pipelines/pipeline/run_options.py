@@ -40,7 +40,6 @@ class RunFolders:
 
     Attributes:
       output: the dataset.
-      progress: local workers note their progress here; empty: they do not.
       scratch: temporary files on this machine that never become part of the dataset; empty: they
         are stored in the temporary folder of ``output``.
       mark: the run's mark, by which the commit finds out that another run has begun; empty: the
@@ -49,7 +48,6 @@ class RunFolders:
     """
 
     output: str
-    progress: str
     scratch: str = ""
     mark: str = ""
     finds_finished: bool = True
@@ -61,6 +59,12 @@ class RunFolders:
     def scratch_of(self, *names: str) -> str:
         """Returns the path of a temporary file that no dataset contains."""
         return files.join(self.scratch, *names) if self.scratch else self.temporary_of(*names)
+
+    @property
+    def progress(self) -> str:
+        """Folder in which local workers note their progress; empty: they do not."""
+        folder = self.scratch_of("progress")
+        return folder if files.is_local(folder) else ""
 
     @property
     def encodings(self) -> str:
@@ -79,15 +83,3 @@ class RunFolders:
     def exchange_of(self, step: str) -> str:
         """Returns the exchange folder of one step."""
         return self.scratch_of("exchange", step)
-
-
-def make_folders(options: RunOptions, scratch: str = "") -> RunFolders:
-    """Returns the folders of a run.
-
-    Args:
-      options: of the run.
-      scratch: as in ``RunFolders``.
-    """
-    folders = RunFolders(options.output, "", scratch)
-    is_local = files.is_local(folders.scratch_of())
-    return dataclasses.replace(folders, progress=folders.scratch_of("progress") if is_local else "")

@@ -13,7 +13,7 @@ from beam_pipelines.pipeline.planning.plan import store_lists
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.read_splits import _LARGE_RANGE_BYTES, _NoteRead
-from beam_pipelines.pipeline.run_options import RunOptions, make_folders
+from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import ProgressLog
 from beam_pipelines.sources.plan import ByteRange, FileInfo, cut_ranges
 
@@ -64,7 +64,7 @@ def test_the_graph_names_no_range(tmp_path, monkeypatch):
         assert tuple(stored.base.ranges) == tuple(plan.base.ranges)
         assert tuple(stored.base.files) == plan.base.files
         pipeline = beam.Pipeline("FnApiRunner")
-        _ = pipeline | Conversion(stored, make_folders(RunOptions(str(tmp_path / "out"))), 0.0)
+        _ = pipeline | Conversion(stored, RunFolders(str(tmp_path / "out")), 0.0)
         sizes.append(len(pipeline.to_runner_api().SerializeToString()))
     assert len(plan.base.ranges) > 10_000
     assert sizes[0] == pytest.approx(sizes[1], rel=0.05)

@@ -32,7 +32,7 @@ from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.pipeline.convert import Conversion
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.pipeline.run_options import RunOptions, make_folders
+from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
@@ -190,7 +190,7 @@ def test_a_plan_is_pickled_once_for_all_steps(tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr(pickling, "pickle", Pickle)
     pipeline = beam.Pipeline("FnApiRunner")
-    _ = pipeline | Conversion(plan, make_folders(RunOptions(str(tmp_path / "out"))), 0.0)
+    _ = pipeline | Conversion(plan, RunFolders(str(tmp_path / "out")), 0.0)
     pipeline.to_runner_api()
     assert len(pickled) == len(set(pickled)) > 4
     assert type(plan) in pickled

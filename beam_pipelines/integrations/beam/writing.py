@@ -36,7 +36,7 @@ from beam_pipelines.pipeline.first_pass_result import (
 from beam_pipelines.pipeline.output_folder import check_output
 from beam_pipelines.pipeline.passes import FittedEncoder, WriteSpilled
 from beam_pipelines.pipeline.planning.plan import Plan, Validation
-from beam_pipelines.pipeline.run_options import RunOptions, make_folders
+from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.reader import bare_name
 from beam_pipelines.recipe.splits import Split
@@ -110,7 +110,7 @@ class WriteShards(beam.PTransform):
             for name, batches in splits.items()
         ]
         chunks = addressed | beam.Flatten() | "Shuffle" >> beam.Map(shuffle_chunk, output)
-        folders = make_folders(RunOptions(self._folder))
+        folders = RunFolders(self._folder)
         kept = chunks | "SpillChunks" >> spill.SpillChunks(folders.scratch_of("kept"))
         result = chunks | "FirstPass" >> _SummarizeChunks(plan, folders.scratch_of())
         result = result | "CheckAnomalies" >> beam.Map(
