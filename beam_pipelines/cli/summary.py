@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
@@ -16,8 +16,8 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 from beam_pipelines.analysis import alerts, class_shares
 from beam_pipelines.analysis.anomalies.table import recorded_anomalies
 from beam_pipelines.analysis.joins import joins_of
-from beam_pipelines.cli.feature_table import DescribedSplit, described, table_lines, to_json
-from beam_pipelines.cli.output import json_text, table
+from beam_pipelines.cli.feature_table import described, table_lines, to_json
+from beam_pipelines.cli.output import answer, json_text, table
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import show_bytes, visible
@@ -48,27 +48,31 @@ def print_summary(
       stream: default: standard output.
       form: ``text`` or ``json``.
     """
-    stream = sys.stdout if stream is None else stream
     if form == "json":
-        text = json_text(_summary(manifest, folder))
-        print(visible(mask(text)), file=stream)
+        _print([mask(json_text(_summary(manifest, folder)))], stream)
         return
-    _print_tables([_splits(manifest.splits), *_inputs(manifest)], stream)
-    print(_rows_line(manifest), file=stream)
+    _print(_summary_lines(manifest, folder), stream)
+
+
+def _print(lines: Iterable[str], stream: IO[str] | None) -> None:
+    for line in lines:
+        print(visible(line), file=stream)
+
+
+def _summary_lines(manifest: Manifest, folder: str) -> Iterator[str]:
+    for lines in (_splits(manifest.splits), *_inputs(manifest)):
+        yield from (*lines, "")
+    yield _rows_line(manifest)
     if rounded := _rounded(manifest):
         more = f" and {len(rounded) - MOST_NAMES:,} more" if len(rounded) > MOST_NAMES else ""
-        print(
-            f"floats   float64 rounded to 32 bits: {', '.join(rounded[:MOST_NAMES])}{more}",
-            file=stream,
-        )
-    _print_decisions(manifest, stream)
-    _print_warnings(manifest, stream)
+        yield f"floats   float64 rounded to 32 bits: {', '.join(rounded[:MOST_NAMES])}{more}"
+    yield from _found(manifest)
     if not _native.KERNELS_AVAILABLE:
-        print(_NO_KERNELS, file=stream)
-    print(f"dataset  {mask(folder)}", file=stream)
-    print(f"report   {mask(files.join(folder, REPORT))}", file=stream)
+        yield _NO_KERNELS
+    yield f"dataset  {mask(folder)}"
+    yield f"report   {mask(files.join(folder, REPORT))}"
     if manifest.encodings and not files.exists(files.within(folder, SAVED_MODEL)):
-        print(f"serving  no graph yet: beam-pipelines graph {mask(folder)}", file=stream)
+        yield f"serving  no graph yet: beam-pipelines graph {mask(folder)}"
 
 
 def _summary(manifest: Manifest, folder: str) -> dict[str, Any]:
@@ -120,18 +124,21 @@ def print_description(
       is_kept: whether the folder stays, and is printed.
       stream: default: standard output.
     """
-    stream = sys.stdout if stream is None else stream
-    _print_tables(_inputs(manifest), stream)
-    _print_features(described(folder), stream)
-    print(_rows_line(manifest), file=stream)
-    _print_decisions(manifest, stream)
-    _print_warnings(manifest, stream)
+    _print(_description_lines(manifest, folder, is_kept, _width(stream or sys.stdout)), stream)
+
+
+def _description_lines(manifest: Manifest, folder: str, is_kept: bool, width: int) -> Iterator[str]:
+    for lines in _inputs(manifest):
+        yield from (*lines, "")
+    for split in described(folder):
+        yield from table_lines(split, width)
+    yield _rows_line(manifest)
+    yield from _found(manifest)
     for name in manifest.splits:
-        for line in _anomaly_lines(folder, name):
-            print(visible(line), file=stream)
+        yield from _anomaly_lines(folder, name)
     if is_kept:
-        print(f"written  {mask(folder)}", file=stream)
-        print(f"report   {mask(files.join(folder, REPORT))}", file=stream)
+        yield f"written  {mask(folder)}"
+        yield f"report   {mask(files.join(folder, REPORT))}"
 
 
 def _width(stream: IO[str]) -> int:
@@ -141,31 +148,17 @@ def _width(stream: IO[str]) -> int:
     return WIDTH_WHEN_PIPED
 
 
-def _print_tables(tables: Iterable[Iterable[str]], stream: IO[str]) -> None:
-    for lines in tables:
-        print(*lines, "", sep="\n", file=stream)
-
-
-def _print_decisions(manifest: Manifest, stream: IO[str]) -> None:
-    """Prints what files showed and the recipe does not say."""
+def _found(manifest: Manifest) -> Iterator[str]:
+    """Yields what files and checks showed, unlikely joins, and alerts."""
     for name, source in manifest.sources.items():
-        for decision in source.decisions:
-            print(visible(f"found    {name}: {decision}"), file=stream)
-
-
-def _print_warnings(manifest: Manifest, stream: IO[str]) -> None:
-    """Prints what checks found, unlikely joins, and alerts."""
+        yield from (f"found    {name}: {decision}" for decision in source.decisions)
     if findings := manifest.findings:
         met = sum(finding["severity"] == "ok" for finding in findings)
-        print(f"checks   {met:,} of {len(findings):,} findings are good", file=stream)
-    for line in class_shares.lines_of(manifest.class_shares):
-        print(visible(f"classes  {line}"), file=stream)
-    for line in class_shares.sampled_lines_of(manifest.sample):
-        print(visible(f"sampled  {line}"), file=stream)
-    for warning in _warnings(manifest):
-        print(visible(f"warning  {warning}"), file=stream)
-    for line in alerts.lines_of(manifest.alerts):
-        print(visible(f"alert    {line}"), file=stream)
+        yield f"checks   {met:,} of {len(findings):,} findings are good"
+    yield from (f"classes  {line}" for line in class_shares.lines_of(manifest.class_shares))
+    yield from (f"sampled  {line}" for line in class_shares.sampled_lines_of(manifest.sample))
+    yield from (f"warning  {warning}" for warning in _warnings(manifest))
+    yield from (f"alert    {line}" for line in alerts.lines_of(manifest.alerts))
 
 
 def _warnings(manifest: Manifest) -> list[str]:
@@ -278,11 +271,13 @@ def print_statistics(folder: str, form: str) -> None:
       folder: a dataset, a description, or merged statistics.
       form: ``text`` or ``json``.
     """
-    stream = sys.stdout
-    if form == "json":
-        print(visible(json_text({"splits": to_json(described(folder))})), file=stream)
-        return
-    _print_features(described(folder), stream)
+    splits = described(folder)
+    width = _width(sys.stdout)
+    answer(
+        form,
+        {"splits": to_json(splits)},
+        (line for split in splits for line in table_lines(split, width)),
+    )
 
 
 def description_json(manifest: Manifest, folder: str) -> str:
@@ -299,12 +294,6 @@ def description_json(manifest: Manifest, folder: str) -> str:
         "anomalies": anomalies,
     }
     return json_text(document)
-
-
-def _print_features(splits: Sequence[DescribedSplit], stream: IO[str]) -> None:
-    for split in splits:
-        for line in table_lines(split, _width(stream)):
-            print(line, file=stream)
 
 
 def _anomaly_lines(folder: str, split: str) -> Iterator[str]:
