@@ -352,7 +352,6 @@ def transform(
 cli.add_command(datasets.feed)
 cli.add_command(datasets.inspect)
 cli.add_command(datasets.verify)
-cli.add_command(datasets.statistics)
 cli.add_command(validate)
 cli.add_command(plan)
 cli.add_command(preview)

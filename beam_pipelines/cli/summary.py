@@ -268,7 +268,7 @@ def print_statistics(folder: str, form: str) -> None:
     """Prints the features of each split that has statistics in a folder.
 
     Args:
-      folder: a dataset, a description, or merged statistics.
+      folder: a dataset or a description.
       form: ``text`` or ``json``.
     """
     splits = described(folder)

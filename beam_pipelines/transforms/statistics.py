@@ -242,7 +242,7 @@ class SplitTables(Mapping[str, TableStatistics]):
         return found
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Yields the files of a dataset's statistics, as ``statistics_to_files`` does."""
+        """Yields the files of a dataset's statistics: path in the dataset, content."""
         stored, splits, _, plan = self._args
         for split in splits:
             parts = [

@@ -11,7 +11,7 @@ import pytest
 
 from beam_pipelines.analysis.description import Figure
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
-from beam_pipelines.analysis.statistics.datasets import statistics_to_files
+from beam_pipelines.analysis.statistics.datasets import split_to_files
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.cli.feature_table import DescribedSplit, described, table_lines, to_json
 from tests.support.manifests import small_manifest
@@ -31,7 +31,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
         }
     )
     plan = StatisticsPlan()
-    for path, content in statistics_to_files({"train": TableStatistics.of(batch, plan)}, plan):
+    for path, content in split_to_files(TableStatistics.of(batch, plan), plan).named("train"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
     manifest = small_manifest() | {"labels": {"animal": ["cat", "dog"]}}

@@ -16,7 +16,7 @@ import pytest
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
-from beam_pipelines.analysis.statistics.datasets import statistics_to_files
+from beam_pipelines.analysis.statistics.datasets import split_to_files
 from beam_pipelines.cli import errors, options, summary
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.cli.options import Flag, split_arguments
@@ -292,7 +292,7 @@ def test_the_table_of_features(tmp_path: pathlib.Path) -> None:
         }
     )
     table = TableStatistics.of(batch, StatisticsPlan(lists=("s",)))
-    for path, content in statistics_to_files({"train": table}, StatisticsPlan()):
+    for path, content in split_to_files(table, StatisticsPlan()).named("train"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
     anomalies = anomalies_pb2.Anomalies()

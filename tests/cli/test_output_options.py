@@ -44,7 +44,7 @@ def test_help_has_examples(words: tuple[str, ...], capsys: pytest.CaptureFixture
         click.Command.parse_args(ALL[words], context, arguments[len(words) :])
 
 
-@pytest.mark.parametrize("group", [(), ("schema",), ("statistics",)])
+@pytest.mark.parametrize("group", [(), ("schema",)])
 def test_no_command_is_cut(group: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """The list of commands has whole sentences at 80 columns."""
     assert run([*group, "-h"]) == 0
@@ -134,7 +134,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ("schema recipe", {"properties"}),
         ("schema recipe -o NEW.json", {"path"}),
         ("schema diff out/schema/schema.pbtxt t.pbtxt", None),
-        ("statistics merge out out -o NEW-merged", {"path", "splits"}),
         ("init t.csv -o NEW.yaml", {"recipe"}),
     ],
 )  # fmt: skip

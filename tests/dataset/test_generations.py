@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import beam_pipelines as bp
-from beam_pipelines.analysis.statistics.datasets import read_accumulators
+from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.dataset.inspect import example_values
 from beam_pipelines.dataset.verify import verify_dataset
 
@@ -51,7 +51,7 @@ def test_readers_take_all_generations(folder: Path) -> None:
 
 def test_statistics_and_files_are_whole(folder: Path) -> None:
     """Accumulators of generations are merged, and ``verify`` reads all."""
-    found = read_accumulators(str(folder)).splits
+    found = read_statistics(str(folder))
     assert {name: table.rows for name, table in found.items()} == ROWS
     verified = verify_dataset(str(folder))
     assert (verified.shards, verified.rows) == (8, 24)

@@ -1,4 +1,4 @@
-"""Accumulators on disk, and the statistics of several datasets merged from them."""
+"""Accumulators on disk."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics, storage, to_proto
-from beam_pipelines.analysis.statistics.datasets import (
-    merge_datasets,
-    read_accumulators,
-    statistics_to_files,
-)
+from beam_pipelines.analysis.statistics.datasets import read_statistics
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import DataError
@@ -41,18 +37,6 @@ def batch_of(seed: int, rows: int = 200) -> pa.RecordBatch:
             "big": pa.array([f"{generator.integers(0, 2**40)}" for _ in range(rows)]),
         }
     )
-
-
-def write(
-    folder: pathlib.Path, splits: dict[str, pa.RecordBatch], plan: StatisticsPlan = PLAN
-) -> str:
-    """Writes the statistics of splits as a dataset has them."""
-    statistics = {split: TableStatistics.of(batch, plan) for split, batch in splits.items()}
-    for path, content in statistics_to_files(statistics, plan):
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-    return str(folder)
 
 
 @given(arrays(), st.booleans(), st.booleans())
@@ -96,72 +80,6 @@ def test_sketched_statistics_come_back() -> None:
     assert (
         found.columns["x"].values.distribution.error == table.columns["x"].values.distribution.error
     )
-
-
-def test_merged_equals_computed_at_once(tmp_path: pathlib.Path) -> None:
-    """Merged statistics equal those of all rows.
-
-    This includes slices and splits that some datasets lack.
-    """
-    batches = [batch_of(seed) for seed in range(3)]
-    folders = [
-        write(tmp_path / "a", {"train": batches[0], "eval": batches[1].slice(0, 50)}),
-        write(tmp_path / "b", {"train": batches[1]}),
-        write(tmp_path / "c", {"train": batches[2]}),
-    ]
-    merged = merge_datasets(folders, str(tmp_path / "out"))
-    whole = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-    expected = to_proto({"train": TableStatistics.of(whole, PLAN)})["train"]
-    found = to_proto(merged)["train"]
-    for proto in (expected, found):  # the mean of floats may differ by rounding
-        for dataset in proto.datasets:
-            numbers = dataset.features[1].num_stats
-            numbers.mean, numbers.std_dev = round(numbers.mean, 12), round(numbers.std_dev, 12)
-    assert found == expected
-    assert list(merged) == ["train", "eval"]
-    written = (tmp_path / "out" / "statistics" / "Split-train" / "FeatureStats.pb").read_bytes()
-    assert written == to_proto(merged)["train"].SerializeToString(deterministic=True)
-    again = read_accumulators(str(tmp_path / "out"))
-    assert again.splits["train"].rows == 600
-    assert again.plan == PLAN
-
-
-def test_weights_merge(tmp_path: pathlib.Path) -> None:
-    """Weights of datasets add up; whole ones without any rounding."""
-    plan = StatisticsPlan(weight="w")
-    batches = [batch_of(seed) for seed in (1, 2)]
-    folders = [write(tmp_path / str(i), {"train": batch}, plan) for i, batch in enumerate(batches)]
-    merged = merge_datasets(folders, str(tmp_path / "out"))["train"]
-    whole = TableStatistics.of(
-        pa.Table.from_batches(batches).combine_chunks().to_batches()[0], plan
-    )
-    assert merged.weight == whole.weight
-    assert merged.columns["l"].weighted == whole.columns["l"].weighted
-    assert merged.columns["t"].values.weighted.top(3) == whole.columns["t"].values.weighted.top(3)
-    assert merged.columns["n"].values.weighted.mean == pytest.approx(
-        whole.columns["n"].values.weighted.mean
-    )
-
-
-@pytest.mark.parametrize(
-    ("changed", "plan", "message"),
-    [
-        (batch_of(2).rename_columns(list("nxtblwy")), PLAN, "column 'big': found no such column, expected type text as in"),
-        (batch_of(2).set_column(1, "x", pa.array(["a"] * 200)), PLAN, "column 'x': found type text, expected type float64 as in"),
-        (batch_of(2), StatisticsPlan("w"),
-         "found weight w; no slices; no categorical integers, expected no weight; slices by t; categorical n as in"),
-    ],
-    ids=["columns", "types", "plan"],
-)  # fmt: skip
-def test_what_does_not_go_together(changed, plan, message, tmp_path):
-    """Different columns, types or plans are an error with both names."""
-    first = write(tmp_path / "a", {"train": batch_of(1)})
-    other = write(tmp_path / "b", {"train": changed}, plan)
-    with pytest.raises(DataError, match=message) as error:
-        merge_datasets([first, other], str(tmp_path / "out"))
-    assert first in str(error.value)
-    assert other in str(error.value)
-    assert not (tmp_path / "out").exists()
 
 
 def test_damaged_accumulators() -> None:
@@ -210,29 +128,6 @@ def test_plans_of_older_versions() -> None:
         from_bytes(with_plan(sample=0.1), "old.arrow")
 
 
-def test_the_command(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``statistics merge`` writes proto and accumulators.
-
-    It explains missing or taken folders.
-    """
-    first = write(tmp_path / "a", {"train": batch_of(1)})
-    other = write(tmp_path / "b", {"train": batch_of(2)})
-    out = str(tmp_path / "out")
-    assert main_module.run(["statistics", "merge", first, other, "--output", out]) == 0
-    assert "train: 400 rows, 7 columns" in capsys.readouterr().out
-    assert main_module.run(["statistics", "merge", first, other, "--output", out]) == 2
-    assert "there are statistics already" in capsys.readouterr().err
-    assert (
-        main_module.run(
-            ["statistics", "merge", first, str(tmp_path), "--output", str(tmp_path / "new")]
-        )
-        == 2
-    )
-    assert f"{tmp_path}: found no statistics" in capsys.readouterr().err
-    assert main_module.run(["statistics", "merge", first, "--output", str(tmp_path / "new")]) == 2
-    assert "expected at least two" in capsys.readouterr().err
-
-
 def test_a_run_stores_what_merges(tmp_path: pathlib.Path) -> None:
     """``describe`` on two halves, merged, equals the whole, with weights and slices."""
     rows = [f"{i},{i % 7},{'abc'[i % 3]}" for i in range(60)]
@@ -257,10 +152,10 @@ def test_a_run_stores_what_merges(tmp_path: pathlib.Path) -> None:
             )
             == 0
         )
-    merged = merge_datasets(
-        [str(tmp_path / "first"), str(tmp_path / "second")], str(tmp_path / "merged")
-    )["train"]
-    whole = read_accumulators(str(tmp_path / "whole")).splits["train"]
+    first, second, whole = (
+        read_statistics(str(tmp_path / name))["train"] for name in ("first", "second", "whole")
+    )
+    merged = TableStatistics.merged([first, second])
     assert (merged.rows, merged.weight) == (whole.rows, whole.weight) == (60, 174.0)
     assert merged.slices.keys() == whole.slices.keys()
     for name, column in whole.columns.items():
