@@ -102,28 +102,39 @@ class Cache:
         """Stores an extent if there is room; returns whether it did."""
         stored = len(content) + _CRC_BYTES
         try:
-            with _size_of(self._root) as size:
-                if size.bytes + stored > self._most:
-                    size.write(self._make_room(stored))
-                if size.bytes + stored > self._most:
-                    self._is_full = True
+            with _locked(os.path.join(self._root, _SIZE)) as counter:
+                if counter is None:
                     return False
-                os.ftruncate(file, 0)
-                _write(file, content)
-                _write(file, isal_zlib.crc32(content).to_bytes(_CRC_BYTES, "little"))
+                text = os.pread(counter, _DIGITS, 0).strip()
+                total = int(text) if text.isdigit() else sum(self._sizes().values())
+                if total + stored > self._most:
+                    total = self._make_room(stored)
+                self._is_full = total + stored > self._most
+                if not self._is_full:
+                    with open(file, "wb", closefd=False) as whole:
+                        whole.truncate(0)
+                        whole.write(content)
+                        whole.write(isal_zlib.crc32(content).to_bytes(_CRC_BYTES, "little"))
+                    total += stored
                 # Counted before: after a kill the number is too large, never too small.
-                size.write(size.bytes + stored)
-                os.rename(unfinished, kept)
+                os.pwrite(counter, f"{total:{_DIGITS}}".encode(), 0)
+                if not self._is_full:
+                    os.rename(unfinished, kept)
         except OSError:  # such as a full disk: the batches do not depend on the cache
             return False
-        return True
+        return not self._is_full
+
+    def _sizes(self) -> dict[str, int]:
+        """Returns the bytes of each dataset's extents."""
+        folders = [entry for entry in os.scandir(self._root) if entry.is_dir()]
+        return {folder.name: _folder_size(folder.path) for folder in folders}
 
     def _make_room(self, wanted: int) -> int:
         """Removes datasets that were opened before this one, the earliest first.
 
         Returns the bytes that are left.
         """
-        sizes = {name: _folder_size(os.path.join(self._root, name)) for name in _names(self._root)}
+        sizes = self._sizes()
         opened = {name: _opened(os.path.join(self._root, name)) for name in sizes}
         left = sum(sizes.values())
         for name in sorted(sizes, key=lambda name: opened[name]):
@@ -132,29 +143,6 @@ class Cache:
             shutil.rmtree(os.path.join(self._root, name), ignore_errors=True)
             left -= sizes[name]
         return left
-
-
-class _Size:
-    """The number of bytes in a cache, locked."""
-
-    def __init__(self, file: int, found: int) -> None:
-        self._file, self.bytes = file, found
-
-    def write(self, number: int) -> None:
-        """Changes the number, in one call."""
-        self.bytes = number
-        os.pwrite(self._file, f"{number:{_DIGITS}}".encode(), 0)
-
-
-@contextlib.contextmanager
-def _size_of(root: str) -> Iterator[_Size]:
-    """Yields the number of bytes in a cache, locked."""
-    with _locked(os.path.join(root, _SIZE)) as file:
-        if file is None:
-            raise OSError(f"{root}: cannot be written to")
-        text = os.pread(file, _DIGITS, 0).strip()
-        sizes = (_folder_size(os.path.join(root, name)) for name in _names(root))
-        yield _Size(file, int(text) if text.isdigit() else sum(sizes))
 
 
 @contextlib.contextmanager
@@ -200,12 +188,6 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _write(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
-
-
 def _content(path: str, size: int) -> bytes | None:
     """Returns an extent that is kept, or ``None``."""
     try:
@@ -216,11 +198,6 @@ def _content(path: str, size: int) -> bytes | None:
     content, crc = found[:size], found[size:]
     is_whole = isal_zlib.crc32(content).to_bytes(_CRC_BYTES, "little") == crc
     return content if is_whole else None
-
-
-def _names(root: str) -> list[str]:
-    """Returns the names of the datasets in a cache."""
-    return [entry.name for entry in os.scandir(root) if entry.is_dir()]
 
 
 def _folder_size(folder: str) -> int:
