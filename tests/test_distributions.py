@@ -16,7 +16,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import beam_pipelines
-from beam_pipelines.cli import doctor
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -143,19 +142,6 @@ def test_install_page_lists_every_extra():
     page = (ROOT / "docs" / "install.md").read_text().partition("| Extra |")[2]
     shown = set(re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE))
     assert shown == set(FULL["project"]["optional-dependencies"]) - {"dev", "fuzz", "test"}
-
-
-def test_the_doctor_lists_all_extras() -> None:
-    """Each extra for data is named with all of its packages."""
-    extras = {
-        **FULL["project"]["optional-dependencies"],
-        **PLUGINS["project"]["optional-dependencies"],
-    }
-    others = {"dry-run", "demo", "yaml", "tfx", "test", "fuzz", "dev"}
-    assert set(doctor.EXTRAS) == set(extras) - others
-    for extra, names in doctor.EXTRAS.items():
-        needed = {re.split(r"[\[<>= ]", one)[0] for one in extras[extra]}
-        assert set(names) == needed
 
 
 def required(name: str, found: set[str]) -> set[str]:

@@ -16,16 +16,6 @@ from beam_pipelines.cli.options import StorageCommand
 from beam_pipelines.cli.output import answer, output_options, say
 from beam_pipelines.core.version import __version__
 
-# Extra -> the distributions that it installs.
-EXTRAS = {
-    "s3": ("boto3",),
-    "databases": ("adbc-driver-manager", "adbc-driver-postgresql", "PyMySQL"),
-    "bigquery": ("google-cloud-bigquery", "google-cloud-bigquery-storage"),
-    "lakehouse": ("deltalake", "pyiceberg"),
-    "excel": ("openpyxl", "python-calamine"),
-    "hdf5": ("h5py",),
-}
-
 
 class Fact(NamedTuple):
     """One fact: its name, its text, and whether it is a problem."""
@@ -70,11 +60,6 @@ def _findings(paths: tuple[str, ...]) -> Iterator[Fact]:
     yield Fact("C++ kernels", text, not has_kernels)
     text = _version("beam-pipelines-plugins") or "not installed; in a clone: pip install ./plugins"
     yield Fact("beam-pipelines-plugins", text)
-    for extra, names in EXTRAS.items():
-        missing = [name for name in names if not _version(name)]
-        lacks = f"installed but for {', '.join(missing)}" if missing else "installed"
-        text = "not installed" if len(missing) == len(names) else lacks
-        yield Fact(f"extra [{extra}]", text)
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     yield Fact("temporary files", f"{folder}, {show_bytes(free)} free", free < 1 << 30)
