@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
@@ -191,8 +192,9 @@ def split_arguments(
                         f"{of_beam}.{hint}"
                     )
             target.append(flag.name + equals + value)
-            if flag.takes_value and not equals:
-                target.extend(_following(rest, flag))
+            # An optional value is joined to its flag by ``=``, so none follows.
+            if flag.takes_value and not equals and not flag.value_is_optional:
+                target.extend(itertools.islice(rest, 1))
     if beam is not None:
         options = beam.parser.parse_args(beam_options)
         _check_values(options)
@@ -242,15 +244,6 @@ def _check_values(options: argparse.Namespace) -> None:
 
 def _find(name: str, flags: dict[str, Flag]) -> Flag | None:
     return flags.get(name) or flags.get("--" + name[2:].replace("-", "_"))
-
-
-def _following(rest: Iterator[str], flag: Flag) -> list[str]:
-    """Returns the value that follows a flag.
-
-    An optional value is joined to its flag by ``=``, so none follows.
-    """
-    value = None if flag.value_is_optional else next(rest, None)
-    return [] if value is None else [value]
 
 
 def _own_flags(command: click.Command) -> dict[str, Flag]:

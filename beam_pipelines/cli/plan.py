@@ -126,9 +126,12 @@ def _lines(
     )
     yield f"with {show_bytes(scale.size_bytes)} of {plan.recipe.base}{there}"
     yield _line("rows", f"about {_count(scale.rows)} of {show_bytes(preview.row_bytes)}")
-    largest = show_bytes(scale.largest_range_bytes)
+    largest, reads = show_bytes(scale.largest_range_bytes), plan.encode.reads
+    more = f", and {reads} reads fit the encodings" if reads > 1 else ""
     yield _line(
-        "read", f"{show_count(scale.ranges, 'range')} of {largest} at most; {_why_first(plan)}"
+        "read",
+        f"{show_count(scale.ranges, 'range')} of {largest} at most; statistics, schema and shard "
+        f"sizes come first{more}",
     )
     splits = ", ".join(
         f"{name} {_count(split.rows)} in {split.shards:,}" for name, split in scale.splits.items()
@@ -176,14 +179,6 @@ def _price_lines(price: Price, prices: Prices) -> Iterator[str]:
 
 def _line(name: str, text: str) -> str:
     return f"  {name:<10} {text}"
-
-
-def _why_first(plan: Plan) -> str:
-    """Returns why rows are read before one is written."""
-    learned = "statistics, schema and shard sizes come first"
-    if plan.encode.reads > 1:
-        return f"{learned}, and {plan.encode.reads} reads fit the encodings"
-    return learned
 
 
 def _count(number: float) -> str:

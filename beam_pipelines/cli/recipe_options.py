@@ -18,7 +18,6 @@ from beam_pipelines.recipe import path_dates
 
 if TYPE_CHECKING:
     from beam_pipelines.pipeline.planning.plan import Plan
-    from beam_pipelines.pipeline.planning.policy import PolicyOptions
     from beam_pipelines.recipe.settings import Setting
 
 Command = TypeVar("Command", bound=Any)
@@ -170,14 +169,6 @@ def has_chosen(context: click.Context) -> bool:
     return any(value for name, value in context.meta.items() if name.startswith(__name__))
 
 
-def chosen_policy(context: click.Context) -> PolicyOptions:
-    """Returns the values of the options of a policy."""
-    from beam_pipelines.pipeline.planning.policy import PolicyOptions
-
-    given = {name: value for name in _POLICY if (value := chosen(context, name))}
-    return PolicyOptions(**given)
-
-
 def chosen_settings(context: click.Context) -> list[Setting]:
     """Returns the settings of a recipe's keys.
 
@@ -200,11 +191,15 @@ def planning(context: click.Context) -> dict[str, Any]:
     Raises:
       RecipeError: a setting is malformed.
     """
+    from beam_pipelines.pipeline.planning.policy import PolicyOptions
+
     return {
         "settings": chosen_settings(context),
         "date": chosen(context, "date"),
         "input_roots": chosen(context, "input_root") or (),
-        "policy": chosen_policy(context),
+        "policy": PolicyOptions(
+            **{name: one for name in _POLICY if (one := chosen(context, name))}
+        ),
     }
 
 

@@ -206,17 +206,16 @@ def _connect(parts: urllib.parse.SplitResult) -> http.client.HTTPConnection:
     first = urllib.parse.urlsplit(proxy) if proxy else parts
     if parts.scheme == "https":
         made: http.client.HTTPConnection = http.client.HTTPSConnection(
-            first.hostname or "", first.port, timeout=ANSWER_SECS, context=_context()
+            first.hostname or "",
+            first.port,
+            timeout=ANSWER_SECS,
+            context=ssl.create_default_context(),
         )
     else:
         made = http.client.HTTPConnection(first.hostname or "", first.port, timeout=ANSWER_SECS)
     if proxy:
         made.set_tunnel(parts.hostname or "", parts.port or {"https": 443}.get(parts.scheme, 80))
     return made
-
-
-def _context() -> ssl.SSLContext:
-    return ssl.create_default_context()
 
 
 _SERVER = "https://storage.googleapis.com"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -24,7 +24,7 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.validate import baseline_of
 from beam_pipelines.sources.files.file_list import masked_to_bytes
 from beam_pipelines.tfrecord.part_index import write_index
-from beam_pipelines.transforms.select.rejected_files import StoredRows, write_rejected
+from beam_pipelines.transforms.select.rejected_files import write_rejected
 from beam_pipelines.transforms.shards import join_indexes
 from beam_pipelines.transforms.write import ShardInfo
 
@@ -55,9 +55,10 @@ def write_files(
         files.write_bytes(place(path), content.encode() if isinstance(content, str) else content)
         written.append(path)
 
-    for path, stored, places in _rejected(plan, result):
-        write_rejected(place(path), stored, places)
-        written.append(path)
+    for name, source in result.row_counts.sources.items():
+        if source.stored:
+            written.append(f"{dataset_layout.REJECTED}/{name}.jsonl")
+            write_rejected(place(written[-1]), source.stored, plan.sources[name].places)
     if is_gathered(plan.base):
         write(dataset_layout.inputs_path(plan.recipe.base), masked_to_bytes(plan.base.files))
     statistics = result.statistics
@@ -111,23 +112,6 @@ def write_indexes(
             write_index(file, index)
         written.append(path)
     return written
-
-
-def _rejected(
-    plan: Plan, result: FirstPassResult
-) -> Iterator[tuple[str, StoredRows, Mapping[str, int]]]:
-    """Yields the rejected rows of each source that has some.
-
-    Yields:
-      Path of their file, where they are stored, and the order of the source's files.
-    """
-    for name, source in result.row_counts.sources.items():
-        if source.stored:
-            yield (
-                f"{dataset_layout.REJECTED}/{name}.jsonl",
-                source.stored,
-                plan.sources[name].places,
-            )
 
 
 def _data(plan: Plan, result: FirstPassResult, manifest: Manifest) -> report.ReportData:

@@ -7,7 +7,6 @@ import importlib.metadata
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -32,7 +31,6 @@ from beam_pipelines.sources.wrapping.partitions import Partitioned
 from beam_pipelines.transforms import write
 from beam_pipelines.transforms.encode import load_encodings
 from beam_pipelines.transforms.row_counts import SourceCounts
-from beam_pipelines.transforms.take import Take
 
 _LIBRARIES = (
     "apache-beam",
@@ -66,6 +64,9 @@ def make_manifest(
     )
     if result.encoded is not None and plan.encode.lists:
         schema = dataset_layout.SEQUENCE_SCHEMA
+    take, taken = plan.take, None
+    if take is not None:
+        taken = {"limit": take.limit, "sample": take.share, "unread_bytes": take.unread_bytes}
     timings = {"total_secs": round(time.time() - started, 3)}
     if result.shards.finished:
         timings["resumed_shards"] = len(result.shards.finished)
@@ -111,7 +112,7 @@ def make_manifest(
             filtered=rows.filtered,
             filtered_first=rows.filtered_first if recipe.join else None,
             merged=rows.merged,
-            left_out=None if plan.take is None else rows.left_out,
+            left_out=None if take is None else rows.left_out,
             left_out_by=rows.left_out_by,
             sampled_out=None if sampled is None else sum(rows.sampled_out.values()),
             repeated=None if sampled is None else sum(rows.repeated.values()),
@@ -121,15 +122,11 @@ def make_manifest(
         | {name: importlib.metadata.version(name) for name in _LIBRARIES},
         timings=timings,
         unused_sources=tuple(unused_sources(recipe)),
-        taken=None if plan.take is None else _taken(plan.take),
+        taken=taken,
         findings=tuple(entries_of(result.findings)),
         class_shares=result.shares,
         sample=sampled,
     )
-
-
-def _taken(take: Take) -> dict[str, Any]:
-    return {"limit": take.limit, "sample": take.share, "unread_bytes": take.unread_bytes}
 
 
 def is_gathered(plan: SourcePlan) -> bool:

@@ -104,11 +104,12 @@ def _filled(folder: str) -> list[str]:
 
     TFX makes empty folders for the results of a component.
     """
-    return [name for name in listing.names_in(folder) if not _is_hollow(files.join(folder, name))]
-
-
-def _is_hollow(path: str) -> bool:
-    return os.path.isdir(path) and not any(names for _, _, names in os.walk(path))
+    found = {name: files.join(folder, name) for name in listing.names_in(folder)}
+    return [
+        name
+        for name, path in found.items()
+        if not os.path.isdir(path) or any(names for _, _, names in os.walk(path))
+    ]
 
 
 def check_inputs(output: str, paths: Iterable[str]) -> None:
@@ -135,7 +136,9 @@ def check_inputs(output: str, paths: Iterable[str]) -> None:
         part = inner.split("/")[0]
         if part not in there:
             continue
-        shards = _shards(output) if shards is None else shards
+        if shards is None:
+            found_shards = read_manifest(output).shards if MANIFEST in there else ()
+            shards = {shard.path for shard in found_shards}
         if inner not in shards:
             raise RecipeError(
                 f"{path}: is in {files.join(output, part)}, which the run replaces. Move it, or "
@@ -150,16 +153,6 @@ def _real(folder: str) -> str:
     It is cached: a folder may hold very many files.
     """
     return os.path.realpath(folder) if files.is_local(folder) else folder
-
-
-def _shards(output: str) -> set[str]:
-    """Returns the paths of the existing dataset's shards.
-
-    They are relative to the dataset. The result is empty without a dataset.
-    """
-    if not files.exists(files.join(output, MANIFEST)):
-        return set()
-    return {shard.path for shard in read_manifest(output).shards}
 
 
 def remove_orphans(output: str) -> None:

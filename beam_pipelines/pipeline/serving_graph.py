@@ -51,15 +51,6 @@ def job_of(
     return GraphJob(encode, raw, encoded, label, analyzed or None)
 
 
-def builds_graph(plan: Plan) -> bool:
-    """Whether a run that fits encodings builds their serving graph.
-
-    TensorFlow takes seconds to load, so a recipe has to ask for it. A ``preprocessing_fn`` loads it
-    anyway, and its analysis is stored in the graph only.
-    """
-    return plan.recipe.output.serving or plan.preprocessing is not None
-
-
 def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
     """Builds the serving graph in a folder, or writes its schemas only.
 
@@ -74,7 +65,9 @@ def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
         encode = load_fitted(plan.encode, result.fitted)
         label = plan.recipe.label
         job = job_of(encode, result.schema, result.encoded, label, result.analyzed)
-        if builds_graph(plan):
+        # TensorFlow takes seconds to load, so a recipe has to ask for it. A preprocessing_fn loads
+        # it anyway, and its analysis is stored in the graph only.
+        if plan.recipe.output.serving or plan.preprocessing is not None:
             build_in_subprocess(job, folder)
             return
         for path, content in schema_files(*job[1:3], job.plan.columns.names).items():

@@ -92,11 +92,10 @@ def check_options(options: PipelineOptions, paths: Mapping[str, str]) -> None:
         ]
     elif is_engine(options):
         workers = find_workers(options)
-        problems = [
-            *_check_job_endpoint(options),
-            *_check_environment(workers, options),
-            *_check_engine_paths(workers, paths),
-        ]
+        problems = [*_check_job_endpoint(options), *_check_environment(workers, options)]
+        if not workers.see_our_files:
+            where = "in containers" if workers.kind == "DOCKER" else f"on {workers.host}"
+            problems += _check_paths(paths, "gs://… or s3://…", f"workers {where}")
     if problems:
         raise RecipeError("\n".join(problems))
 
@@ -251,7 +250,8 @@ def _check_dataflow_workers(options: PipelineOptions) -> Iterator[str]:
             "--sdk_container_image with an image that has it "
             "(Dockerfile), or --extra_package with its wheels. run_dataflow.sh does either."
         )
-    if image and _has_other_python(image):
+    version = _PYTHON_OF_IMAGE.search(image or "")
+    if version is not None and version[1] != _our_python():
         yield (
             f"--sdk_container_image: found {image}, expected Python {_our_python()}, which submits "
             "the job."
@@ -260,21 +260,6 @@ def _check_dataflow_workers(options: PipelineOptions) -> Iterator[str]:
 
 def _our_python() -> str:
     return f"{sys.version_info[0]}.{sys.version_info[1]}"
-
-
-def _has_other_python(image: str) -> bool:
-    """Whether an image's name has another Python version than this process.
-
-    The result is false for a name without a version.
-    """
-    version = _PYTHON_OF_IMAGE.search(image)
-    return version is not None and version[1] != _our_python()
-
-
-def _check_engine_paths(workers: Workers, paths: Mapping[str, str]) -> Iterator[str]:
-    if not workers.see_our_files:
-        where = "in containers" if workers.kind == "DOCKER" else f"on {workers.host}"
-        yield from _check_paths(paths, "gs://… or s3://…", f"workers {where}")
 
 
 def _check_paths(paths: Mapping[str, str], urls: str, workers: str) -> Iterator[str]:

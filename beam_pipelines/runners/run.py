@@ -126,11 +126,6 @@ def runs_once(options: PipelineOptions) -> bool:
     return is_local(options) and not options.view_as(DirectOptions).direct_runner_bundle_repeat
 
 
-def _has_processes(options: PipelineOptions) -> bool:
-    """Whether workers on this machine are processes, not threads of this one."""
-    return bool(options.view_as(DirectOptions).direct_running_mode == "multi_processing")
-
-
 def check_memory_limits(options: PipelineOptions) -> None:
     """Checks that the limits of this process let several workers start.
 
@@ -201,7 +196,8 @@ def run(
         from beam_pipelines.runners import loopback  # a local run does not need Beam's pool
 
         loopback.use_own_pool()
-    are_threads = is_local(options) and not _has_processes(options)
+    mode = options.view_as(DirectOptions).direct_running_mode
+    are_threads = is_local(options) and mode != "multi_processing"
     if are_threads:
         memory.keep_freed_memory()
     has_own_workers = are_threads or (is_local(options) and fork_server.is_running())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pickle
@@ -90,20 +91,13 @@ def content_checksum(path: str) -> str:
     Raises:
       DataError: the file cannot be read.
     """
-    kept = "" if files.is_local(path) else _kept_checksum(path)
-    size, crc32c = (0, 0) if kept else size_and_crc32c(path)
-    return kept or f"{size}-{crc32c:08x}"
-
-
-def _kept_checksum(path: str) -> str:
-    """Returns a remote file's stored checksum.
-
-    It is a CRC-32C or an ETag, and empty if the file has none.
-    """
-    try:
-        return str(FileSystems.checksum(path) or "")
-    except Exception:  # noqa: BLE001 - Beam wraps the storage's error; reading the file will show it
-        return ""
+    if not files.is_local(path):
+        # Beam wraps the storage's error; reading the file will show it.
+        with contextlib.suppress(Exception):
+            if kept := FileSystems.checksum(path):  # a CRC-32C or an ETag
+                return str(kept)
+    size, crc32c = size_and_crc32c(path)
+    return f"{size}-{crc32c:08x}"
 
 
 class RunFile(NamedTuple):

@@ -57,10 +57,11 @@ def plan(
       DataError: a source cannot be read.
     """
     if encode:
-        if isinstance(recipe, Recipe | Mapping) or recipes.is_recipe(os.fspath(recipe)):
+        shown = "recipe.yaml" if isinstance(recipe, Recipe | Mapping) else os.fspath(recipe)
+        if recipes.is_recipe(shown):
             raise RecipeError(
                 "found --encode with a recipe, expected a data file without one. "
-                f"'beam-pipelines init {_shown(recipe)} -o encoded.yaml' writes the recipe with "
+                f"'beam-pipelines init {shown} -o encoded.yaml' writes the recipe with "
                 "an encoding for each column."
             )
         bare = plan(recipe, schema=schema, date=date, input_roots=input_roots, settings=settings)
@@ -72,10 +73,6 @@ def plan(
     with loaded.lines.explained():
         made = make_plan(loaded, input_roots=input_roots)
     return with_policy(made, policy)
-
-
-def _shown(recipe: RecipeLike) -> str:
-    return "recipe.yaml" if isinstance(recipe, Recipe | Mapping) else os.fspath(recipe)
 
 
 def _read(recipe: RecipeLike, settings: Sequence[Setting]) -> Recipe:

@@ -65,7 +65,11 @@ def private_problems(plan: Plan) -> Iterator[Problem]:
     yield from _fitted(recipe, plan.encode)
     for check in plan.select.checks:
         yield from check.revealing(allowed)
-    for path, names in _shown_columns(recipe).items():
+    # Columns with values that the manifest has, by their keys.
+    shown = {("split", "stratify"): recipe.split.stratify}
+    if recipe.sample is not None:
+        shown["sample", "by"] = tuple(filter(None, (recipe.sample.by or recipe.label,)))
+    for path, names in shown.items():
         for name in allowed.intersection(names):
             message = f"found '{name}', whose values 'pii: {{allow: …}}' hides. 'protect' them"
             yield Problem(path, message)
@@ -82,16 +86,6 @@ def _fitted(recipe: Recipe, encode: EncodePlan) -> Iterator[Problem]:
                     "would be stored with the encodings. Take 'hash_bucket', or 'protect' them"
                 )
                 yield Problem(("encode", chain.name), message)
-
-
-def _shown_columns(recipe: Recipe) -> dict[tuple[str, str], tuple[str | None, ...]]:
-    """Returns the columns with values that the manifest has, by their keys."""
-    found: dict[tuple[str, str], tuple[str | None, ...]] = {
-        ("split", "stratify"): recipe.split.stratify
-    }
-    if recipe.sample is not None:
-        found["sample", "by"] = (recipe.sample.by or recipe.label,)
-    return found
 
 
 def without_private(

@@ -7,7 +7,6 @@ import itertools
 
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.sources import format_of
-from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.read import read_leading_ranges
 from beam_pipelines.transforms.take import Take
 
@@ -32,7 +31,10 @@ def plan_take(plan: Plan, limit: int | None, share: float | None) -> Plan:
     if limit is None or not format_of(plan.base).has_files:
         return dataclasses.replace(plan, run=plan.run._replace(take=take))
     number, rows = _last_range(plan, limit)
-    base = _up_to(plan.base, number)
+    ranges, files = plan.base.ranges[: number + 1], plan.base.files
+    last = ranges[-1]
+    end = last.members[1] or files.index(last.file) + 1
+    base = dataclasses.replace(plan.base, ranges=ranges, files=files[:end])
     left = itertools.islice(plan.base.ranges, number + 1, None)
     unread = sum(byte_range.end - byte_range.start for byte_range in left)
     take = Take(limit, share, number, rows, unread)
@@ -49,11 +51,3 @@ def _last_range(plan: Plan, limit: int) -> tuple[int, int]:
             return number, left
         left -= rows
     return number, rows
-
-
-def _up_to(source: SourcePlan, number: int) -> SourcePlan:
-    """Returns a source with its first ranges and their files."""
-    ranges = source.ranges[: number + 1]
-    last = ranges[-1]
-    end = last.members[1] or source.files.index(last.file) + 1
-    return dataclasses.replace(source, ranges=ranges, files=source.files[:end])

@@ -129,18 +129,17 @@ class Scale:
     limits: Mapping[str, float]
 
 
-def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
+def make_preview(plan: Plan) -> Preview:
     """Converts the first byte range of some files in memory.
 
     Args:
       plan: of the conversion.
-      most_files: number of files, at most.
 
     Raises:
       DataError: the files cannot be read or converted, or hold no rows.
     """
     firsts = [byte_range for byte_range in plan.base.ranges if byte_range.number_in_file == 0]
-    chosen = firsts[:: -(-len(firsts) // most_files)]
+    chosen = firsts[:: -(-len(firsts) // _FILES)]
     reader = RowChain(plan, reject=True, skips_large=True)
     split = [chunk for byte_range in chosen for chunk in reader.split(byte_range)]
     written = sum(chunk.batch.num_rows for chunk in split)
@@ -169,7 +168,10 @@ def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
         columns=len(plan.base.read_schema),
         features=len(encoded[0].batch.schema),
         kept_bytes=sum(chunk.batch.nbytes for chunk in split) / written,
-        spilled_bytes=sum(_spilled_bytes(chunk.batch) for chunk in split) / written,
+        spilled_bytes=sum(
+            len(part) for chunk in split for part in stripes.pack(chunk.batch, "").buffers
+        )
+        / written,
         framed_bytes=framed_bytes,
         shard_bytes=shard_bytes,
         omissions=tuple(dict.fromkeys(omissions)),
@@ -206,10 +208,6 @@ def _sampled(chunks: Sequence[Chunk]) -> list[Chunk]:
         chunk._replace(batch=chunk.batch.slice(0, max(1, int(chunk.batch.num_rows * share))))
         for chunk in chunks
     ]
-
-
-def _spilled_bytes(batch: pa.RecordBatch) -> int:
-    return sum(map(len, stripes.pack(batch, "").buffers))
 
 
 def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -> Scale:
