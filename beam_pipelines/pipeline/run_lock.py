@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import fcntl
 import json
 import os
 import platform
@@ -18,11 +19,6 @@ from collections.abc import Iterator
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.process import file_locks
 from beam_pipelines.files.beam import files
-
-try:
-    import fcntl
-except ImportError:  # not a Unix
-    fcntl = None  # type: ignore[assignment]
 
 _MARK = "run.json"
 
@@ -40,7 +36,7 @@ def locked(output: str, temporary: str) -> Iterator[None]:
     Raises:
       RecipeError: another run of this machine is writing to it.
     """
-    if fcntl is None or not files.is_local(output):
+    if not files.is_local(output):
         yield
         return
     files.make_folder(output)

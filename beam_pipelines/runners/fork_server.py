@@ -4,14 +4,14 @@ A worker starts in 0.1 s, instead of 2 s. A worker spends 2 s of a core on impor
 of modules that it never changes. So the command line forks a server off itself after its imports,
 and before it has threads or data. For each worker the launcher connects to the server; the server
 forks, and the fork is the worker, on the same pages of memory. Workers are interpreters of their
-own on other systems than Linux, and where our functions are called from a program that has threads
-of its own.
+own where our functions are called from a program that has threads of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import glob
 import os
 import random
@@ -75,15 +75,11 @@ def allow_forks() -> None:
 def running() -> Iterator[None]:
     """Runs a fork server while the body runs.
 
-    Does so only in the process of the command line, and only on Linux. To be entered after the
+    Does so only in the process of the command line. To be entered after the
     imports that workers share, and before anything else: a fork has none of the threads of this
     process, nor the locks that they release.
     """
-    if (
-        not _state.may_fork
-        or sys.platform != "linux"
-        or len(tempfile.gettempdir()) > LONGEST_FOLDER
-    ):
+    if not _state.may_fork or len(tempfile.gettempdir()) > LONGEST_FOLDER:
         yield
         return
     from apache_beam.runners.worker import sdk_worker_main  # noqa: F401 - for the workers
@@ -122,8 +118,6 @@ def _locked_folder() -> Iterator[str]:
 
     Killed commands leave abandoned folders.
     """
-    import fcntl
-
     for path in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), f"{_FOLDER}*")):
         _remove_abandoned(path)
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
@@ -140,8 +134,6 @@ def _remove_abandoned(path: str) -> None:
 
     A new folder stays.
     """
-    import fcntl
-
     with contextlib.suppress(OSError):  # another user's, or removed meanwhile
         if time.time() - os.stat(path).st_mtime < _STALE_SECS:
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
 import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,11 +25,6 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.portability.api import beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo
-
-try:
-    import resource
-except ImportError:  # not a Unix
-    resource = None  # type: ignore[assignment]
 
 from beam_pipelines.core import errors
 from beam_pipelines.core.arrow import memory
@@ -110,7 +106,7 @@ def pipeline_options(arguments: Sequence[str], size_bytes: int) -> PipelineOptio
 
 def available_cores() -> int:
     """Returns how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 def is_local(options: PipelineOptions) -> bool:
@@ -133,11 +129,7 @@ def check_memory_limits(options: PipelineOptions) -> None:
       DataError: they do not. gRPC's threads would wait forever for threads that could not start,
         without reacting to signals.
     """
-    if (
-        resource is None
-        or not is_local(options)
-        or options.view_as(DirectOptions).direct_num_workers == 1
-    ):
+    if not is_local(options) or options.view_as(DirectOptions).direct_num_workers == 1:
         return
     for name, (what, option, least) in _LEAST.items():
         limit = resource.getrlimit(getattr(resource, name))[0]

@@ -65,7 +65,4 @@ def _leave_all() -> None:
     _lock.release()
 
 
-if hasattr(os, "register_at_fork"):  # on Unix
-    os.register_at_fork(
-        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_leave_all
-    )
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_leave_all)

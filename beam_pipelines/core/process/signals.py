@@ -22,11 +22,8 @@ from typing import NoReturn
 INTERRUPTED = 130
 _NOTHING = "nothing was committed"
 # A command that was told to ignore SIGHUP (nohup) outlives its terminal.
-SIGNALS = (signal.SIGINT, signal.SIGTERM) + (
-    (signal.SIGHUP,)
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
-    else ()
-)
+_HANGUP = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, *_HANGUP)
 # Time for a function that cannot raise to return.
 _AGAIN_SECS = 0.02
 # Time to tidy up, in which further signals do nothing. A second exception, while the first one is
