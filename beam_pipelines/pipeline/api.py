@@ -86,19 +86,13 @@ def convert(
     planned = _planned(recipe, planning)
     if isinstance(recipe, str | os.PathLike):
         output_folder.check_inputs(output, [os.fspath(recipe)])
-    return _converted(planned, output, overwrite, resume, beam_options, quiet)
+    running = {"overwrite": overwrite, "resume": resume, "quiet": quiet}
+    return _converted(planned, output, beam_options=beam_options, **running)
 
 
-def _converted(
-    plan: Plan,
-    output: str,
-    overwrite: bool = False,
-    resume: bool = False,
-    beam_options: Sequence[str] = (),
-    quiet: bool = True,
-) -> Dataset:
-    convert_module.convert(plan, output, overwrite, beam_options, quiet, resume)
-    if beam_options:
+def _converted(plan: Plan, output: str, **running: Any) -> Dataset:
+    convert_module.convert(plan, output, **{"quiet": True, **running})
+    if beam_options := running.get("beam_options"):
         files.use_options(beam_options)  # the dataset is opened without Beam
     return Dataset(output)
 

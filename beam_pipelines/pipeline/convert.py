@@ -16,6 +16,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -169,26 +170,19 @@ def _note_shard(shard: ShardInfo, log: ProgressLog) -> ShardInfo:
     return shard
 
 
-def convert(
-    plan: Plan,
-    output: str,
-    overwrite: bool = False,
-    beam_options: Sequence[str] = (),
-    quiet: bool = False,
-    resume: bool = False,
-) -> Manifest:
+def convert(plan: Plan, output: str, **options: Any) -> Manifest:
     """Converts, and returns the manifest of the new dataset.
 
     Args:
       plan: from ``plan.make_plan``.
-      output, overwrite, beam_options, quiet, resume: as in ``RunOptions``.
+      output: folder of the dataset.
+      options: others of ``RunOptions``.
 
     Raises:
       RecipeError: the output exists already, or is not a place for a dataset.
       DataError: the data do not match the recipe, or the run failed. No new dataset exists then.
     """
-    options = RunOptions(output, overwrite, resume, beam_options, quiet)
-    _run("Convert", Conversion, plan, options)
+    _run("Convert", Conversion, plan, RunOptions(output, **options))
     return read_manifest(output)
 
 
