@@ -124,20 +124,24 @@ def test_a_failed_fetch_leaves_nothing(tmp_path):
 def test_a_kill_leaves_the_cache_clean(tmp_path):
     """A process that is killed within its work hinders no other one.
 
-    It is killed while it holds the lock of a part, and while it holds that of the size.
+    It is killed while it holds the lock of a part, and twice while it holds that of the size.
     """
     code = """
-import os, signal, sys
+import os, signal, sys, types
 from beam_pipelines.files import cache
 kept = cache.Cache(sys.argv[1], 1 << 20, "one")
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
 def fetch():
     if sys.argv[2] == "fetch":
-        os.kill(os.getpid(), signal.SIGKILL)
+        kill()
     return bytes(1000)
-cache._write = lambda file, data: (os.write(file, data[:500]), os.kill(os.getpid(), signal.SIGKILL))
+if sys.argv[2] == "write":
+    cache.isal_zlib = types.SimpleNamespace(crc32=kill)
+os.rename = kill
 kept.get("a/shard", 0, 1000, fetch)
 """
-    for moment in ("fetch", "write"):
+    for moment in ("fetch", "write", "rename"):
         done = subprocess.run([sys.executable, "-c", code, tmp_path, moment], check=False)
         assert done.returncode == -signal.SIGKILL
         assert parts(tmp_path) == []
