@@ -73,7 +73,7 @@ class WebServers:
         self._headers = headers
         self._connections = threading.local()
 
-    def get(self, url: str, most_bytes: int = _MOST_BYTES) -> bytes:
+    def get(self, url: str) -> bytes:
         """Returns a whole file.
 
         Raises:
@@ -82,7 +82,7 @@ class WebServers:
           OSError: the request failed, or the file has more bytes.
           ValueError: the server's certificate is not trusted, or it leads to an insecure one.
         """
-        return self._request(url, {}, most_bytes)[1]
+        return self._request(url, {}, _MOST_BYTES)[1]
 
     def first_byte(self, url: str) -> http.client.HTTPResponse:
         """Returns the head of the answer for a file's first byte."""

@@ -142,9 +142,8 @@ def plan_transform(
         plan = _without(plan, changed_recipe, lacking, input_roots, planned)
     else:
         check_all(dataset, lacking)
-    contract = contract_of(
-        dataset, recipe.schema is not None, lacking.selected | _label(recipe, plan)
-    )
+    absent = lacking.selected.union(filter(None, {recipe.label} - {plan.recipe.label}))
+    contract = contract_of(dataset, recipe.schema is not None, absent)
     validation = plan.validation._replace(contract=contract)
     return dataclasses.replace(plan, validation=validation, run=RunPlan(graph, of_dataset=True))
 
@@ -200,11 +199,6 @@ def _typed(source: Source, planned: dict[str, SourcePlan], manifest: Manifest) -
     if types:
         del planned[source.name]
     return dataclasses.replace(source, types={**source.types, **types})
-
-
-def _label(recipe: Recipe, plan: Plan) -> set[str]:
-    """Returns the name of the label, if it is not written."""
-    return set() if recipe.label is None or plan.recipe.label is not None else {recipe.label}
 
 
 def _without(

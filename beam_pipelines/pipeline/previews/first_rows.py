@@ -108,9 +108,10 @@ def first_rows(plan: Plan, number: int) -> FirstRows:
     encode = fitted_on(plan.encode, _to_fit_on(plan.encode, chunks, notes))
     if plan.encode.reads and (notes or is_cut or len(plan.base.ranges) > 1):
         notes.append(f"encodings are fitted on {kept:,} rows only, so that values differ")
+    chains = {chain.name: tuple(chain.inputs) for chain in encode.chains}
     return FirstRows(
         tuple(_rows(chunks, numbers, encode, private_features(plan.recipe, encode.chains))),
-        _inputs(encode),
+        {name: chains.get(name, (name,)) for name in encode.written},
         {**labels_of_features(encode), **plan.labels},
         rows.read_rows,
         tuple(dict.fromkeys([*notes, *unused_lines(unused_sources(plan.recipe))])),
@@ -182,8 +183,3 @@ def _rows(
 def _values(batch: pa.RecordBatch, place: int) -> dict[str, Any]:
     (row,) = python_rows(batch.slice(place, 1))
     return {name: json_value(value) for name, value in row.items()}
-
-
-def _inputs(encode: EncodePlan) -> dict[str, tuple[str, ...]]:
-    chains = {chain.name: tuple(chain.inputs) for chain in encode.chains}
-    return {name: chains.get(name, (name,)) for name in encode.written}
