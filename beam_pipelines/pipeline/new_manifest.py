@@ -21,7 +21,6 @@ from beam_pipelines.files.beam import file_checksums
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.validate import entries_of
-from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
 from beam_pipelines.recipe.path_dates import span_of
 from beam_pipelines.recipe.unions import unused_sources
@@ -64,6 +63,9 @@ def make_manifest(
     )
     if result.encoded is not None and plan.encode.lists:
         schema = dataset_layout.SEQUENCE_SCHEMA
+    record: manifest.Record = "example" if recipe.sequence is None else "sequence_example"
+    if recipe.output.record is not None:
+        record = "raw"
     take, taken = plan.take, None
     if take is not None:
         taken = {"limit": take.limit, "sample": take.share, "unread_bytes": take.unread_bytes}
@@ -92,7 +94,7 @@ def make_manifest(
         contract=None
         if plan.contract is None
         else f"sha256:{hashlib.sha256(plan.contract).hexdigest()}",
-        record=_record_kind(recipe),
+        record=record,
         format=recipe.output.format,
         compression=PARQUET_COMPRESSION if is_parquet else recipe.output.compression,
         splits={
@@ -135,12 +137,6 @@ def is_gathered(plan: SourcePlan) -> bool:
     The manifest then has no entry for each.
     """
     return bool(plan.ranges) and plan.ranges[0].members != (0, 0)
-
-
-def _record_kind(recipe: Recipe) -> manifest.Record:
-    if recipe.output.record is not None:
-        return "raw"
-    return "example" if recipe.sequence is None else "sequence_example"
 
 
 def _split(rows: int, shards: Sequence[write.ShardInfo]) -> manifest.ManifestSplit:

@@ -72,7 +72,9 @@ def list_files(
         may have led to a folder of files that match; a file is found by two names of its folder;
         something that matches is no regular file.
     """
-    _check_folder(pattern)
+    fixed = path_patterns.before_wildcard(pattern)
+    # The folder of a pattern is listed.
+    input_roots.check(pattern if fixed == pattern else fixed.rpartition("/")[0] or os.curdir)
     found = []
     if not files.is_local(pattern):
         found = [
@@ -115,16 +117,6 @@ def _list_remote(pattern: str) -> list[Listed]:
             "and your permissions."
         ) from error
     return sorted(Listed(one.path, one.size_in_bytes, one.last_updated_in_seconds) for one in found)
-
-
-def _check_folder(pattern: str) -> None:
-    """Checks that this process may list the folder of a pattern.
-
-    Raises:
-      OutsideRootError: it may not.
-    """
-    fixed = path_patterns.before_wildcard(pattern)
-    input_roots.check(pattern if fixed == pattern else fixed.rpartition("/")[0] or os.curdir)
 
 
 def _check_names(found: Sequence[Listed]) -> None:
