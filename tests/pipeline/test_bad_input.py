@@ -171,7 +171,6 @@ def test_errors_of_worker_processes(rows, more, text, folder, capsys):
         ["describe", "out"],
         ["compare", "out", "out"],
         ["convert", "out/examples/Split-train/*.gz", "--output", "again"],
-        ["statistics", "merge", "out", "out", "--output", "again"],
     ],
     ids=lambda arguments: arguments[0],
 )
