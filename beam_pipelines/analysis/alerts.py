@@ -225,10 +225,10 @@ _MICROSECONDS_PER_DAY = 86_400_000_000
 
 
 def _sentinels(values: NumberStatistics, kind: pa.DataType) -> Iterator[tuple[str, str]]:
-    """Yields the alert of a value far from all others that stands for nothing.
+    """Yields the alert of a value that may mean null.
 
-    It is the least or the greatest one. It is further from the others than these are from each
-    other, or it is negative, and no other is.
+    Such as -999, it is the least or the greatest one. It is further from the others than these are
+    from each other, or it is negative, and no other is.
     """
     numbers = values.values
     if len(numbers) < 3:

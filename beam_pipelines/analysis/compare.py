@@ -107,7 +107,7 @@ def compare_columns(
 
 
 def _figures(name: str, column: ColumnStatistics | None) -> tuple[float | None, str]:
-    """Returns the share of missing values, and the least and the most number as text."""
+    """Returns the share of missing values, and the range as text."""
     if column is None:
         return None, ""
     view, text = view_of_column(name, column), ""

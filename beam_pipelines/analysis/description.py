@@ -233,7 +233,7 @@ def _weighted(columns: Sequence[ColumnStatistics], show: Show) -> Figures:
 
 
 def _of_mean(kind: pa.DataType) -> pa.DataType:
-    """Returns the type of values' mean, which is a number if they are booleans."""
+    """Returns the type of a mean, which is a number for booleans."""
     return pa.int64() if pa.types.is_boolean(kind) else kind
 
 

@@ -41,12 +41,8 @@ def raw_features(schema: schema_pb2.Schema, columns: pa.Schema) -> dict[str, Fea
                 feature, length=math.prod(dim.size for dim in proto.shape.dim)
             )
         domain = proto.int_domain
-        if (
-            pa.types.is_int64(feature.value_type)
-            and domain.HasField("min")
-            and domain.min == 0
-            and domain.HasField("max")
-        ):
+        counts_from_0 = domain.HasField("min") and domain.min == 0 and domain.HasField("max")
+        if counts_from_0 and pa.types.is_int64(feature.value_type):
             feature = dataclasses.replace(feature, size=domain.max + 1)
         features[field.name] = feature
     return features

@@ -33,7 +33,7 @@ NO_TOKENS = (
     "the column out with 'drop', or lower 'min_count'."
 )
 
-# A vocabulary of which each value is the fingerprint modulo a number of ids.
+# With this vocabulary, an id is the fingerprint modulo the number of ids.
 NOTHING = pa.array([], pa.binary())
 
 # Indexes of vocabularies, by id of the array; removed with the array.

@@ -122,7 +122,7 @@ def test_weights_of_a_row_are_those_of_its_values() -> None:
     ],
 )
 def test_rows_are_to_blame_for_their_values(rule: str, rows: list[Any], bad: list[int]) -> None:
-    """Rows with wrong values in steps are found, those with wrong numbers of steps are not."""
+    """Rows with wrong values are found, with wrong numbers of steps not."""
     schema = text_format.Parse(
         "feature { name: '##SEQUENCE##' type: STRUCT struct_domain { feature { name: 'x' type: INT "
         f"{rule} }} }} }}",

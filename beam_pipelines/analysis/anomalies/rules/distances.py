@@ -26,7 +26,7 @@ def rank_counts(feature: statistics_pb2.FeatureNameStatistics) -> dict[str, floa
 
 
 def largest_difference(left: Counts, right: Counts, of_shares: bool) -> tuple[float, str]:
-    """Returns the largest difference of a text on both sides, and that text.
+    """Returns the largest difference of a text's counts, and that text.
 
     Args:
       left, right: counts of texts.
