@@ -50,7 +50,7 @@ PAIRS: list[tuple[pa.Array, pa.Array, int | None]] = [
 def test_a_remedy_joins_as_it_is_written(
     tmp_path: Path, left: pa.Array, right: pa.Array, matches: int | None, is_turned: bool
 ) -> None:
-    """The line of the message makes the types equal, and the values match."""
+    """The line of the message makes types and values equal."""
     plans = {}
     for name, keys in zip("ab", (right, left) if is_turned else (left, right), strict=True):
         path = tmp_path / f"{name}.parquet"

@@ -147,7 +147,7 @@ def protect_batch(protect: Mapping[str, Protection], batch: pa.RecordBatch) -> p
 
 
 def keyed_hash(values: pa.Array, key: bytes) -> pa.Array:
-    """Returns the first 128 bits of HMAC-SHA256 of each value, in hexadecimal digits.
+    """Returns the first 128 bits of each value's HMAC-SHA256, in hexadecimal.
 
     Args:
       values: texts or whole numbers, which hash as their digits; nulls stay null.
