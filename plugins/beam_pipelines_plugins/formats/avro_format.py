@@ -150,7 +150,7 @@ def _type_of(schema: Any, named: _Named, where: str, within: tuple[str, ...] = (
 
 
 def _no_bytes(where: str, what: str) -> DataError:
-    """Returns the error of such values: a small file may have any number."""
+    """Returns an error: a small file may have any number of them."""
     found = f"values of {what}, which take no bytes, expected others"
     return _refused(where, found, "Write the file without them.")
 

@@ -24,6 +24,7 @@ from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import DataScan, Table
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import IdentityTransform
 
 from beam_pipelines.core.errors import DataError, RecipeProblems, mask
 from beam_pipelines.files.beam import files, input_roots
@@ -109,7 +110,7 @@ def _chosen(source: Source, table: Table) -> Snapshot:
 
 
 def _scan(source: Source, table: Table, names: tuple[str, ...] = ("*",)) -> DataScan:
-    """Returns the package's scan of the snapshot that is named, or the latest."""
+    """Returns a scan of the snapshot that is named, or the latest."""
     snapshot_id = source.options_of(IcebergOptions).snapshot_id
     return table.scan(snapshot_id=snapshot_id, selected_fields=names)
 
@@ -137,6 +138,7 @@ def _snapshot(source: Source, table: Table) -> snapshots.TableSnapshot:
         "files other than Parquet": any(file.file_format != FileFormat.PARQUET for file in data),
         "renamed columns": not all(snapshots.agree(ids, snapshots.ids_of(one)) for one in old),
         "a mapping of names": table.name_mapping() is not None,
+        "partition values in its log only": any(_lacks(table, file) for file in data),
         "default values": any(field.initial_default is not None for field in schema.fields),
     }
     return snapshots.TableSnapshot(
@@ -154,6 +156,15 @@ def _snapshot(source: Source, table: Table) -> snapshots.TableSnapshot:
         dataclasses.replace(source, path=(place,)),
         ", ".join(need for need, is_there in needs.items() if is_there),
         ids,
+    )
+
+
+def _lacks(table: Table, file: IcebergFile) -> bool:
+    """Whether a file may lack a column, whose value its partition has."""
+    return any(
+        isinstance(part.transform, IdentityTransform)
+        and part.source_id not in (file.value_counts or {})
+        for part in table.specs()[file.spec_id].fields
     )
 
 

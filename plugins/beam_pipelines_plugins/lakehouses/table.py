@@ -22,6 +22,7 @@ from beam_pipelines.sources import tables
 from beam_pipelines.sources.batch_files import SAMPLE_ROWS, OpenedFile, tail_rows
 from beam_pipelines.sources.format import CHUNK_BYTES, Contents, QuoteStates, Rows, combine
 from beam_pipelines.sources.nesting import shapes
+from beam_pipelines.sources.options import NoOptions
 from beam_pipelines.sources.parquet.footers import pieces_of
 from beam_pipelines.sources.parquet.format import Parquet, batches_of, opened, top_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
@@ -54,6 +55,7 @@ class LakeFiles(Parquet):
     ids: snapshots.Ids = frozenset()
 
     suffixes = ()  # type: ignore[assignment]
+    Options = NoOptions  # type: ignore[assignment]
 
     def pin(
         self, source: Source, types: Mapping[str, str], labels: Mapping[str, tuple[str, ...]]

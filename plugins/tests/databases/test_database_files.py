@@ -322,7 +322,7 @@ def test_damaged_files(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_duckdb_file_of_another_name(tmp_path: pathlib.Path) -> None:
-    """A ``.db`` file is SQLite's; the error of another says what to do."""
+    """A ``.db`` file is SQLite's; the error of another has the remedy."""
     one = pathlib.Path(sqlite_file(tmp_path)).rename(tmp_path / "one.db")
     assert database_of(str(one)).name == "SQLite"
     other = pathlib.Path(duckdb_file(tmp_path)).rename(tmp_path / "other.db")

@@ -113,10 +113,12 @@ def test_partitions_and_files_without_ids(tmp_path: Path) -> None:
     spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
     table = catalog.create_table(iceberg.NAME, Schema(*fields), partition_spec=spec)
     table.append(pa.table({"n": [1, 2], "part": ["a b/c", None]}))
+    assert "library" not in plan_of(tmp_path).decisions[0]
     pq.write_table(pa.table({"n": [3], "part": ["z"]}), tmp_path / "own.parquet")
     table.add_files([f"file://{tmp_path}/own.parquet"])
     expected = [(1, "a b/c"), (2, None), (3, "z")]
     assert sorted((row["n"], row["part"]) for row in read_rows(tmp_path)) == expected
+    assert "as it has a mapping of names" in plan_of(tmp_path).decisions[0]
     # The file of an imported table, whose folder has the partition.
     pq.write_table(pa.table({"n": [3]}), tmp_path / "own.parquet")
     assert sorted((row["n"], row["part"]) for row in read_rows(tmp_path)) == expected
