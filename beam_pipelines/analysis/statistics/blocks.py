@@ -107,63 +107,60 @@ def count_columns(columns: Mapping[str, pa.Array], limits: ColumnLimits) -> dict
     """Returns what ``ColumnStatistics.of`` does, for many columns together.
 
     Args:
-      columns: n values each.
+      columns: n values or nulls each.
       limits: sizes at which accumulators turn into sketches.
 
     Returns:
-      The statistics of columns of float64 and int64 without nulls; of none if n is large, and not
-      of those with infinities, NaN or too many values to count.
+      The statistics of columns of float64 and int64; of none if n is large, and not of those with
+      infinities, NaN, nulls alone, or too many values to count.
     """
     found: dict[str, Plain] = {}
     for type_ in _TYPES:
         names = [
             name
             for name, array in columns.items()
-            if array.type == type_ and 0 < len(array) < _FEW_ROWS and not array.null_count
+            if array.type == type_ and len(array) < _FEW_ROWS and array.null_count < len(array)
         ]
         rows = len(columns[names[0]]) if names else 1
         for start in range(0, len(names), step := max(1, _MOST_VALUES // rows)):
             some = names[start : start + step]
-            values = _of_rows(pa.concat_arrays([columns[name] for name in some]), rows, limits)
+            values = _of_columns([columns[name] for name in some], limits)
             found |= {some[number]: Plain(type_, *own) for number, own in values}
     return found
 
 
-def _of_rows(array: pa.Array, size: int, limits: ColumnLimits) -> Iterator[tuple[int, Any]]:
-    """Yields number and statistics of consecutive columns, of ``size`` values each."""
-    rows = np.sort(array.to_numpy().reshape(-1, size), axis=1)
-    is_start = np.ones(rows.shape, np.bool_)
-    np.not_equal(rows[:, 1:], rows[:, :-1], out=is_start[:, 1:])
-    places = np.flatnonzero(is_start)
-    values, counts = rows.reshape(-1)[places], np.diff(places, append=rows.size)
-    ends = np.cumsum(np.count_nonzero(is_start, axis=1))
-    zeros = np.zeros(len(rows), np.int64)
-    is_zero = np.flatnonzero(values == 0)
-    zeros[np.searchsorted(ends, is_zero, side="right")] = counts[is_zero]
-    moments = _moments(values, counts, ends, np.isfinite(rows[:, [0, -1]]).all(axis=1))
-    spans = itertools.pairwise([0, *ends.tolist()])
-    for number, ((start, end), zero) in enumerate(zip(spans, zeros.tolist(), strict=True)):
-        if number in moments and end - start <= limits.numbers:
-            own = moments[number]
-            sums = size, 0, own.count, own.total, own.squares, zero, 0, 0, 0
-            yield number, (sums, 0.0, values[start:end], counts[start:end])
-
-
-def _moments(
-    values: npt.NDArray[Any],
-    counts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-    is_finite: npt.NDArray[np.bool_],
-) -> dict[int, ExactMoments]:
-    """Returns the moments of finite columns, by their numbers."""
-    found: dict[int, ExactMoments] = {}
-    lengths = np.diff(ends, prepend=0)
-    for length in np.unique(lengths[is_finite]).tolist():
-        own = np.flatnonzero(is_finite & (lengths == length))
-        places = (ends[own] - length)[:, np.newaxis] + np.arange(length)
-        moments = ExactMoments.of_rows(values[places], counts[places])
-        found.update(zip(own.tolist(), moments, strict=True))
-    return found
+def _of_columns(arrays: Sequence[pa.Array], limits: ColumnLimits) -> Iterator[tuple[int, Any]]:
+    """Yields number and statistics of arrays of one type and length."""
+    size, nulls = len(arrays[0]), np.array([array.null_count for array in arrays])
+    present = size - nulls
+    # Each row has its first value twice; see ``ExactMoments.of_runs``.
+    rows = np.empty((len(arrays), size + 1), arrays[0].type.to_pandas_dtype())
+    is_start, is_value = np.ones(rows.shape, np.bool_), np.arange(size) < present[:, np.newaxis]
+    rows[:, 1:][is_value] = pa.concat_arrays(arrays).drop_null().to_numpy()
+    for row, number in zip(rows, present.tolist(), strict=True):
+        row[1 : number + 1].sort()
+    rows[:, 0] = rows[:, 1]
+    np.not_equal(rows[:, 2:], rows[:, 1:-1], out=is_start[:, 2:])
+    is_start[:, 1:] &= is_value
+    lengths = np.count_nonzero(is_start, axis=1)
+    is_plain = np.isfinite(rows[:, 0]) & np.isfinite(rows[np.arange(len(rows)), present])
+    is_plain &= lengths <= limits.numbers + 1
+    numbers = np.flatnonzero(is_plain)
+    is_start[~is_plain] = False
+    places, lengths = np.flatnonzero(is_start), lengths[numbers]
+    values, ends = rows.reshape(-1)[places], np.cumsum(lengths)
+    starts = ends - lengths
+    counts = np.diff(places, append=0)
+    counts[starts], counts[ends - 1] = 0, places[starts] + present[numbers] + 1 - places[ends - 1]
+    zeros = np.add.reduceat(np.where(values == 0, counts, 0), starts) if len(starts) else starts
+    facts = numbers, present[numbers], nulls[numbers], zeros, starts + 1, ends
+    for number, given, missing, zero, start, end, own in zip(
+        *(array.tolist() for array in facts),
+        ExactMoments.of_runs(values, counts, starts),
+        strict=True,
+    ):
+        sums = given, missing, own.count, own.total, own.squares, zero, 0, 0, 0
+        yield number, (sums, 0.0, values[start:end], counts[start:end])
 
 
 class NumberBlock(NamedTuple):

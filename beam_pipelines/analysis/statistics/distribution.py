@@ -158,63 +158,75 @@ class ExactMoments:
 
     @classmethod
     def of(cls, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> ExactMoments:
-        """Returns the moments of finite values that occur ``counts`` times; see ``of_rows``."""
-        return cls.of_rows(values[np.newaxis], counts[np.newaxis])[0] if len(values) else cls()
+        """Returns the moments of finite ascending values that occur ``counts`` times."""
+        if not len(values):
+            return cls()
+        start = np.zeros(1, np.int64)
+        values, counts = np.concatenate([values[:1], values]), np.concatenate([start, counts])
+        return cls.of_runs(values, counts, start)[0]
 
     @classmethod
-    def of_rows(cls, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> list[ExactMoments]:
-        """Returns the moments of each row of finite values.
+    def of_runs(
+        cls, values: npt.NDArray[Any], counts: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]
+    ) -> list[ExactMoments]:
+        """Returns the moments of each run of values.
 
         Args:
-          values: int64[rows, n] or float64[rows, n], n > 0, each row ascending; no NaN, no
-            infinities.
-          counts: int64[rows, n], how often each occurs; positive, fewer than 2**31 in a row.
+          values: int64[n] or float64[n], no NaN, no infinities. Each run has its first value
+            twice, then ascending ones.
+          counts: int64[n], how often each occurs: the first of a run 0 times, the others fewer
+            than 2**31 times.
+          starts: int64[runs], where each run begins.
         """
-        numbers = counts.sum(axis=1)
-        times: Any = counts if (numbers > counts.shape[1]).any() else 1.0
+        lengths, numbers = np.diff(starts, append=len(values)), np.add.reduceat(counts, starts)
+        lows, highs = values[starts], values[starts + lengths - 1]
+        counted = numbers.tolist()
         if values.dtype == np.int64:
-            return cls._of_integers(values, counts, numbers.tolist())
-        exponents = np.frexp(np.maximum(-values[:, 0], values[:, -1]))[1]
+            # Two sums of 32-bit halves: neither can overflow.
+            high, low = (
+                np.add.reduceat(half * counts, starts).tolist()
+                for half in (values >> 32, values & 0xFFFFFFFF)
+            )
+            totals = [(a << 32) + b for a, b in zip(high, low, strict=True)]
+            centers = [total // count for total, count in zip(totals, counted, strict=True)]
+            middles = np.repeat(np.array(centers), lengths)
+            is_far = np.repeat(highs.view(np.uint64) - lows.view(np.uint64) >= 1 << 62, lengths)
+            deviations = (values - middles).astype(np.float64)
+            deviations[is_far] = values[is_far].astype(np.float64) - middles[is_far]
+            return [
+                cls._of_integers(*each)
+                for each in zip(
+                    counted,
+                    totals,
+                    centers,
+                    _sums(deviations * deviations * counts, starts).tolist(),
+                    strict=True,
+                )
+            ]
+        times: Any = counts if (numbers >= lengths).any() else 1.0
+        exponents = np.frexp(np.maximum(-lows, highs))[1]
         shifts = np.where(np.abs(exponents) > _SAFE_EXPONENT, exponents, 0)
-        scaled = np.ldexp(values, -shifts[:, np.newaxis]) if shifts.any() else values
-        middles = (scaled * times).sum(axis=1) / numbers
-        deviations = scaled - middles[:, np.newaxis]
-        sums = (deviations * times).sum(axis=1)
-        squares = (deviations * deviations * times).sum(axis=1)
-        moments = []
-        for count, shift, *row in zip(
-            *(array.tolist() for array in (numbers, shifts, middles, sums, squares)), strict=True
-        ):
-            (center, i), (deviation, j), (square, k) = map(_whole, row)
-            total = (count * center << SCALE - i) + (deviation << SCALE - j)
-            # Multiplied out; short numbers are multiplied before they are shifted.
-            whole = (count * center * center << 2 * (SCALE - i)) + (square << 2 * SCALE - k)
-            whole += center * deviation << 2 * SCALE + 1 - i - j
-            moments.append(cls(count, shifted(total, shift), shifted(whole, 2 * shift)))
-        return moments
+        scaled = np.ldexp(values, -np.repeat(shifts, lengths)) if shifts.any() else values
+        middles = _sums(scaled * times, starts) / numbers
+        deviations = scaled - np.repeat(middles, lengths)
+        sums = _sums(deviations * times, starts)
+        squares = _sums(deviations * deviations * times, starts)
+        rows = (array.tolist() for array in (numbers, shifts, middles, sums, squares))
+        return [cls._of_floats(*each) for each in zip(*rows, strict=True)]
 
     @classmethod
-    def _of_integers(
-        cls, values: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], numbers: Sequence[int]
-    ) -> list[ExactMoments]:
-        # Two sums of 32-bit halves: neither can overflow.
-        high, low = (
-            (half * counts).sum(axis=1).tolist() for half in (values >> 32, values & 0xFFFFFFFF)
-        )
-        totals = [(a << 32) + b for a, b in zip(high, low, strict=True)]
-        centers = [total // count for total, count in zip(totals, numbers, strict=True)]
-        middles = np.array(centers)[:, np.newaxis]
-        ends = zip(values[:, 0].tolist(), values[:, -1].tolist(), strict=True)
-        is_far = np.array([last - first >= 1 << 62 for first, last in ends])
-        deviations = (values - middles).astype(np.float64)
-        deviations[is_far] = values[is_far].astype(np.float64) - middles[is_far]
-        squares = (deviations * deviations * counts).sum(axis=1).tolist()
-        moments = []
-        for count, total, center, square in zip(numbers, totals, centers, squares, strict=True):
-            whole = (count * center + 2 * (total - count * center)) * center << 2 * SCALE
-            whole += int(square) << 2 * SCALE
-            moments.append(cls(count, total << SCALE, whole))
-        return moments
+    def _of_integers(cls, count: int, total: int, center: int, square: float) -> ExactMoments:
+        whole = (count * center + 2 * (total - count * center)) * center << 2 * SCALE
+        return cls(count, total << SCALE, whole + (int(square) << 2 * SCALE))
+
+    @classmethod
+    def _of_floats(cls, count: int, shift: int, *row: float) -> ExactMoments:
+        (center, i), (deviation, j), (square, k) = map(_whole, row)
+        total = (count * center << SCALE - i) + (deviation << SCALE - j)
+        # Multiplied out; short numbers are multiplied before they are shifted.
+        whole = (count * center * center << 2 * (SCALE - i)) + (square << 2 * SCALE - k)
+        whole += center * deviation << 2 * SCALE + 1 - i - j
+        return cls(count, shifted(total, shift), shifted(whole, 2 * shift))
 
     @classmethod
     def merged(cls, parts: Iterable[ExactMoments]) -> ExactMoments:
@@ -240,6 +252,17 @@ class ExactMoments:
         # Times count², in units of 2**-2148.
         variance = max(0, self.squares * self.count - self.total * self.total)
         return math.isqrt(variance << 128) / (self.count << SCALE + 64)
+
+
+def _sums(
+    numbers: npt.NDArray[np.float64], starts: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """Returns the sums of runs without their first numbers, with the bits of ``sum``.
+
+    ``reduceat`` adds a run's first number to the sum of the others.
+    """
+    numbers[starts] = 0.0
+    return np.add.reduceat(numbers, starts)
 
 
 def _whole(value: float) -> tuple[int, int]:
