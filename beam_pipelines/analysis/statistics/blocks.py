@@ -132,11 +132,11 @@ def count_columns(columns: Mapping[str, pa.Array], limits: ColumnLimits) -> dict
 def _of_columns(arrays: Sequence[pa.Array], limits: ColumnLimits) -> Iterator[tuple[int, Any]]:
     """Yields number and statistics of arrays of one type and length."""
     size, nulls = len(arrays[0]), np.array([array.null_count for array in arrays])
-    present = size - nulls
+    present, given = size - nulls, pa.concat_arrays(arrays).drop_null().to_numpy()
     # Each row has its first value twice; see ``ExactMoments.of_runs``.
-    rows = np.empty((len(arrays), size + 1), arrays[0].type.to_pandas_dtype())
+    rows = np.empty((len(arrays), size + 1), given.dtype)
     is_start, is_value = np.ones(rows.shape, np.bool_), np.arange(size) < present[:, np.newaxis]
-    rows[:, 1:][is_value] = pa.concat_arrays(arrays).drop_null().to_numpy()
+    rows[:, 1:][is_value] = given
     for row, number in zip(rows, present.tolist(), strict=True):
         row[1 : number + 1].sort()
     rows[:, 0] = rows[:, 1]
@@ -152,14 +152,14 @@ def _of_columns(arrays: Sequence[pa.Array], limits: ColumnLimits) -> Iterator[tu
     starts = ends - lengths
     counts = np.diff(places, append=0)
     counts[starts], counts[ends - 1] = 0, places[starts] + present[numbers] + 1 - places[ends - 1]
-    zeros = np.add.reduceat(np.where(values == 0, counts, 0), starts) if len(starts) else starts
+    zeros = np.add.reduceat(np.where(values == 0, counts, 0), starts)
     facts = numbers, present[numbers], nulls[numbers], zeros, starts + 1, ends
-    for number, given, missing, zero, start, end, own in zip(
+    for number, filled, missing, zero, start, end, own in zip(
         *(array.tolist() for array in facts),
         ExactMoments.of_runs(values, counts, starts),
         strict=True,
     ):
-        sums = given, missing, own.count, own.total, own.squares, zero, 0, 0, 0
+        sums = filled, missing, own.count, own.total, own.squares, zero, 0, 0, 0
         yield number, (sums, 0.0, values[start:end], counts[start:end])
 
 
