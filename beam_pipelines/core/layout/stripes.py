@@ -21,8 +21,8 @@ from beam_pipelines.core.arrow.columns import concat_batches, size_of
 from beam_pipelines.core.arrow.ipc import batches_to_bytes, bytes_to_batches
 
 # A reader of a few rows reads up to two stripes more than it needs; a stripe costs 20 ns a column,
-# as much as four numbers.
-STRIPE_BYTES, STRIPE_BYTES_A_COLUMN = 32 << 10, 32
+# as much as four numbers, and has twelve at least.
+STRIPE_BYTES, STRIPE_BYTES_A_COLUMN = 32 << 10, 96
 # Ends of the file: bytes of the stripes' ends, and of the schema.
 _SIZES = struct.Struct("<QQ")
 
