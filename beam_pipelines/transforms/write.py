@@ -129,7 +129,7 @@ class _Counted:
         """Writes bytes behind the others."""
         self._file.write(data)
         self.size += len(data)
-        self.crc32c = google_crc32c.extend(self.crc32c, bytes(data))
+        self.crc32c = google_crc32c.extend(self.crc32c, data)
 
 
 def prepare(

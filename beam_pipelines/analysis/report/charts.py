@@ -173,7 +173,6 @@ def _outline(heights: npt.NDArray[np.float64]) -> str:
     Heights are from 0 to 1. Each bar has a width of 1.
     """
     floor, highest = _HEIGHT - 1, _HEIGHT - 3
-    tops = floor - np.round(highest * heights).astype(int)
-    starts = [0, *(np.flatnonzero(tops[1:] != tops[:-1]) + 1).tolist(), len(tops)]
-    bars = (f"V{tops[start]}h{end - start}" for start, end in itertools.pairwise(starts))
+    tops = (floor - np.round(highest * heights).astype(int)).tolist()
+    bars = (f"V{top}h{len(list(equal))}" for top, equal in itertools.groupby(tops))
     return f"M0 {floor}{''.join(bars)}V{floor}Z"

@@ -236,7 +236,7 @@ class NumberStatistics:
         The k-th is the smallest value with more than k / ``number`` of all values at or below it,
         the last the maximum: TFDV's rule. An empty list without values.
         """
-        return [float(value) for value in self.cumulated(number)[0]] if self.count else []
+        return self.cumulated(number)[0].tolist() if self.count else []
 
     @functools.cached_property
     def percentiles(self) -> npt.NDArray[np.float64]:

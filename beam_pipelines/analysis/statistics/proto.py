@@ -178,7 +178,7 @@ def _lengths(lengths: Distribution) -> statistics_pb2.Histogram:
     return quantiles_histogram(*quantiles(lengths.values, lengths.weights, _BUCKETS))
 
 
-@functools.lru_cache(maxsize=1)  # most columns of a table have as many values
+@functools.lru_cache(maxsize=1_000)  # many columns of a table have as many values
 def _one_value_each(rows: int) -> statistics_pb2.Histogram:
     return _lengths(Distribution(np.array([1]), np.array([rows])))
 

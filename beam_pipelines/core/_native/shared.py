@@ -97,7 +97,7 @@ def type_error(schema: pa.Schema, name: str) -> TypeError:
 
 def check_lists(schema: pa.Schema, lists: Collection[str]) -> None:
     """Raises ``TypeError`` if a feature list is no list."""
-    for field in schema:
+    for field in schema if lists else ():
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if field.name in lists and not is_list(kind):
             raise TypeError(f"feature list '{field.name}': found {field.type}, expected a list")
