@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn, get_args, get_type_hints
 
 import google_crc32c
 import numpy as np
@@ -28,10 +29,9 @@ from beam_pipelines.analysis.statistics.distribution import (
     WeightedMoments,
 )
 from beam_pipelines.analysis.statistics.limits import pack, unpack
-from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.table import DataSlice, TableStatistics
-from beam_pipelines.analysis.statistics.text import TextStatistics, ValueCounts
+from beam_pipelines.analysis.statistics.text import ValueCounts
 from beam_pipelines.core.arrow import arrow_sizes
 from beam_pipelines.core.arrow.columns import parse_type, type_name
 from beam_pipelines.core.errors import DataError
@@ -48,8 +48,9 @@ _ROWS = pa.schema(
     ]
 )
 
-# Fields that have another name in the file.
+# Fields that have another name in the file, and defaults of those that are left out with them.
 _KEYS = {"value_counts": "tally"}
+_LATER = {"is_counted": True, "step_values": None, "values_in_rows": None}
 
 Facts = dict[str, Any]
 Arrays = list[bytes]
@@ -64,7 +65,7 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
         (None, table),
         *table.slices.items(),
     ]
-    about = [_about(key, part) for key, part in tables]
+    about = [{"slice": key, "rows": one.rows, "weight": one.weight} for key, one in tables]
     rows = [
         _row(number, name, column)
         for number, (_, part) in enumerate(tables)
@@ -143,13 +144,9 @@ def _fail(path: str, message: str) -> NoReturn:
     raise DataError(f"{path}: found {message}, with 'describe' or 'convert'.")
 
 
-def _about(key: DataSlice | None, table: TableStatistics) -> Facts:
-    return {"slice": key, "rows": table.rows, "weight": table.weight}
-
-
 def _row(number: int, name: str, column: ColumnStatistics) -> dict[str, Any]:
-    facts, arrays = _column_to_facts(column)
-    text = json.dumps(facts, sort_keys=True)
+    arrays: Arrays = []
+    text = json.dumps(_stored(column, arrays), sort_keys=True)
     return {
         "table": number,
         "column": name,
@@ -175,8 +172,8 @@ def _table(about: list[Facts], rows: list[dict[str, Any]], path: str) -> TableSt
                 f"accumulators of column '{row['column']}' that do not match their checksum, "
                 "expected them as they were written. Compute the statistics again",
             )
-        columns[row["table"]][row["column"]] = _column_from_facts(
-            json.loads(row["facts"]), iter(row["arrays"])
+        columns[row["table"]][row["column"]] = _loaded(
+            ColumnStatistics, json.loads(row["facts"]), iter(row["arrays"])
         )
     tables = {
         None if facts["slice"] is None else DataSlice(*facts["slice"]): TableStatistics(
@@ -188,46 +185,6 @@ def _table(about: list[Facts], rows: list[dict[str, Any]], path: str) -> TableSt
     }
     slices = {key: table for key, table in tables.items() if key is not None}
     return dataclasses.replace(tables[None], slices=slices)
-
-
-class _Codec(NamedTuple):
-    """How a value becomes facts and arrays, and again a value."""
-
-    store: Callable[[Any, Arrays], Any]
-    load: Callable[[Any, Iterator[bytes]], Any]
-
-
-def _record(make: Callable[..., Any], **fields: _Codec) -> _Codec:
-    """Stores the fields of an object by their names.
-
-    Arrays are in the order of the fields.
-    """
-    key_for_name = {name: _KEYS.get(name, name) for name in fields}
-    return _Codec(
-        lambda value, arrays: {
-            key_for_name[name]: field.store(getattr(value, name), arrays)
-            for name, field in fields.items()
-        },
-        lambda facts, arrays: make(
-            **{
-                name: field.load(facts[key_for_name[name]], arrays)
-                for name, field in fields.items()
-            }
-        ),
-    )
-
-
-def _maybe(codec: _Codec) -> _Codec:
-    """Stores a value that may be ``None``."""
-    return _Codec(
-        lambda value, arrays: None if value is None else codec.store(value, arrays),
-        lambda facts, arrays: None if facts is None else codec.load(facts, arrays),
-    )
-
-
-def _listed(make: Callable[..., Any]) -> _Codec:
-    """Stores a tuple as a list."""
-    return _Codec(lambda value, _: value, lambda facts, _: make(*facts))
 
 
 def _store_distribution(distribution: Distribution, arrays: Arrays) -> Facts:
@@ -257,78 +214,63 @@ def counts_of(stream: bytes, undercount: float, sketch: bytes | None) -> ValueCo
     return ValueCounts(*unpack(stream), undercount, sketch)
 
 
-_AS_IS = _Codec(lambda value, _: value, lambda facts, _: facts)
-_PRESENCE = _listed(WeightedPresence)
-_DISTRIBUTION = _Codec(_store_distribution, _load_distribution)
-_COUNTS = _Codec(_store_counts, _load_counts)
-_TEXTS = _record(
-    TextStatistics,
-    value_counts=_COUNTS,
-    **dict.fromkeys(("count", "total_bytes", "min_bytes", "max_bytes"), _AS_IS),
-    weighted=_maybe(_COUNTS),
-)
-_INFINITIES = dict.fromkeys(("minus_infinities", "plus_infinities"), _AS_IS)
-_NUMBERS = _record(
-    NumberStatistics,
-    # Whole numbers of hundreds of digits.
-    moments=_Codec(
+# Type -> how a value becomes facts and arrays, and again a value.
+_CODECS: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    pa.DataType: (lambda kind, _: type_name(kind), lambda name, _: parse_type(name)),
+    ExactMoments: (  # whole numbers of hundreds of digits
         lambda moments, _: [hex(one) for one in (moments.count, moments.total, moments.squares)],
         lambda facts, _: ExactMoments(*(int(number, 16) for number in facts)),
     ),
-    distribution=_DISTRIBUTION,
-    zeros=_AS_IS,
-    nans=_AS_IS,
-    **_INFINITIES,
-    weighted=_maybe(
-        _record(
-            WeightedNumbers,
-            moments=_listed(WeightedMoments)._replace(
-                store=lambda moments, _: dataclasses.astuple(moments)
-            ),
-            distribution=_DISTRIBUTION,
-            **_INFINITIES,
-        )
+    WeightedMoments: (
+        lambda moments, _: dataclasses.astuple(moments),
+        lambda facts, _: WeightedMoments(*facts),
     ),
-)
-_COLUMN: dict[str, _Codec] = {
-    **dict.fromkeys(("present", "missing", "min_values", "max_values", "num_values"), _AS_IS),
-    "lengths": _maybe(_DISTRIBUTION),
-    "categories": _maybe(_TEXTS),
-    "weighted": _maybe(_PRESENCE),
-    "null_steps": _AS_IS,
-}
-# Fields that are left out if they have their default.
-_OPTIONAL: dict[str, tuple[Any, _Codec]] = {
-    "is_counted": (True, _AS_IS),
-    "step_values": (None, _listed(StepValues)),
-    "values_in_rows": (None, _DISTRIBUTION),
-    "weighted_steps": (None, _maybe(_PRESENCE)),
+    StepValues: (lambda values, _: values, lambda facts, _: StepValues(*facts)),
+    WeightedPresence: (lambda presence, _: presence, lambda facts, _: WeightedPresence(*facts)),
+    Distribution: (_store_distribution, _load_distribution),
+    ValueCounts: (_store_counts, _load_counts),
 }
 
 
-def _column_to_facts(column: ColumnStatistics) -> tuple[Facts, Arrays]:
-    arrays: Arrays = []
-    values = _TEXTS if isinstance(column.values, TextStatistics) else _NUMBERS
-    facts: Facts = {
-        "type": type_name(column.type),
-        "values": values.store(column.values, arrays),
-        **{name: codec.store(getattr(column, name), arrays) for name, codec in _COLUMN.items()},
+def _stored(value: Any, arrays: Arrays) -> Any:
+    """Returns a value's facts; appends its arrays, in the order of its fields."""
+    kind: Any = pa.DataType if isinstance(value, pa.DataType) else type(value)
+    if kind in _CODECS:
+        return _CODECS[kind][0](value, arrays)
+    if not hasattr(kind, "__dataclass_fields__"):
+        return value
+    return {
+        _KEYS.get(name, name): _stored(getattr(value, name), arrays)
+        for name in _kinds_of(kind)
+        if not _is_left_out(value, name)
     }
-    for name, (default, codec) in _OPTIONAL.items():
-        found = getattr(column, name)
-        if found is not default or (name == "weighted_steps" and "values_in_rows" in facts):
-            facts[name] = codec.store(found, arrays)
-    return facts, arrays
 
 
-def _column_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ColumnStatistics:
-    kind = parse_type(facts["type"])
-    values = (_TEXTS if is_text(kind) else _NUMBERS).load(facts["values"], arrays)
-    fields = {name: codec.load(facts[name], arrays) for name, codec in _COLUMN.items()}
-    for name, (_, codec) in _OPTIONAL.items():
-        if name in facts:
-            fields[name] = codec.load(facts[name], arrays)
-    return ColumnStatistics(type=kind, values=values, **fields)
+def _is_left_out(value: Any, name: str) -> bool:
+    """Whether a field is not stored: it has its default, and came later."""
+    if name == "weighted_steps":
+        name = "values_in_rows"
+    return name in _LATER and getattr(value, name) is _LATER[name]
+
+
+def _loaded(kind: Any, facts: Any, arrays: Iterator[bytes]) -> Any:
+    """Returns the value of a type that was stored."""
+    if facts is not None and kind in _CODECS:
+        return _CODECS[kind][1](facts, arrays)
+    if facts is None or not hasattr(kind, "__dataclass_fields__"):
+        return facts
+    fields: dict[str, Any] = {}
+    for name, kinds in _kinds_of(kind).items():
+        if (key := _KEYS.get(name, name)) in facts:
+            own = kinds[name == "values" and is_text(fields["type"])]
+            fields[name] = _loaded(own, facts[key], arrays)
+    return kind(**fields)
+
+
+@functools.cache
+def _kinds_of(made: type) -> dict[str, tuple[Any, ...]]:
+    """Returns field -> its types, in order."""
+    return {name: get_args(kind) or (kind,) for name, kind in get_type_hints(made).items()}
 
 
 def _tuples(facts: Any) -> Any:
