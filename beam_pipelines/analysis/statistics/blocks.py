@@ -82,7 +82,8 @@ class Columns(Mapping[str, ColumnStatistics]):
         return len(self.found)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return of_blocks, (*self.blocks(packs=False), [*self.found])
+        blocks, others = self.blocks(packs=False)
+        return columns_of, ([*self.found], [blocks], others)
 
     def blocks(self, packs: bool = True) -> tuple[list[NumberBlock], dict[str, ColumnStatistics]]:
         """Returns blocks of plain columns, and the others.
@@ -124,12 +125,12 @@ def count_columns(columns: Mapping[str, pa.Array], limits: ColumnLimits) -> dict
         rows = len(columns[names[0]]) if names else 1
         for start in range(0, len(names), step := max(1, _MOST_VALUES // rows)):
             some = names[start : start + step]
-            values = _of_columns([columns[name] for name in some], limits)
-            found |= {some[number]: Plain(type_, *own) for number, own in values}
+            for number, own in _of_columns([columns[name] for name in some], limits):
+                found[some[number]] = own
     return found
 
 
-def _of_columns(arrays: Sequence[pa.Array], limits: ColumnLimits) -> Iterator[tuple[int, Any]]:
+def _of_columns(arrays: Sequence[pa.Array], limits: ColumnLimits) -> Iterator[tuple[int, Plain]]:
     """Yields number and statistics of arrays of one type and length."""
     size, nulls = len(arrays[0]), np.array([array.null_count for array in arrays])
     present, given = size - nulls, pa.concat_arrays(arrays).drop_null().to_numpy()
@@ -160,7 +161,7 @@ def _of_columns(arrays: Sequence[pa.Array], limits: ColumnLimits) -> Iterator[tu
         strict=True,
     ):
         sums = filled, missing, own.count, own.total, own.squares, zero, 0, 0, 0
-        yield number, (sums, 0.0, values[start:end], counts[start:end])
+        yield number, Plain(arrays[0].type, sums, 0.0, values[start:end], counts[start:end])
 
 
 class NumberBlock(NamedTuple):
@@ -225,7 +226,7 @@ def columns_of(
     names: Iterable[str],
     parts: Sequence[Sequence[NumberBlock]],
     others: Mapping[str, ColumnStatistics],
-    limits: ColumnLimits,
+    limits: ColumnLimits | None = None,
 ) -> Columns:
     """Returns the columns of parts' blocks, merged, and of others.
 
@@ -233,19 +234,12 @@ def columns_of(
       names: of all columns, in order.
       parts: blocks of the same columns.
       others: the other columns.
-      limits: sizes at which accumulators turn into sketches.
+      limits: sizes at which accumulators of several parts turn into sketches.
     """
     found: dict[str, ColumnStatistics | Plain] = {**others}
     for blocks in zip(*parts, strict=True):
-        found.update(NumberBlock.merged(blocks, limits))
+        found.update(NumberBlock.merged(blocks, limits or ColumnLimits()))
     return Columns({name: found[name] for name in names})
-
-
-def of_blocks(
-    blocks: Sequence[NumberBlock], others: Mapping[str, ColumnStatistics], names: Sequence[str]
-) -> Columns:
-    """Returns pickled columns; the arguments are those of their pickle."""
-    return columns_of(names, [blocks], others, ColumnLimits())
 
 
 _SUMS = operator.attrgetter(

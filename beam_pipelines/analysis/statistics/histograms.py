@@ -59,11 +59,6 @@ def quantiles_histogram(
     return histogram
 
 
-def rebinned(quantiles: _Array, cumulated: _Array, factor: int) -> tuple[_Array, _Array]:
-    """Returns every ``factor``-th quantile, the first and the last included."""
-    return quantiles[::factor], cumulated[::factor]
-
-
 def standard_histogram(
     quantiles: _Array,
     cumulated: _Array,

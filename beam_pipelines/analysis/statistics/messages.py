@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.statistics.blocks import NumberBlock, of_blocks
+from beam_pipelines.analysis.statistics.blocks import NumberBlock, columns_of
 from beam_pipelines.analysis.statistics.column import (
     ColumnStatistics,
     StepValues,
@@ -92,5 +92,5 @@ _CALLS[np.ndarray] = lambda array: (_array, (array.tobytes(), array.dtype.str))
 # Bound methods, because a pickle could set attributes of a class.
 _NAMES = {
     (made.__module__, made.__qualname__): type(made).__call__.__get__(made)
-    for made in [*_PARTS, _array, counts_of, of_blocks, parse_type, unpickle]
+    for made in [*_PARTS, _array, columns_of, counts_of, parse_type, unpickle]
 }

@@ -12,11 +12,7 @@ from tensorflow_metadata.proto.v0 import path_pb2, statistics_pb2
 
 from beam_pipelines.analysis.statistics.column import ColumnStatistics, StepValues, WeightedPresence
 from beam_pipelines.analysis.statistics.distribution import Distribution, quantiles
-from beam_pipelines.analysis.statistics.histograms import (
-    quantiles_histogram,
-    rebinned,
-    standard_histogram,
-)
+from beam_pipelines.analysis.statistics.histograms import quantiles_histogram, standard_histogram
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics, ValueCounts
@@ -46,7 +42,15 @@ def to_proto(
     A split has a dataset of all rows and one for each slice. Features are in the table's order. A
     feature with sketched statistics has a custom statistic that names them and their error bounds.
     """
-    return {split: _dataset_list(table) for split, table in statistics.items()}
+    return {
+        split: statistics_pb2.DatasetFeatureStatisticsList(
+            datasets=[
+                proto_of(table),
+                *(_dataset(key.name, part) for key, part in table.slices.items()),
+            ]
+        )
+        for split, table in statistics.items()
+    }
 
 
 def joined_protos(parts: Sequence[bytes]) -> bytes:
@@ -80,14 +84,6 @@ def feature_type(column_type: pa.DataType) -> int:
     if pa.types.is_binary(kind):
         return int(_Feature.BYTES)
     return int(_Feature.FLOAT if pa.types.is_floating(kind) else _Feature.INT)
-
-
-def _dataset_list(table: TableStatistics) -> statistics_pb2.DatasetFeatureStatisticsList:
-    datasets = [
-        proto_of(table),
-        *(_dataset(key.name, part) for key, part in table.slices.items()),
-    ]
-    return statistics_pb2.DatasetFeatureStatisticsList(datasets=datasets)
 
 
 def _dataset(name: str, table: TableStatistics) -> statistics_pb2.DatasetFeatureStatistics:
@@ -269,7 +265,9 @@ def _add_distribution(
         standard_histogram(cuts, cumulated, finite, plus, _BUCKETS, counted.nans)
     )
     proto.histograms.append(
-        quantiles_histogram(*rebinned(cuts, cumulated, _QUANTILES_FOR_BUCKET), counted.nans)
+        quantiles_histogram(
+            cuts[::_QUANTILES_FOR_BUCKET], cumulated[::_QUANTILES_FOR_BUCKET], counted.nans
+        )
     )
     return float(cuts[len(cuts) // 2])
 

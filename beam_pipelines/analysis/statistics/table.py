@@ -45,30 +45,6 @@ class DataSlice(NamedTuple):
         return f"{self.column}_{self.value}"
 
 
-def slice_rows(
-    column: str, values: pa.Array, rows: npt.NDArray[np.int64]
-) -> dict[DataSlice, npt.NDArray[np.int64]]:
-    """Returns the rows of each slice, ascending; nulls are in no slice.
-
-    Args:
-      column: name.
-      values: texts or int64.
-      rows: the row of each value, ascending.
-
-    Raises:
-      DataError: there are more than ``MAX_SLICES`` values.
-    """
-    if values.null_count:
-        rows = rows[values.is_valid().to_numpy(zero_copy_only=False)]
-    encoded = values.drop_null().dictionary_encode()
-    check_number(column, len(encoded.dictionary))
-    names, places = encoded.dictionary.cast(pa.string()).to_pylist(), encoded.indices.to_numpy()
-    return {
-        DataSlice(column, name): np.unique(rows[places == place])
-        for place, name in enumerate(names)
-    }
-
-
 def check_number(column: str, number: int) -> None:
     """Checks that a column has few enough slices.
 
@@ -250,14 +226,23 @@ def _merged_slices(
 
 
 def _slice_rows(column: str, array: pa.Array) -> dict[DataSlice, npt.NDArray[np.int64]]:
-    """Returns the rows of each slice, in order.
+    """Returns the rows of each slice, ascending; nulls are in no slice.
 
     A list is in the slice of each of its items.
+
+    Raises:
+      DataError: there are more than ``MAX_SLICES`` values.
     """
     rows, items = np.arange(len(array)), array
     if pa.types.is_list(array.type):
-        rows, items = (
-            np.repeat(rows, array.value_lengths().fill_null(0).to_numpy()),
-            array.flatten(),
-        )
-    return slice_rows(column, items if is_text(array.type) else as_numbers(items), rows)
+        rows = np.repeat(rows, array.value_lengths().fill_null(0).to_numpy())
+        items = array.flatten()
+    values = items if is_text(array.type) else as_numbers(items)
+    rows = rows[values.is_valid().to_numpy(zero_copy_only=False)]
+    encoded = values.drop_null().dictionary_encode()
+    check_number(column, len(encoded.dictionary))
+    names, places = encoded.dictionary.cast(pa.string()).to_pylist(), encoded.indices.to_numpy()
+    return {
+        DataSlice(column, name): np.unique(rows[places == place])
+        for place, name in enumerate(names)
+    }
