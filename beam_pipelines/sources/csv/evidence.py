@@ -277,7 +277,7 @@ def _judge_numbers(evidence: Evidence, decimal: str) -> _Reading:
     return most, "numbers", _likely(best, shapes, decimal)
 
 
-def number_formats(texts: list[str], decimal: str) -> tuple[cell_formats.NumberFormat, ...]:
+def number_formats(texts: list[str], decimal: str) -> list[cell_formats.NumberFormat]:
     """Returns how texts are written that are all numbers.
 
     Several formats are as likely as each other.
@@ -285,7 +285,9 @@ def number_formats(texts: list[str], decimal: str) -> tuple[cell_formats.NumberF
     shapes = _shapes(pa.array(texts), pa.array(np.ones(len(texts), np.int64)))
     fits, _, formats = _judge_numbers(Evidence(shapes), decimal)
     is_name = any(IDENTIFIER.fullmatch(shape) for shape in shapes)
-    return formats if fits == len(texts) and not is_name else ()
+    if fits < len(texts) or is_name:
+        return []
+    return [one for one in formats if isinstance(one, cell_formats.NumberFormat)]
 
 
 def _units(shape: str) -> tuple[str, str]:

@@ -51,7 +51,7 @@ def with_times(side: Side, prefix: str = "") -> tuple[Side, list[DerivedTime]]:
         unit = epochs.unit_of(name, low, high, column.values.to_numpy())
         if unit is None:
             continue
-        reason = f"{epochs.since(unit)}, {epochs.show_ends(low, high, unit)}"
+        reason = f"{unit} since 1970, {epochs.show_ends(low, high, unit)}"
         made, found = epochs.time_name(name, rows.column_names), _moments(rows.column(name), unit)
         rows = rows.set_column(rows.column_names.index(name), made, found)
         del columns[name]
