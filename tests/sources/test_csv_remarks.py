@@ -206,7 +206,7 @@ def test_null_texts_that_look_like_codes(tmp_path: Path, cells: list[str], read:
 
 
 def test_units_below_the_header_have_a_finding(tmp_path: Path) -> None:
-    """They are a row; the keys of the names leave the line out."""
+    """They are a row, which keys leave out."""
     path = write(tmp_path / "a.csv", "t,v\ns,m/s\n" + "1,2.5\n" * 20)
     found = plan_of(path).decisions
     assert any("most values are numbers, such as '1', but not 's'" in line for line in found)

@@ -129,7 +129,7 @@ def equal_lines(data: bytes, record: bytes) -> list[int]:
 def cut_top(
     body: blocks.Body, source: Source, dialect: Dialect, path: str, first: tuple[str, Sequence[str]]
 ) -> blocks.Body:
-    """Returns the records of a body, without its header and the lines above.
+    """Returns a body without its header and the lines above.
 
     Args:
       body: of a file.

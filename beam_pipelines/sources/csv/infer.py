@@ -187,7 +187,10 @@ def _add_body(
 def _first_table(
     sample: CsvSample, file: FileInfo, body: blocks.Body, wanted: tuple[str, ...]
 ) -> tuple[bytes, pa.Table]:
-    """Returns whole records and their values. Others are reported when they are read."""
+    """Returns whole records and their values.
+
+    Others are reported when they are read.
+    """
     with contextlib.suppress(pa.ArrowInvalid):
         if not OVERFLOWS:
             return body.data, sample.table(body.data, wanted)
@@ -247,7 +250,7 @@ def _checked_number(
 
 
 def _no_rows(sample: CsvSample, file: FileInfo, body: blocks.Body) -> DataError:
-    """Returns the error of records that all have another number of cells than the header.
+    """Returns the error of a body without a whole record.
 
     R writes names of rows without a name of their column; other programs end each row with a
     delimiter.

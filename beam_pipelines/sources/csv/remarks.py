@@ -215,7 +215,10 @@ def _formats(name: str, formats: Iterable[str]) -> str:
 
 
 def _most_values(evidence: Evidence) -> str:
-    """Returns that half of a column's texts are numbers, dates or booleans; else nothing."""
+    """Returns what at least half of a column's texts are.
+
+    It is nothing if most are texts, or all are numbers, dates or booleans.
+    """
     some = pa.array(evidence.some, pa.string())
     formatted = [cell for cell in evidence.some if is_formatted(cell)]
     if len(formatted) < _LEAST or 2 * len(formatted) < len(some):

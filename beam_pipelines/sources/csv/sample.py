@@ -127,7 +127,7 @@ class CsvSample:
         )
 
     def whole_rows(self, data: bytes) -> tuple[bytes, Positions]:
-        """Returns the records with a cell for each column, and where they began."""
+        """Returns records with a cell for each column, and their starts."""
         toggles = quotes.toggling_quotes(data, OUTSIDE, NEWLINE, self.dialect)
         starts, ends = quotes.record_spans(data, toggles)
         is_whole = quotes.count_cells(data, toggles, starts, self.dialect) == len(self.names)
