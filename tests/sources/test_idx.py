@@ -80,7 +80,7 @@ def test_any_size_and_channels(
 @pytest.mark.parametrize("code", IDX_TYPES)
 @pytest.mark.parametrize("shape", [(3,), (3, 2), (3, 2, 2), (3, 2, 2, 5), (3, 2, 2, 1, 1)])
 def test_other_arrays_are_refused(tmp_path, monkeypatch, code, shape):
-    """The line of NumPy in the error makes an array of the file."""
+    """The error's line of NumPy makes an array of the file."""
     monkeypatch.chdir(tmp_path)
     values = np.arange(np.prod(shape)).reshape(shape)
     Path("a.idx").write_bytes(idx(values, code))

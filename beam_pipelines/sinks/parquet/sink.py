@@ -180,7 +180,9 @@ GROUP_BYTES = 2 * MIB
 
 
 class _Tracked(io.RawIOBase):
-    """A file that is written once, with its position; its owner closes it.
+    """A file that is written once, with its position.
+
+    Its owner closes it.
 
     Attributes:
       crc32: of the bytes since it was set to 0.

@@ -206,7 +206,9 @@ _LONG = re.compile(rb"(?<=[:,\[ \t\r])-?[0-9]{16,}(?=[],} \t\r\n]|\Z)")
 
 
 def may_have_rounded(data: bytes, batch: pa.RecordBatch, source: Source) -> bool:
-    """Whether an undeclared column of float64 may have an integer that it refuses.
+    """Whether columns of float64 may have integers that they refuse.
+
+    Declared ones refuse none.
 
     Args:
       data: whole lines.

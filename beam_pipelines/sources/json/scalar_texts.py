@@ -75,7 +75,10 @@ def with_texts(data: bytes, names: Mapping[str, int]) -> bytes:
 
 
 def _with_texts(text: str, names: Mapping[str, int]) -> str:
-    """Returns a line with quotes around values; a bad one as it is."""
+    """Returns a line with quotes around values.
+
+    A bad one stays as it is.
+    """
     try:
         spans = _Finder(text, names).spans()
     except (ValueError, IndexError, RecursionError):

@@ -244,7 +244,7 @@ def _begins_row(offsets: Integers) -> npt.NDArray[np.bool_]:
 
 
 def sparse_line(head: bytes) -> str:
-    """Returns the first line of data if it is one of libsvm; else nothing.
+    """Returns the first line of data if it is libsvm's, or "".
 
     Args:
       head: the first ``HEAD_BYTES`` of a text file, or all of it.
