@@ -94,10 +94,8 @@ def write_recipe(
     if known:
         plans = [_plan(source, questions) for source in known.sources.values()]
         unread = tuple(others_in(_folders(data)[0], plans))
-        tables, draft = (
-            draft_sources.FoundTables(tuple(plans), left_out=unread),
-            draft_of_images(known, plans),
-        )
+        tables = draft_sources.FoundTables(tuple(plans), left_out=unread)
+        draft = draft_of_images(known, plans)
     else:
         tables = _tables(data, questions, reason, settings)
         _check_names(tables, settings)

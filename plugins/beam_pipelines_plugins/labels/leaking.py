@@ -40,6 +40,8 @@ _WORDS = {
 _LEAST_BITS = 100
 # Categories of a column, at least; of many classes twice as many as these.
 _CATEGORIES = 12
+# More pairs of a value and a class, for each row, say nothing.
+_MOST_PAIRS = 8
 # Labels of more classes are not compared with numbers of many values.
 _MOST_CLASSES = 20
 _Floats = npt.NDArray[np.float64]
@@ -121,16 +123,17 @@ def _predicting(column: pa.Array, name: str, codes: _Ints, bound: float) -> Iter
     """Yields the column if it alone predicts the class of each row."""
     kinds = len(np.unique(codes))
     most = max(_CATEGORIES, 2 * kinds)
-    table = counts_of(places_of(column, most - 1), codes)
-    is_few = len(table) <= most
+    places = places_of(column, most - 1)
+    number = int(places.max()) + 1
+    is_few = number <= most
+    if number * kinds > _MOST_PAIRS * len(codes) if is_few else kinds > _MOST_CLASSES:
+        return
+    table = counts_of(places, codes)
     if kinds == 2 and (area := _auc(table, is_few)) >= bound:
         yield Giveaway(name, "predicts", "AUC", area)
-        return
     # Of two classes as well: one of them may have the values in the middle.
-    if len(codes) >= 2 * len(table) if is_few else kinds <= _MOST_CLASSES:
-        share = _information(table, is_few)
-        if share >= bound:
-            yield Giveaway(name, "predicts", "information", share)
+    elif (share := _information(table, is_few)) >= bound:
+        yield Giveaway(name, "predicts", "information", share)
 
 
 def _is_text(array: pa.Array) -> bool:
