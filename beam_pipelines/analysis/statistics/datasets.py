@@ -55,7 +55,7 @@ def _lists(folder: str, pattern: str) -> bool:
 
 
 def read_statistics(folder: str) -> dict[str, TableStatistics]:
-    """Returns split -> statistics of a dataset or a description, by its accumulators.
+    """Returns split -> statistics of a dataset or a description.
 
     Those of generations, which older versions appended, are merged. Splits are in the order of the
     dataset's manifest; without one ``train`` is first, then the others by name.
