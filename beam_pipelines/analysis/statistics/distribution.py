@@ -257,9 +257,9 @@ class ExactMoments:
 def _sums(
     numbers: npt.NDArray[np.float64], starts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
-    """Returns the sums of runs without their first numbers, with the bits of ``sum``.
+    """Returns the sums of runs without their first numbers.
 
-    ``reduceat`` adds a run's first number to the sum of the others.
+    They have the bits of ``sum``: ``reduceat`` adds a run's first number to the sum of the others.
     """
     numbers[starts] = 0.0
     return np.add.reduceat(numbers, starts)

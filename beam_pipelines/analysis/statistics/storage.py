@@ -233,7 +233,7 @@ _CODECS: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def _stored(value: Any, arrays: Arrays) -> Any:
-    """Returns a value's facts; appends its arrays, in the order of its fields."""
+    """Returns a value's facts; appends its arrays, by field."""
     kind: Any = pa.DataType if isinstance(value, pa.DataType) else type(value)
     if kind in _CODECS:
         return _CODECS[kind][0](value, arrays)
@@ -247,7 +247,7 @@ def _stored(value: Any, arrays: Arrays) -> Any:
 
 
 def _is_left_out(value: Any, name: str) -> bool:
-    """Whether a field is not stored: it has its default, and came later."""
+    """Whether a later field has its default, and is not stored."""
     if name == "weighted_steps":
         name = "values_in_rows"
     return name in _LATER and getattr(value, name) is _LATER[name]
