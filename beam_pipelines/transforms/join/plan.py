@@ -37,7 +37,7 @@ _COMPRESSED_SUFFIXES = (".gz", ".gzip", ".bz2", ".zst", ".zstd")
 # Types of a key and of the other one -> SQL that makes the first of the other's type; "{}" stands
 # for the key.
 _CASTS = {
-    (pa.int64(), pa.string()): "{}::VARCHAR",
+    (pa.string(), pa.int64()): "TRY_CAST({} AS BIGINT)",
     (pa.bool_(), pa.string()): "{}::VARCHAR",
     (pa.date32(), pa.string()): "{}::VARCHAR",
     (pa.bool_(), pa.int64()): "{}::BIGINT",

@@ -27,7 +27,7 @@ from beam_pipelines_plugins.first_recipe.column_profile import (
 )
 from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables, choose_base
 from beam_pipelines_plugins.first_recipe.encodings import Proposal, propose_encodings
-from beam_pipelines_plugins.first_recipe.joins import JoinProposal, Side, propose_join
+from beam_pipelines_plugins.first_recipe.joins import JoinProposal, Side, near_join, propose_join
 from beam_pipelines_plugins.first_recipe.labels import Candidate, label_candidates
 from beam_pipelines_plugins.first_recipe.splits import SplitProposal, propose_splits
 from beam_pipelines_plugins.first_recipe.times import DerivedTime, with_times
@@ -51,6 +51,7 @@ class DraftedJoin:
       prefix: of the columns that it adds.
       is_key: whether the right columns are known to be unique, by all rows.
       how: ``left`` or ``inner``.
+      near: if no columns fit, the join by derived keys.
     """
 
     source: str
@@ -58,6 +59,7 @@ class DraftedJoin:
     prefix: str
     is_key: bool = False
     how: str = "left"
+    near: JoinProposal | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,7 +230,10 @@ def draft_of(
 ) -> Draft:
     """Returns the draft of sampled sources; the first one is the base."""
     base, drafted = sides[0], _drafted_joins(sides)
-    joins = tuple(join for _, join in drafted)
+    joins = tuple(
+        join if join.found else dataclasses.replace(join, near=near_join(base, side))
+        for side, join in drafted
+    )
     keys = {a for join in joins if join.found for a, _ in join.found.on}
     base, times = with_times(base)
     own = [

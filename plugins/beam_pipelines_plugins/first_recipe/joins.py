@@ -10,11 +10,17 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.recipe.text.yaml_text import yaml_text
+from beam_pipelines.sql.database import identifier
+from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile
 
 # Share of a left column's values that the right one must have, by all rows and by a sample.
 _OVERLAP, _OVERLAP_OF_SAMPLE = 0.8, 0.3
 _KEY_COLUMNS = 4
+# By these the values of two columns may be equal: numbers of texts, texts without case and blanks,
+# days of times.
+_FORMS = ("TRY_CAST({} AS BIGINT)", "lower(trim({}::VARCHAR))", "{}::DATE")
 
 
 class Side(NamedTuple):
@@ -84,6 +90,48 @@ def propose_join(left: Side, right: Side) -> JoinProposal | None:
             f"{names} are unique together in {right.name}, and {left.name} has their values",
         )
     return None
+
+
+def near_join(left: Side, right: Side) -> JoinProposal | None:
+    """Returns the join of keys that one expression makes equal."""
+    most = _OVERLAP if right.is_whole else _OVERLAP_OF_SAMPLE
+    for a, b in itertools.product(left.columns.values(), right.columns.values()):
+        are_times = all(map(pa.types.is_temporal, (a.type, b.type)))
+        are_texts = pa.string() in (a.type, b.type) and are_related(a.name, b.name, right.name)
+        if not b.is_unique or not a.distinct or not (are_times or are_texts):
+            continue
+        for form in _FORMS[2:] if are_times else _FORMS[:2]:
+            ours, theirs = _formed(a, form), _formed(b, form)
+            overlap = len(ours.filter(pc.is_in(ours, value_set=theirs))) / a.distinct
+            if overlap >= most and len(theirs.unique()) == b.distinct:
+                names, lines = [], []
+                for side, one in ((left, a), (right, b)):
+                    names.append(_key_name(side, one))
+                    sql = yaml_text(form.format(identifier(one.name)))
+                    lines.append(f"'derive: {{{yaml_text(names[-1])}: {sql}}}' to {side.name}")
+                return JoinProposal(
+                    ((names[0], names[1]),),
+                    overlap,
+                    f"{overlap:.0%} of the {a.distinct:,} values of {left.name}.{a.name} are in "
+                    f"{right.name}.{b.name} by an expression. Add {' and '.join(lines)}; the join "
+                    "is:",
+                )
+    return None
+
+
+def _formed(column: ColumnProfile, form: str) -> pa.Array:
+    """Returns a column's values by an expression, without nulls."""
+    sql = form.format(identifier(column.name))
+    batch = pa.record_batch({column.name: column.values})
+    return evaluate(batch, parse_expression("key", sql, [column.name])).drop_null()
+
+
+def _key_name(side: Side, column: ColumnProfile) -> str:
+    """Returns a name that no column of a side has."""
+    name = f"{column.name}_key"
+    while name in side.columns:
+        name += "_"
+    return name
 
 
 def overlap_of(left: ColumnProfile, right: ColumnProfile) -> float:

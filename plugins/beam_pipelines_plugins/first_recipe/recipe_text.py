@@ -178,9 +178,12 @@ def _join_lines(joins: Sequence[DraftedJoin]) -> Iterator[str]:
         yield f"  - {{source: {yaml_text(join.source)}, on: {on}, how: {join.how}{prefix}}}"
     for join in joins:
         if join.found is None:
-            yield f"# choose: no join found for '{join.source}'; to add one:"
+            near = join.near
+            reason = near.reason if near else f"no join found for '{join.source}'; to add one:"
+            yield f"# choose: {_comment(reason)}"
             yield (
-                f"# join: [{{source: {yaml_text(join.source)}, on: {{left_column: right_column}}, "
+                f"# join: [{{source: {yaml_text(join.source)}, on: "
+                f"{_on(near.on) if near else '{left_column: right_column}'}, "
                 f"prefix: {yaml_text(join.prefix)}}}]"
             )
     if joins:

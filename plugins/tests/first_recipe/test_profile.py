@@ -18,7 +18,7 @@ import beam_pipelines as bp
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines_plugins.first_recipe.column_profile import Role, profile_column, profile_columns
 from beam_pipelines_plugins.first_recipe.encodings import propose_encodings
-from beam_pipelines_plugins.first_recipe.joins import Side, propose_join
+from beam_pipelines_plugins.first_recipe.joins import Side, near_join, propose_join
 from beam_pipelines_plugins.first_recipe.labels import label_candidates
 from beam_pipelines_plugins.first_recipe.splits import propose_splits
 from tests.support.tables import write_table
@@ -136,6 +136,36 @@ def test_joins_follow_from_values(
     """Keys overlap, are unique on the right, and have related names."""
     found = propose_join(left, right)
     assert (None if found is None else found.on) == on
+
+
+DAYS = pa.array([19_000, 19_001], pa.int32()).cast(pa.date32())
+TIMES = pa.array([19_000 * 86_400 + 5, 19_001 * 86_400 + 9], pa.timestamp("s"))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "on", "sql"),
+    [
+        (side("a", user_id=["u1", "u2"]), side("users", id=["U1 ", "U2"]),
+         ("user_id_key", "id_key"), "lower(trim(id::VARCHAR))"),
+        (side("a", user_id=[1, 2], user_id_key=[1, 2]), side("users", id=["001", "002"]),
+         ("user_id_key_", "id_key"), "TRY_CAST(id AS BIGINT)"),
+        (side("a", user=["7", "8"]), side("users", id=["007", "008", "009"]),
+         ("user_key", "id_key"), "TRY_CAST(id AS BIGINT)"),
+        (side("a", seen=TIMES), side("weather", date=DAYS), ("seen_key", "date_key"), "seen::DATE"),
+        (side("a", day=DAYS), side("b", seen=TIMES), ("day_key", "seen_key"), "seen::DATE"),
+        (side("a", user=["x", "y"]), side("users", id=["X", "x", "Y"]), None, ""),
+        (side("a", town=["x", "y"]), side("users", id=["X", "Y"]), None, ""),
+        (side("a", user=["x", "y"]), side("users", id=["P", "Q"]), None, ""),
+    ],
+)  # fmt: skip
+def test_joins_by_derived_keys(
+    left: Side, right: Side, on: tuple[str, str] | None, sql: str
+) -> None:
+    """One expression makes the keys equal, and the right ones stay unique."""
+    assert propose_join(left, right) is None
+    found = near_join(left, right)
+    assert (None if found is None else found.on) == (None if on is None else (on,))
+    assert sql in (found.reason if found else "")
 
 
 @pytest.mark.parametrize(
