@@ -16,7 +16,7 @@ from beam_pipelines.core.places import Pair, Place, Repeats
 from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.values import ValueReader
-from beam_pipelines.sources.format import Position
+from beam_pipelines.sources.source_format import Position
 from beam_pipelines.sql.expressions import Expression, NoValueError
 
 Severity = Literal["ok", "warn", "error"]

@@ -13,10 +13,10 @@ from beam_pipelines.core.arrow.columns import has_lists_as_steps, type_name
 from beam_pipelines.core.arrow.equal_floats import nearest_floats
 from beam_pipelines.core.errors import RowError
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.encodings.array_values import check_range, flattened, map_together, narrowed
 from beam_pipelines.encodings.feature import Feature, feature_type
 from beam_pipelines.encodings.kinds.cast import Cast
 from beam_pipelines.encodings.plan import Chain, EncodePlan, needs_fit
-from beam_pipelines.encodings.values import check_range, flattened, map_together, narrowed
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 
 # Characters of a value in a message: a list may be a whole picture.

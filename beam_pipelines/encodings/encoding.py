@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from beam_pipelines.encodings.analyzers import Analysis, Analyzer
+from beam_pipelines.encodings.array_values import check_parameters
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.values import check_parameters
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -20,8 +20,8 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import is_valid
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.process.file_locks import Lock
+from beam_pipelines.encodings.array_values import need_number
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.values import need_number
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -9,8 +9,8 @@ from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.runners.progress import ProgressLog, show_progress
 from beam_pipelines.sources import format_of
-from beam_pipelines.sources.format import Format
 from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.source_format import Format
 from beam_pipelines.transforms.join.plan import plan_join
 
 # In the temporary folder of a run.

@@ -34,8 +34,8 @@ from beam_pipelines.core.private import HIDDEN
 from beam_pipelines.files.beam import file_changes, files
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.row_chain import RowChain
-from beam_pipelines.sources.format import Position
 from beam_pipelines.sources.plan import ByteRange
+from beam_pipelines.sources.source_format import Position
 from beam_pipelines.transforms.select.errors import SelectError
 from beam_pipelines.transforms.select.reject import explain, shown_row_of
 

@@ -25,10 +25,10 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.formatting import show_cell
 from beam_pipelines.core.process import plugins
 from beam_pipelines.encodings.apply import conversions, needed, run_chain
+from beam_pipelines.encodings.array_values import flattened
 from beam_pipelines.encodings.kinds.ids import FittedVocabulary
 from beam_pipelines.encodings.labels import labels_behind, labels_of_features
 from beam_pipelines.encodings.plan import Chain, EncodePlan
-from beam_pipelines.encodings.values import flattened
 
 # Of all splits: shares of so many rows are within a third of a per cent of those of all rows.
 _MOST_ROWS = 20_000

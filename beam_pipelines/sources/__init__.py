@@ -10,7 +10,6 @@ from beam_pipelines.core.process import plugins
 from beam_pipelines.sources.batch_files import Arrow
 from beam_pipelines.sources.csv.format import Csv
 from beam_pipelines.sources.files.compression import COMPRESSION_FOR_SUFFIX
-from beam_pipelines.sources.format import Format
 from beam_pipelines.sources.images.cifar import Cifar
 from beam_pipelines.sources.images.folder import Images
 from beam_pipelines.sources.images.idx import Idx
@@ -19,6 +18,7 @@ from beam_pipelines.sources.libsvm.format import SparseLines
 from beam_pipelines.sources.lines import PlainLines, RawRecords
 from beam_pipelines.sources.parquet.format import Parquet
 from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.source_format import Format
 from beam_pipelines.sources.tfrecord.format import TFRecord
 
 # The number of a shard and that of all shards, in the name of a file.

@@ -20,7 +20,10 @@ from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.faults import damaged
 from beam_pipelines.sources.faults.bad_rows import as_bytes
 from beam_pipelines.sources.files.archives import open_whole
-from beam_pipelines.sources.format import (
+from beam_pipelines.sources.nesting import shapes
+from beam_pipelines.sources.options import TextsOptions
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
     Contents,
@@ -30,9 +33,6 @@ from beam_pipelines.sources.format import (
     empty_batch,
     problem,
 )
-from beam_pipelines.sources.nesting import shapes
-from beam_pipelines.sources.options import TextsOptions
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 
 # Rows sampled of each file for the shapes of nested lists.
 SAMPLE_ROWS = 1000

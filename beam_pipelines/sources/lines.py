@@ -14,14 +14,14 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
-from beam_pipelines.sources.format import (
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import (
     Contents,
     Format,
     QuoteStates,
     Rows,
     problem,
 )
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat, settled
 from beam_pipelines.sources.text.quotes import NEWLINE, RETURN, Positions

@@ -22,7 +22,6 @@ from beam_pipelines.sources.files.compression import (
     check_suffix,
 )
 from beam_pipelines.sources.files.listing import list_files
-from beam_pipelines.sources.format import Contents, Format, Planner, check_columns, problem
 from beam_pipelines.sources.images.columns import image_columns
 from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sources.plan import (
@@ -34,6 +33,7 @@ from beam_pipelines.sources.plan import (
     cut_ranges,
     gather_ranges,
 )
+from beam_pipelines.sources.source_format import Contents, Format, Planner, check_columns, problem
 from beam_pipelines.sources.wrapping.formatted import Formatted, formatted
 from beam_pipelines.sources.wrapping.partitions import WithNulls, partitioned, with_nulls
 

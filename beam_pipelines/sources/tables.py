@@ -24,7 +24,9 @@ from beam_pipelines.sources.exact_cast import convert_array
 from beam_pipelines.sources.faults import bad_rows, bad_values
 from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.faults.bad_values import ColumnError
-from beam_pipelines.sources.format import (
+from beam_pipelines.sources.nesting import nested, shapes, tensors
+from beam_pipelines.sources.plan import FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import (
     MUST_AGREE,
     Contents,
     Rows,
@@ -33,8 +35,6 @@ from beam_pipelines.sources.format import (
     empty_batch,
     problem,
 )
-from beam_pipelines.sources.nesting import nested, shapes, tensors
-from beam_pipelines.sources.plan import FileInfo, SourcePlan
 
 
 def check_schema(source: Source, path: str, schema: pa.Schema) -> None:

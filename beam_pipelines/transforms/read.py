@@ -18,7 +18,9 @@ from beam_pipelines.core.limits import exceeded
 from beam_pipelines.core.private import hide_row
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.faults.bad_values import LargeCell, large_cell
-from beam_pipelines.sources.format import (
+from beam_pipelines.sources.images.columns import first_damage
+from beam_pipelines.sources.plan import ByteRange, SourcePlan
+from beam_pipelines.sources.source_format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
     QuoteStates,
@@ -27,8 +29,6 @@ from beam_pipelines.sources.format import (
     cut_rows,
     empty_batch,
 )
-from beam_pipelines.sources.images.columns import first_damage
-from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.sources.wrapping.derived import read_rows, read_together, reject_rows

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.sources import format_of
-from beam_pipelines.sources.format import Position
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
+from beam_pipelines.sources.source_format import Position
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
 

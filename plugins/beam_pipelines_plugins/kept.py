@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from beam_pipelines.core import _native
 from beam_pipelines.files.beam import files
 from beam_pipelines.sources import tables
-from beam_pipelines.sources.format import Format, QuoteStates, Rows, empty_batch
 from beam_pipelines.sources.plan import RANGE_BYTES, ByteRange, FileInfo, Snapshot, SourcePlan
+from beam_pipelines.sources.source_format import Format, QuoteStates, Rows, empty_batch
 
 
 class KeptFile(NamedTuple):

@@ -23,8 +23,8 @@ from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FORMATS, inference, register_format
 from beam_pipelines.sources.csv.format import Csv
-from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.plan import FileInfo, SourcePlan, cut_ranges
+from beam_pipelines.sources.source_format import Contents
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat
 from tests.support.runs import plan_in

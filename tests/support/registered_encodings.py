@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from beam_pipelines.encodings import Encoding, Feature, register_encoding
 from beam_pipelines.encodings.analyzers import Moments
+from beam_pipelines.encodings.array_values import check_parameters
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.formula import Formula, Library
-from beam_pipelines.encodings.values import check_parameters
 
 
 @dataclasses.dataclass(frozen=True)

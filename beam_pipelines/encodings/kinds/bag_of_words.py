@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.encodings import tokens
+from beam_pipelines.encodings.array_values import as_lists, check_parameters, need_whole, short_form
 from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import from_matrix
-from beam_pipelines.encodings.values import as_lists, check_parameters, need_whole, short_form
 from beam_pipelines.encodings.vocabulary_asset import token_table
 
 if TYPE_CHECKING:

@@ -11,16 +11,16 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.columns import parse_type, type_name
 from beam_pipelines.core.errors import nearest
-from beam_pipelines.encodings.encoding import Fixed
-from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.formula import checked, narrowed_tensor
-from beam_pipelines.encodings.values import (
+from beam_pipelines.encodings.array_values import (
     check_parameters,
     map_values,
     narrowed,
     need_text,
     smallest_normal,
 )
+from beam_pipelines.encodings.encoding import Fixed
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.formula import checked, narrowed_tensor
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from beam_pipelines.encodings.array_values import check_parameters, need_text
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.values import check_parameters, need_text
 
 if TYPE_CHECKING:
     import tensorflow as tf

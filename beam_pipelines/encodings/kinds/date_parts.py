@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import nearest
+from beam_pipelines.encodings.array_values import check_parameters, map_exact
 from beam_pipelines.encodings.encoding import Encoding, Fixed
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.values import check_parameters, map_exact
 
 if TYPE_CHECKING:
     import tensorflow as tf

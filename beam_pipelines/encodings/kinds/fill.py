@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core.arrow.binary_arrays import is_valid
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.encodings.analyzers import Analysis, Analyzer, Moments, Quantiles
+from beam_pipelines.encodings.array_values import LARGEST, check_parameters, need_flag, need_numbers
 from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import (
@@ -23,7 +24,6 @@ from beam_pipelines.encodings.formula import (
     from_matrix,
     to_matrix,
 )
-from beam_pipelines.encodings.values import LARGEST, check_parameters, need_flag, need_numbers
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -10,6 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.columns import type_name
+from beam_pipelines.encodings.array_values import (
+    MOST_IDS,
+    check_parameters,
+    map_values,
+    need_whole,
+    short_form,
+)
 from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import from_matrix, to_matrix
@@ -22,13 +29,6 @@ from beam_pipelines.encodings.tokens import (
     need_tokens,
     tensor_tokens,
     token_ids,
-)
-from beam_pipelines.encodings.values import (
-    MOST_IDS,
-    check_parameters,
-    map_values,
-    need_whole,
-    short_form,
 )
 from beam_pipelines.encodings.vocabulary_asset import token_table
 

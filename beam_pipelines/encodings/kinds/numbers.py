@@ -13,6 +13,15 @@ import pyarrow as pa
 from beam_pipelines.core.arrow.binary_arrays import is_valid
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.encodings.analyzers import Moments
+from beam_pipelines.encodings.array_values import (
+    as_lists,
+    check_parameters,
+    map_exact,
+    need_number,
+    need_numbers,
+    short_form,
+    to_float64,
+)
 from beam_pipelines.encodings.encoding import Encoding, Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import (
@@ -24,15 +33,6 @@ from beam_pipelines.encodings.formula import (
     tensor_to_float64,
     tensorflow_library,
     to_matrix,
-)
-from beam_pipelines.encodings.values import (
-    as_lists,
-    check_parameters,
-    map_exact,
-    need_number,
-    need_numbers,
-    short_form,
-    to_float64,
 )
 
 if TYPE_CHECKING:

@@ -13,10 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.encodings.analyzers import Quantiles
-from beam_pipelines.encodings.encoding import Encoding, Fixed
-from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.formula import Formula, Library, ToFloat
-from beam_pipelines.encodings.values import (
+from beam_pipelines.encodings.array_values import (
     MOST_PLACES,
     check_parameters,
     narrow,
@@ -25,6 +22,9 @@ from beam_pipelines.encodings.values import (
     need_whole,
     short_form,
 )
+from beam_pipelines.encodings.encoding import Encoding, Fixed
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.formula import Formula, Library, ToFloat
 
 _ASCENDING = "ascending numbers, as in {boundaries: [0, 10, 100]}"
 

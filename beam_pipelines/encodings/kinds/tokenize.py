@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.binary_arrays import offsets_of
 from beam_pipelines.core.arrow.columns import type_name
+from beam_pipelines.encodings.array_values import as_lists, check_parameters, need_flag
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.tokens import flat_values, row_numbers
-from beam_pipelines.encodings.values import as_lists, check_parameters, need_flag
 
 if TYPE_CHECKING:
     import tensorflow as tf

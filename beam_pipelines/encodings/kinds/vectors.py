@@ -14,10 +14,7 @@ from beam_pipelines.core.arrow.binary_arrays import byte_lengths
 from beam_pipelines.core.arrow.columns import type_name, value_type
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.encodings import formula
-from beam_pipelines.encodings.encoding import Fixed
-from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.tokens import flat_values, row_numbers
-from beam_pipelines.encodings.values import (
+from beam_pipelines.encodings.array_values import (
     MOST_PLACES,
     as_lists,
     check_parameters,
@@ -27,6 +24,9 @@ from beam_pipelines.encodings.values import (
     need_whole,
     short_form,
 )
+from beam_pipelines.encodings.encoding import Fixed
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.tokens import flat_values, row_numbers
 
 if TYPE_CHECKING:
     import tensorflow as tf

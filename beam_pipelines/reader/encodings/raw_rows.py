@@ -16,7 +16,7 @@ from beam_pipelines.core.arrow.columns import normalise, only_chunk, type_name, 
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.encodings.apply import LONGEST_SHOWN, apply_to, to_feature
-from beam_pipelines.encodings.values import map_values
+from beam_pipelines.encodings.array_values import map_values
 
 # What pa.array raises for a value of another type.
 _WRONG_VALUE = (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError)

@@ -22,8 +22,8 @@ from beam_pipelines.sources.csv.evidence import (
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.csv.remarks import around, remark
 from beam_pipelines.sources.csv.sample import Misfit
-from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.options import CsvOptions
+from beam_pipelines.sources.source_format import problem
 
 # Lines that a message names, and different values that it proposes as nulls.
 _LINES, _NULLS = 3, 10

@@ -20,10 +20,10 @@ from beam_pipelines.sources.csv.header import cut_top, first_record, names_of
 from beam_pipelines.sources.csv.infer import infer
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
 from beam_pipelines.sources.files.compression import compression_of, read_head
-from beam_pipelines.sources.format import Contents, problem
 from beam_pipelines.sources.libsvm.lines import HEAD_BYTES, sparse_line
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import Contents, problem
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.encodings import check_is_no_json, check_is_text
 from beam_pipelines.sources.text.format import TextFormat, settled

@@ -15,8 +15,8 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list
 from beam_pipelines.sources.csv.parser import split_cells
 from beam_pipelines.sources.csv.sniffer import are_years, kind, split_text, whole_records
-from beam_pipelines.sources.format import MUST_AGREE
 from beam_pipelines.sources.options import CsvOptions
+from beam_pipelines.sources.source_format import MUST_AGREE
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
 

@@ -35,9 +35,9 @@ from beam_pipelines.sources.csv.header import (
 from beam_pipelines.sources.csv.parser import dialect_of, other_number, split_cells
 from beam_pipelines.sources.csv.resolve import check_agreement, check_no_texts, resolve
 from beam_pipelines.sources.csv.sample import OVERFLOWS, CsvSample
-from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo
+from beam_pipelines.sources.source_format import Contents
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.format import digits_type
 from beam_pipelines.sql.database import identifier, literal

@@ -18,8 +18,8 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.sources.files.archives import is_archive, list_zip
 from beam_pipelines.sources.files.compression import check_readable
-from beam_pipelines.sources.format import Format, problem
 from beam_pipelines.sources.plan import FileInfo
+from beam_pipelines.sources.source_format import Format, problem
 
 # Logs of tables, whose folders also have files with rows that are not in the table any more.
 _TABLES = {

@@ -27,10 +27,10 @@ from beam_pipelines.sources.files.compression import (
     name_of_start,
     unread,
 )
-from beam_pipelines.sources.format import Contents, Format, QuoteStates, Rows, empty_batch
 from beam_pipelines.sources.images import pixel_rows, safe_pickle
 from beam_pipelines.sources.images.pixel_rows import Classes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import Contents, Format, QuoteStates, Rows, empty_batch
 from beam_pipelines.sources.text.blocks import read_exactly
 
 _SHAPE = (3, 32, 32)

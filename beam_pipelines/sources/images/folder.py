@@ -26,7 +26,14 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list
 from beam_pipelines.sources import inference
 from beam_pipelines.sources.batch_files import no_compression
-from beam_pipelines.sources.format import (
+from beam_pipelines.sources.images.options import (
+    ImageOptions,
+    ImagesOptions,
+    PictureError,
+    image_options,
+)
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
     Contents,
@@ -37,13 +44,6 @@ from beam_pipelines.sources.format import (
     empty_batch,
     problem,
 )
-from beam_pipelines.sources.images.options import (
-    ImageOptions,
-    ImagesOptions,
-    PictureError,
-    image_options,
-)
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 
 if TYPE_CHECKING:
     from beam_pipelines.sources.images.pictures import Look

@@ -26,7 +26,10 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_texts
 from beam_pipelines.sources.files import compression
 from beam_pipelines.sources.files.compression import compression_of
-from beam_pipelines.sources.format import (
+from beam_pipelines.sources.images import pixel_rows
+from beam_pipelines.sources.images.pixel_rows import COLOUR_FOR_CHANNELS, Classes
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import (
     CHUNK_BYTES,
     Contents,
     Format,
@@ -35,9 +38,6 @@ from beam_pipelines.sources.format import (
     empty_batch,
     problem,
 )
-from beam_pipelines.sources.images import pixel_rows
-from beam_pipelines.sources.images.pixel_rows import COLOUR_FOR_CHANNELS, Classes
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 
 # Code of a type -> numpy's name.
 _TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}

@@ -24,8 +24,8 @@ from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference
 from beam_pipelines.sources.files.compression import no_zlib
-from beam_pipelines.sources.format import Contents, Rows, problem
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import Contents, Rows, problem
 
 # Colour types (11.2.1) by number of channels: grey, grey with alpha, RGB, RGBA.
 COLOUR_FOR_CHANNELS = {1: 0, 2: 4, 3: 2, 4: 6}

@@ -16,7 +16,6 @@ from beam_pipelines.sources import tables, whole_numbers
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_values import ColumnError
 from beam_pipelines.sources.files.compression import compression_of, read_head
-from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.json.by_line import LineParser
 from beam_pipelines.sources.json.infer import types_of
 from beam_pipelines.sources.json.orients import check_is_no_table
@@ -25,6 +24,7 @@ from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.options import EncodedOptions, TextsOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import Contents
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.documents import DOCUMENTS, is_document
 from beam_pipelines.sources.text.encodings import check_is_text, start_of_text

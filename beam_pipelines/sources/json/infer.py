@@ -16,12 +16,12 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
-from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.json import parser
 from beam_pipelines.sources.json.orients import rows_within
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.plan import FileInfo
+from beam_pipelines.sources.source_format import Contents
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.encodings import UTF_8, find_encoding
 from beam_pipelines.sources.text.format import digits_type

@@ -19,7 +19,6 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_flag, read_integer, read_name
 from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.format import Contents, problem
 from beam_pipelines.sources.libsvm.lines import (
     INTEGER,
     LABEL,
@@ -31,6 +30,7 @@ from beam_pipelines.sources.libsvm.lines import (
 )
 from beam_pipelines.sources.options import EncodedOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import Contents, problem
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.cells import cell_parser
 from beam_pipelines.sources.text.format import (

@@ -16,12 +16,6 @@ from beam_pipelines.sources import tables
 from beam_pipelines.sources.batch_files import SAMPLE_ROWS, BatchFiles, OpenedFile, tail_rows
 from beam_pipelines.sources.faults import damaged
 from beam_pipelines.sources.files.archives import open_whole
-from beam_pipelines.sources.format import (
-    CHUNK_BYTES,
-    MAX_CHUNK_ROWS,
-    QuoteStates,
-    Rows,
-)
 from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.parquet.columns import (
     check_microseconds,
@@ -33,6 +27,12 @@ from beam_pipelines.sources.parquet.columns import (
 )
 from beam_pipelines.sources.parquet.footers import Piece, check_columns, pieces_of
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import (
+    CHUNK_BYTES,
+    MAX_CHUNK_ROWS,
+    QuoteStates,
+    Rows,
+)
 
 # Row groups larger than this, uncompressed, are read so many bytes at a time, over all columns:
 # Arrow would hold a whole one.

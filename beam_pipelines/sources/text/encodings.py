@@ -16,8 +16,8 @@ from beam_pipelines.sources.files.compression import (
     read_by_pandas,
     unread,
 )
-from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.options import EncodedOptions
+from beam_pipelines.sources.source_format import problem
 from beam_pipelines.sources.text.documents import DOCUMENTS, is_document
 
 UTF_8 = "utf-8"

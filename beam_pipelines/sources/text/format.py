@@ -17,7 +17,9 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.files.compression import no_zlib
-from beam_pipelines.sources.format import (
+from beam_pipelines.sources.options import EncodedOptions
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import (
     Format,
     Position,
     QuoteStates,
@@ -26,8 +28,6 @@ from beam_pipelines.sources.format import (
     cut_rows,
     row_numbers,
 )
-from beam_pipelines.sources.options import EncodedOptions
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import Dialect, Positions
 

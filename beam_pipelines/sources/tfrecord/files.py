@@ -27,8 +27,8 @@ from beam_pipelines.sources.files.compression import (
     name_of_start,
     not_as_named,
 )
-from beam_pipelines.sources.format import Rows, combine, cut_rows, empty_batch, problem
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import Rows, combine, cut_rows, empty_batch, problem
 from beam_pipelines.tfrecord.framing import (
     RecordBlock,
     is_header,

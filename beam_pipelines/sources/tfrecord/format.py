@@ -29,16 +29,16 @@ from beam_pipelines.sources.exact_cast import convert_array
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.faults.bad_values import ColumnError
-from beam_pipelines.sources.format import (
+from beam_pipelines.sources.images.columns import image_features
+from beam_pipelines.sources.nesting import shapes
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import (
     Contents,
     Format,
     QuoteStates,
     Rows,
     problem,
 )
-from beam_pipelines.sources.images.columns import image_features
-from beam_pipelines.sources.nesting import shapes
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.tfrecord import schema
 from beam_pipelines.sources.tfrecord.decoder import (
     is_sequence_example,

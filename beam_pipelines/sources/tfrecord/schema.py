@@ -24,8 +24,8 @@ from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.recipe.values import read_text
-from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import problem
 
 _SPLITS = "/" + split_folder(EXAMPLES, "")
 _TEXT_DOMAINS = ("string_domain", "domain", "natural_language_domain", "url_domain")

@@ -25,10 +25,10 @@ from beam_pipelines.sources.csv.choice import type_of
 from beam_pipelines.sources.csv.evidence import Evidence, evidence_of
 from beam_pipelines.sources.csv.formats import to_plain, typed
 from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.format import Contents, Format, QuoteStates, Rows, problem
 from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import Contents, Format, QuoteStates, Rows, problem
 from beam_pipelines.sources.text.cells import Flags, parsed
 from beam_pipelines.sources.wrapping.derived import reject_rows
 from beam_pipelines.sources.wrapping.partitions import Wrapped

@@ -20,8 +20,15 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.format import Contents, Format, Position, QuoteStates, Rows, problem
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import (
+    Contents,
+    Format,
+    Position,
+    QuoteStates,
+    Rows,
+    problem,
+)
 
 # Attributes of the format of the files that this format has, too.
 _TRAITS = (

@@ -17,9 +17,9 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import format_of
-from beam_pipelines.sources.format import Contents, Format, Position, QuoteStates, Rows
 from beam_pipelines.sources.plan import ByteRange, CutRanges, FileInfo, SourcePlan
 from beam_pipelines.sources.planner import cut_files
+from beam_pipelines.sources.source_format import Contents, Format, Position, QuoteStates, Rows
 from beam_pipelines.sources.wrapping.derived import read_rows
 
 

@@ -14,7 +14,7 @@ from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import planner_of, scheme_of
 from beam_pipelines.recipe.values import TEXT, Value, read_text, reader
-from beam_pipelines.sources.format import problem
+from beam_pipelines.sources.source_format import problem
 
 _OF_MYSQL = "MYSQL_PWD, or the group [client] of ~/.my.cnf or of a file '?defaults-file=…'"
 # Scheme of a URL -> where its driver finds a password.

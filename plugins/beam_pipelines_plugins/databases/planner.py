@@ -11,8 +11,8 @@ from beam_pipelines.files.beam import files, input_roots
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import scheme_of
 from beam_pipelines.recipe.text.yaml_text import yaml_text
-from beam_pipelines.sources.format import Contents, Planner, problem
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import Contents, Planner, problem
 from beam_pipelines_plugins.databases import opened
 from beam_pipelines_plugins.databases.database import (
     Database,

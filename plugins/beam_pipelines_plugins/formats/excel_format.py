@@ -25,7 +25,9 @@ from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.batch_files import no_compression
 from beam_pipelines.sources.csv.choice import without_index
 from beam_pipelines.sources.csv.header import INDEX
-from beam_pipelines.sources.format import (
+from beam_pipelines.sources.options import HeaderOptions, TextsOptions
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import (
     Contents,
     Format,
     Position,
@@ -36,8 +38,6 @@ from beam_pipelines.sources.format import (
     problem,
     row_numbers,
 )
-from beam_pipelines.sources.options import HeaderOptions, TextsOptions
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines_plugins.formats.excel_workbook import Sheet, read_sheet
 
 # Rows that are converted at a time, from Python's objects.

@@ -21,9 +21,9 @@ from beam_pipelines.core.limits import MIB, exceeded, exceeds_ratio, ratio_excee
 from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_text
-from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, check_columns, problem
 from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sources.plan import ByteRange
+from beam_pipelines.sources.source_format import CHUNK_BYTES, MAX_CHUNK_ROWS, check_columns, problem
 from beam_pipelines_plugins.extras import needed
 from beam_pipelines_plugins.formats.numpy_files import to_arrow
 from beam_pipelines_plugins.formats.part_files import OpenedPart, Part, PartFiles

@@ -19,7 +19,7 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, check_columns
+from beam_pipelines.sources.source_format import CHUNK_BYTES, MAX_CHUNK_ROWS, check_columns
 from beam_pipelines_plugins.formats.part_files import OpenedPart, Part, PartFiles
 
 # Name of the only column of a npy file.

@@ -22,7 +22,11 @@ from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.files.archives import read_member, read_tar, tar_compression
 from beam_pipelines.sources.files.compression import no_zlib
-from beam_pipelines.sources.format import (
+from beam_pipelines.sources.images.folder import SUFFIXES, look_at
+from beam_pipelines.sources.images.options import ImagesOptions, PictureError, image_options
+from beam_pipelines.sources.inference import SAMPLE_BYTES
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
     Contents,
@@ -34,10 +38,6 @@ from beam_pipelines.sources.format import (
     problem,
     row_numbers,
 )
-from beam_pipelines.sources.images.folder import SUFFIXES, look_at
-from beam_pipelines.sources.images.options import ImagesOptions, PictureError, image_options
-from beam_pipelines.sources.inference import SAMPLE_BYTES
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 
 # The part up to the first point behind the last slash, and the part behind the point.
 _PARTS = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$", re.DOTALL)

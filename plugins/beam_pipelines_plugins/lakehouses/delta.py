@@ -14,7 +14,7 @@ from deltalake.exceptions import DeltaError
 from beam_pipelines.core.errors import DataError, RecipeProblems, mask
 from beam_pipelines.files.beam import files, input_roots
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.format import problem
+from beam_pipelines.sources.source_format import problem
 from beam_pipelines_plugins.lakehouses import snapshots
 from beam_pipelines_plugins.lakehouses.options import DeltaOptions
 

@@ -29,7 +29,7 @@ from pyiceberg.transforms import IdentityTransform
 from beam_pipelines.core.errors import DataError, RecipeProblems, mask
 from beam_pipelines.files.beam import files, input_roots
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.format import problem
+from beam_pipelines.sources.source_format import problem
 from beam_pipelines_plugins.formats.avro_blocks import AvroFile, TooLargeError
 from beam_pipelines_plugins.lakehouses import snapshots
 from beam_pipelines_plugins.lakehouses.options import IcebergOptions, local_path

@@ -9,7 +9,7 @@ from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_integer
-from beam_pipelines.sources.format import problem
+from beam_pipelines.sources.source_format import problem
 
 DELTA, ICEBERG = "delta", "iceberg"
 

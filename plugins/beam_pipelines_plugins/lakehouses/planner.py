@@ -11,9 +11,9 @@ from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.files.beam import file_checksums, files, input_roots
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.format import Contents, Planner
 from beam_pipelines.sources.parquet.format import top_columns
 from beam_pipelines.sources.plan import FileInfo, Snapshot, SourcePlan
+from beam_pipelines.sources.source_format import Contents, Planner
 from beam_pipelines_plugins.extras import needed
 from beam_pipelines_plugins.kept import ranges_of
 from beam_pipelines_plugins.lakehouses import options

@@ -20,12 +20,12 @@ from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.batch_files import SAMPLE_ROWS, OpenedFile, tail_rows
-from beam_pipelines.sources.format import CHUNK_BYTES, Contents, QuoteStates, Rows, combine
 from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.options import NoOptions
 from beam_pipelines.sources.parquet.footers import pieces_of
 from beam_pipelines.sources.parquet.format import Parquet, batches_of, opened, top_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.source_format import CHUNK_BYTES, Contents, QuoteStates, Rows, combine
 from beam_pipelines_plugins.kept import KeptRows, keep_batches, kept_plan
 from beam_pipelines_plugins.lakehouses import snapshots
 

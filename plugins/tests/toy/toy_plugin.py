@@ -11,13 +11,13 @@ import pyarrow as pa
 from beam_pipelines.checks.check import Check, Finding
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.encodings.array_values import check_parameters
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.formula import Formula
-from beam_pipelines.encodings.values import check_parameters
 from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.values import read_text
 from beam_pipelines.sources import inference
-from beam_pipelines.sources.format import Contents
+from beam_pipelines.sources.source_format import Contents
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat
 
