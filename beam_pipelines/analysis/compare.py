@@ -8,14 +8,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from beam_pipelines.analysis import drift as drift_figures
 from beam_pipelines.analysis.description import ends, show_of
-from beam_pipelines.analysis.drift import (
-    CHANCE,
-    LARGE_DRIFT,
-    Divergence,
-    divergence,
-    divergence_of_counts,
-)
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.view import FeatureView, are_like_ids, view_of_column
@@ -81,7 +75,7 @@ class ColumnComparison:
 
 
 def compare_columns(
-    base: TableStatistics, test: TableStatistics, max_drift: float = LARGE_DRIFT
+    base: TableStatistics, test: TableStatistics, max_drift: float = drift_figures.LARGE_DRIFT
 ) -> tuple[ColumnComparison, ...]:
     """Compares two splits, column by column.
 
@@ -99,7 +93,7 @@ def compare_columns(
     if not base.rows or not test.rows:
         return ()
     names = list(dict.fromkeys([*base.columns, *test.columns]))
-    chance = CHANCE / max(1, len(names))
+    chance = drift_figures.CHANCE / max(1, len(names))
     return tuple(
         _compare_column(name, base.columns.get(name), test.columns.get(name), max_drift, chance)
         for name in names
@@ -147,14 +141,18 @@ def _compare_column(
         return found
     if are_like_ids(*views):
         return dataclasses.replace(found, note="id")
-    measured = divergence(base, test)
+    measured = drift_figures.divergence(base, test)
     if measured is None:
         return found
     return _with_drift(found, measured, is_date(value_type(base.type)), max_drift, chance)
 
 
 def _with_drift(
-    column: ColumnComparison, measured: Divergence, are_dates: bool, max_drift: float, chance: float
+    column: ColumnComparison,
+    measured: drift_figures.Divergence,
+    are_dates: bool,
+    max_drift: float,
+    chance: float,
 ) -> ColumnComparison:
     """Returns a column with its drift, and maybe a finding."""
     if not measured.is_known:
@@ -187,7 +185,7 @@ def compare_shares(
     """
     base, test = (some / number if number else 0.0 for number, some in sides)
     counts = [np.array((number - some, some), np.float64) for number, some in sides]
-    found = divergence_of_counts(*counts)
+    found = drift_figures.divergence_of_counts(*counts)
     if abs(test - base) > max_drift and found is not None and found.p_value < chance:
         yield LargeDifference(kind, f"{show_share(base, 1.0)} {what}, now {show_share(test, 1.0)}")
 

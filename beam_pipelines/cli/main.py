@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import click
 
 from beam_pipelines.cli import datasets
+from beam_pipelines.cli import recipe_options as shared_options
 from beam_pipelines.cli.doctor import doctor
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted
 from beam_pipelines.cli.options import (
@@ -27,20 +28,6 @@ from beam_pipelines.cli.options import (
 )
 from beam_pipelines.cli.output import answer, is_quiet, output_options, say
 from beam_pipelines.cli.plan import plan, plan_document, preview
-from beam_pipelines.cli.recipe_options import (
-    chosen_plan,
-    encode_option,
-    has_chosen,
-    input_options,
-    output_of_day,
-    planning,
-    policy_options,
-    recipe_options,
-    run_options,
-    running,
-    set_option,
-    take_options,
-)
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
 from beam_pipelines.cli.validate import validate
 from beam_pipelines.core.arrow import memory
@@ -173,17 +160,17 @@ def cli() -> None:
 @click.option(
     "-o", "--output", metavar="DIR", help="Folder of the dataset. Needed, but for --dry_run."
 )
-@run_options
+@shared_options.run_options
 @click.option(
     "--dry_run",
     is_flag=True,
     help="Print the plan (files, ranges, joins, splits, shards) and stop.",
 )
-@recipe_options
-@encode_option
-@take_options
-@input_options
-@policy_options
+@shared_options.recipe_options
+@shared_options.encode_option
+@shared_options.take_options
+@shared_options.input_options
+@shared_options.policy_options
 @output_options
 @click.pass_context
 def convert(
@@ -199,14 +186,14 @@ def convert(
             "found no --output, expected the folder of the dataset, for example --output "
             "out/flights."
         )
-    output = output_of_day(context, output)
+    output = shared_options.output_of_day(context, output)
     from beam_pipelines.pipeline import api
 
-    plan = chosen_plan(context, recipe_or_data)
+    plan = shared_options.chosen_plan(context, recipe_or_data)
     if dry_run or output is None:
         answer(form, plan_document(plan), [plan.describe()])
         return
-    from beam_pipelines.cli.summary import print_summary
+    from beam_pipelines.cli import summary
     from beam_pipelines.dataset.manifest import read_manifest
     from beam_pipelines.pipeline import convert as convert_module
     from beam_pipelines.pipeline import output_folder
@@ -214,7 +201,7 @@ def convert(
     from beam_pipelines.runners.run import pipeline_options, waits_for_end
 
     output_folder.check_inputs(output, [recipe_or_data])
-    run = running(context)
+    run = shared_options.running(context)
     if not waits_for_end(pipeline_options(run["beam_options"], plan.size_bytes)):
         where = convert_module.submit(plan, RunOptions(output, **run))
         line = f"submitted: {where}. The dataset is complete when there is a {output}/{MANIFEST}."
@@ -223,7 +210,7 @@ def convert(
     dataset = api.convert(plan, output, **run)
     if left := output_folder.left_behind(output):
         say(f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True)
-    print_summary(read_manifest(dataset.folder), dataset.folder, form=form)
+    summary.print_summary(read_manifest(dataset.folder), dataset.folder, form=form)
 
 
 @cli.command(cls=BeamCommand, epilog="describe out/flights\ndescribe flights.csv --sample 1%")
@@ -234,10 +221,10 @@ def convert(
     metavar="DIR",
     help="Folder for statistics, schema, anomalies and report; default: only print.",
 )
-@recipe_options
-@take_options
-@input_options
-@policy_options
+@shared_options.recipe_options
+@shared_options.take_options
+@shared_options.input_options
+@shared_options.policy_options
 @output_options
 @click.pass_context
 def describe(
@@ -253,20 +240,20 @@ def describe(
     from beam_pipelines.analysis.statistics.datasets import is_stored
 
     if is_stored(recipe_or_data):
-        if output is not None or has_chosen(context):
+        if output is not None or shared_options.has_chosen(context):
             raise click.UsageError(
                 f"found an option of recipes and data with {recipe_or_data}, which has its "
                 "statistics, expected none."
             )
-        from beam_pipelines.cli.summary import print_statistics
+        from beam_pipelines.cli import summary
 
-        print_statistics(recipe_or_data, form)
+        summary.print_statistics(recipe_or_data, form)
         return
-    output = output_of_day(context, output)
+    output = shared_options.output_of_day(context, output)
     from beam_pipelines.pipeline import api
 
-    plan = chosen_plan(context, recipe_or_data)
-    from beam_pipelines.cli.summary import description_json, print_description
+    plan = shared_options.chosen_plan(context, recipe_or_data)
+    from beam_pipelines.cli import summary
     from beam_pipelines.pipeline import convert as convert_module
     from beam_pipelines.pipeline.run_options import RunOptions
 
@@ -274,9 +261,9 @@ def describe(
         options = RunOptions(folder, beam_options=context.meta[BEAM_OPTIONS], quiet=is_quiet())
         manifest = convert_module.describe(plan, options)
         if form == "json":
-            say(description_json(manifest, folder))
+            say(summary.description_json(manifest, folder))
             return
-        print_description(manifest, folder, output is not None)
+        summary.print_description(manifest, folder, output is not None)
 
 
 @cli.command(cls=BeamCommand, epilog="transform out/flights new.csv -o out/new")
@@ -302,10 +289,10 @@ def describe(
     is_flag=True,
     help="Split as the dataset's recipe does, and measure drift from the dataset.",
 )
-@set_option
-@input_options
-@run_options
-@policy_options
+@shared_options.set_option
+@shared_options.input_options
+@shared_options.run_options
+@shared_options.policy_options
 @output_options
 @click.pass_context
 def transform(
@@ -333,7 +320,7 @@ def transform(
             "found --grow with --split, expected one of them: a dataset that grows has the splits "
             "of its recipe."
         )
-    from beam_pipelines.cli.summary import print_summary
+    from beam_pipelines.cli import summary
     from beam_pipelines.dataset.manifest import read_manifest
     from beam_pipelines.pipeline import api
 
@@ -343,10 +330,10 @@ def transform(
         output,
         sources=dict(source.split("=", 1) for source in sources),
         split=None if grow else split,
-        **planning(context),
-        **running(context),
+        **shared_options.planning(context),
+        **shared_options.running(context),
     )
-    print_summary(read_manifest(made.folder), made.folder, form=form)
+    summary.print_summary(read_manifest(made.folder), made.folder, form=form)
 
 
 cli.add_command(datasets.feed)

@@ -22,9 +22,9 @@ from beam_pipelines.recipe.values import parse_bytes
 
 if TYPE_CHECKING:
     from beam_pipelines.pipeline.planning.plan import Plan
+    from beam_pipelines.pipeline.previews import prices as pricing
     from beam_pipelines.pipeline.previews.estimate import Preview, Scale
     from beam_pipelines.pipeline.previews.first_rows import FirstRows, ShownRow
-    from beam_pipelines.pipeline.previews.prices import Price, Prices
 
 _WIDTH = 40  # of a value, in characters
 
@@ -63,15 +63,15 @@ def plan(
 ) -> None:
     """Estimate a conversion: shards, memory, time, money, limits."""
     from beam_pipelines.pipeline.planning.private import values_hidden
+    from beam_pipelines.pipeline.previews import prices as pricing
     from beam_pipelines.pipeline.previews.estimate import make_preview, make_scale
-    from beam_pipelines.pipeline.previews.prices import count_requests, price_of, read_prices
 
-    priced = None if prices is None else read_prices(prices)
+    priced = None if prices is None else pricing.read_prices(prices)
     planned = chosen_plan(context, recipe_or_data)
     with values_hidden(planned.recipe):
         preview = make_preview(planned)
     scale = make_scale(planned, preview, assume_bytes)
-    requests = count_requests(planned, preview, scale)
+    requests = pricing.count_requests(planned, preview, scale)
     document = {
         "plan": plan_document(planned),
         "preview": dataclasses.asdict(preview),
@@ -80,7 +80,7 @@ def plan(
     }
     lines = [*_lines(planned, preview, scale, requests, assume_bytes)]
     if priced is not None:
-        price = price_of(scale, requests, priced)
+        price = pricing.price_of(scale, requests, priced)
         document["price"] = dataclasses.asdict(price)
         lines += _price_lines(price, priced)
     answer(form, document, [planned.describe(), *lines] if form == "text" else ())
@@ -119,43 +119,48 @@ def _lines(
     plan: Plan, preview: Preview, scale: Scale, requests: float, assumed: int | None
 ) -> Iterator[str]:
     """Yields the figures: at most nine lines, more with an assumed size."""
-    from beam_pipelines.core.formatting import show_bytes, show_count, show_secs
+    from beam_pipelines.core import formatting
 
     there = (
-        f" (assumed; {show_bytes(plan.base.size_bytes)} are there)" if assumed is not None else ""
+        f" (assumed; {formatting.show_bytes(plan.base.size_bytes)} are there)"
+        if assumed is not None
+        else ""
     )
-    yield f"with {show_bytes(scale.size_bytes)} of {plan.recipe.base}{there}"
-    yield _line("rows", f"about {_count(scale.rows)} of {show_bytes(preview.row_bytes)}")
-    largest, reads = show_bytes(scale.largest_range_bytes), plan.encode.reads
+    yield f"with {formatting.show_bytes(scale.size_bytes)} of {plan.recipe.base}{there}"
+    yield _line("rows", f"about {_count(scale.rows)} of {formatting.show_bytes(preview.row_bytes)}")
+    largest, reads = formatting.show_bytes(scale.largest_range_bytes), plan.encode.reads
     more = f", and {reads} reads fit the encodings" if reads > 1 else ""
     yield _line(
         "read",
-        f"{show_count(scale.ranges, 'range')} of {largest} at most; statistics, schema and shard "
-        f"sizes come first{more}",
+        f"{formatting.show_count(scale.ranges, 'range')} of {largest} at most; statistics, schema "
+        f"and shard sizes come first{more}",
     )
     splits = ", ".join(
         f"{name} {_count(split.rows)} in {split.shards:,}" for name, split in scale.splits.items()
     )
     split = max(scale.splits.values(), key=lambda split: split.rows)
     size = scale.shard_bytes * split.rows / sum(each.rows for each in scale.splits.values())
-    each = f"of {show_bytes(size / split.shards)}"
+    each = f"of {formatting.show_bytes(size / split.shards)}"
     if split.part_size != plan.recipe.output.part_size:
-        each += f" in parts of {show_bytes(split.part_size)}"
+        each += f" in parts of {formatting.show_bytes(split.part_size)}"
     yield _line(
-        "shards", f"{show_bytes(scale.shard_bytes)}, {each}; rows and files of splits: {splits}"
+        "shards",
+        f"{formatting.show_bytes(scale.shard_bytes)}, {each}; rows and files of splits: {splits}",
     )
     yield _line(
         "temporary",
-        f"{show_bytes(scale.kept_bytes)} between reading and writing; about {_count(requests)} "
-        "requests, if the output is in an object store",
+        f"{formatting.show_bytes(scale.kept_bytes)} between reading and writing; about "
+        f"{_count(requests)} requests, if the output is in an object store",
     )
     yield _line(
         "memory",
-        f"about {show_bytes(scale.worker_bytes)} a worker process, with "
-        f"{show_bytes(scale.broadcast_bytes)} of joined tables",
+        f"about {formatting.show_bytes(scale.worker_bytes)} a worker process, with "
+        f"{formatting.show_bytes(scale.broadcast_bytes)} of joined tables",
     )
-    steps = ", ".join(f"{name} {show_secs(secs)}" for name, secs in scale.cpu_secs.items())
-    yield _line("CPU", f"about {show_secs(sum(scale.cpu_secs.values()))}: {steps}")
+    steps = ", ".join(
+        f"{name} {formatting.show_secs(secs)}" for name, secs in scale.cpu_secs.items()
+    )
+    yield _line("CPU", f"about {formatting.show_secs(sum(scale.cpu_secs.values()))}: {steps}")
     if preview.omissions:
         yield _line("guessed", "; ".join(preview.omissions))
     if assumed is None:
@@ -163,16 +168,19 @@ def _lines(
     yield f"limits, by the size of {plan.recipe.base} at which they are met"
     for name, size in scale.limits.items():
         met = "  met: " if size < scale.size_bytes else "       "
-        yield f"{met}{show_bytes(size):>10}  {name}"
+        yield f"{met}{formatting.show_bytes(size):>10}  {name}"
 
 
-def _price_lines(price: Price, prices: Prices) -> Iterator[str]:
-    from beam_pipelines.core.formatting import show_bytes
+def _price_lines(price: pricing.Price, prices: pricing.Prices) -> Iterator[str]:
+    from beam_pipelines.core import formatting
 
     parts = ", ".join(f"{name} {amount:,.4g}" for name, amount in price.parts.items() if amount)
     total = f"{price.currency} {price.low:,.4g} to {price.high:,.4g}"
     yield _line("money", f"{total}: {parts}")
-    needed, there = show_bytes(price.worker_bytes), show_bytes(prices.worker_memory)
+    needed, there = (
+        formatting.show_bytes(price.worker_bytes),
+        formatting.show_bytes(prices.worker_memory),
+    )
     fits = "fits" if price.fits else "too little: take a machine with more memory for each core"
     yield _line("machine", f"{prices.worker_cores} processes take {needed} of {there}: {fits}")
 
@@ -281,6 +289,6 @@ def _with_label(value: Any, labels: tuple[str, ...]) -> str:
 
 
 def _shown(value: Any) -> str:
-    from beam_pipelines.core.formatting import show_cell
+    from beam_pipelines.core import formatting
 
-    return show_cell(value, _WIDTH, is_quoted=True)
+    return formatting.show_cell(value, _WIDTH, is_quoted=True)

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beam_pipelines.cli import options
+from beam_pipelines.cli import recipe_options as shared_options
 from beam_pipelines.cli.output import answer, is_quiet, output_options
-from beam_pipelines.cli.recipe_options import (
-    chosen,
-    chosen_settings,
-    input_options,
-    output_of_day,
-    planning,
-    policy_options,
-    recipe_options,
-)
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import anomalies_pb2
@@ -31,15 +23,15 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="What to expect; default: the dataset's or recipe's own.",
 )
-@policy_options
+@shared_options.policy_options
 @click.option(
     "-o",
     "--output",
     metavar="DIR",
     help="Of a recipe: folder for what 'describe' writes, and the rows to blame.",
 )
-@recipe_options
-@input_options
+@shared_options.recipe_options
+@shared_options.input_options
 @output_options
 @click.pass_context
 def validate(
@@ -56,9 +48,9 @@ def validate(
     from beam_pipelines.analysis.statistics.datasets import is_stored
     from beam_pipelines.pipeline import api
 
-    if chosen(context, "date") is not None and is_stored(data):
+    if shared_options.chosen(context, "date") is not None and is_stored(data):
         raise click.UsageError(f"found --date with {data}, which is a dataset of some day already.")
-    settings = chosen_settings(context)
+    settings = shared_options.chosen_settings(context)
     if settings and is_stored(data):
         raise click.UsageError(
             f"found --set, --label or --split with {data}, which is a dataset, expected a recipe."
@@ -66,10 +58,10 @@ def validate(
     found = api.validate(
         data,
         schema=schema_path,
-        output=output_of_day(context, output),
+        output=shared_options.output_of_day(context, output),
         beam_options=context.meta[options.BEAM_OPTIONS],
         quiet=is_quiet(),
-        **planning(context),
+        **shared_options.planning(context),
     )
     findings = list(_findings(found))
     if not is_stored(data):

@@ -17,13 +17,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow import key_index
 from beam_pipelines.core.arrow.columns import take_rows
-from beam_pipelines.joins.timed import (
-    TimeOrder,
-    check_ties,
-    microseconds,
-    order_by_time,
-    see,
-)
+from beam_pipelines.joins import timed as timed_joins
 from beam_pipelines.joins.windows import (
     Ranges,
     WindowIndex,
@@ -49,7 +43,7 @@ class JoinIndex:
 
     keys: key_index.KeyIndex
     added: pa.RecordBatch
-    order: TimeOrder | None = None
+    order: timed_joins.TimeOrder | None = None
     windows: WindowIndex | None = None
 
 
@@ -78,7 +72,7 @@ def build_index(table: pa.Table, join: Join, added: Sequence[tuple[str, str]]) -
     keys = key_index.index_keys([batch.column(name) for name in join.right_on])
     if timed is None:
         return JoinIndex(keys, columns)
-    keys, order = order_by_time(keys, batch, timed)
+    keys, order = timed_joins.order_by_time(keys, batch, timed)
     if not join.features:
         return JoinIndex(keys, columns, order)
     rows = take_rows(batch.select(columns_of(join.parsed)), keys.rows)
@@ -133,7 +127,7 @@ def join_batch(
         right = _features(left, index, join, (lows[kept], highs[kept]))
     else:
         if index.order is not None:
-            check_ties(left, index.order, index.added, places, join)
+            timed_joins.check_ties(left, index.order, index.added, places, join)
         right_rows = index.keys.rows[places] if len(index.keys.rows) else places
         right = index.added.take(pa.array(right_rows, mask=places < 0))
     schema = pa.schema([*left.schema, *right.schema])
@@ -148,7 +142,7 @@ def _features(
     if index.order is None or index.windows is None:
         return pa.RecordBatch.from_arrays([], schema=pa.schema([]))
     keys = np.searchsorted(index.keys.starts, seen[0], side="right") - 1
-    at = microseconds(left.column(index.order.timed.left))
+    at = timed_joins.microseconds(left.column(index.order.timed.left))
     ranges = Ranges(keys, *seen)
     arrays = make_features(index.windows, ranges, at, index.order.times, join)
     return pa.RecordBatch.from_arrays(list(arrays), names=list(join.parsed))
@@ -174,7 +168,7 @@ def find_matches(batch: pa.RecordBatch, index: JoinIndex, join: Join) -> tuple[M
     highs = np.where(keys == key_index.NO_KEY, 0, starts[keys + 1])
     if index.order is None:
         return lows, highs
-    return see(index.order, lows, highs, batch, join)
+    return timed_joins.see(index.order, lows, highs, batch, join)
 
 
 def _pair_rows(

@@ -35,16 +35,9 @@ from beam_pipelines.sinks.parquet.sink import columns_of
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.tfrecord.framing import missing_records
 from beam_pipelines.transforms import metrics
+from beam_pipelines.transforms import row_counts as counted_rows
 from beam_pipelines.transforms.encode import LoadedEncoder, load_fitted
 from beam_pipelines.transforms.equal_rows import Met
-from beam_pipelines.transforms.row_counts import (
-    BASE,
-    JoinCounts,
-    RowCounts,
-    check_snapshots,
-    count_base,
-    count_source,
-)
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 from beam_pipelines.transforms.size_sample import estimate_row_bytes
 from beam_pipelines.transforms.split.sample import check_named
@@ -70,7 +63,7 @@ class FirstPassResult:
       sampled_classes: the manifest's entry, if the recipe samples rows.
     """
 
-    row_counts: RowCounts
+    row_counts: counted_rows.RowCounts
     statistics: SplitTables
     anomalies: Mapping[str, SplitAnomalies]
     schema: schema_pb2.Schema
@@ -125,17 +118,18 @@ def make_result(
     encoder = LoadedEncoder(plan.encode, fitting.fitted, plan.preprocessing, fitting.analyzed)
     encoded = [one._replace(batch=encoder(one.batch, one.path)) for one in samples]
     own = _base_counts(counts)
-    base = count_base(plan.base, own, len(recipe.join), names, plan.partitions)
+    base = counted_rows.count_base(plan.base, own, len(recipe.join), names, plan.partitions)
     row_counts = dataclasses.replace(
         base,
         sources={
-            name: base.sources.get(name) or count_source(plan.sources[name], counts[name])
+            name: base.sources.get(name)
+            or counted_rows.count_source(plan.sources[name], counts[name])
             for name in plan.sources
         },
     )
     row_counts.check(recipe)
     if plan.take is None:
-        check_snapshots(plan.sources, row_counts)
+        counted_rows.check_snapshots(plan.sources, row_counts)
     contract = plan.contract
     expected = (
         _inferred(plan, statistics) if contract is None else schema_pb2.Schema.FromString(contract)
@@ -216,7 +210,7 @@ def check_anomalies(
     return result
 
 
-def check_joins_of(plan: Plan, joins: Sequence[JoinCounts]) -> None:
+def check_joins_of(plan: Plan, joins: Sequence[counted_rows.JoinCounts]) -> None:
     """Raises ``DataError`` if a join has too few matches or too many.
 
     The rows that a dataset gets later may be few: none of them has to match.
@@ -235,7 +229,7 @@ def check_joins_of(plan: Plan, joins: Sequence[JoinCounts]) -> None:
 
 
 def _base_counts(counts: Mapping[str, MergedCounts]) -> MergedCounts:
-    return counts.get(BASE, MergedCounts.of([]))
+    return counts.get(counted_rows.BASE, MergedCounts.of([]))
 
 
 def check_counted_joins(plan: Plan, counts: Mapping[str, MergedCounts]) -> None:
@@ -247,7 +241,9 @@ def check_counted_joins(plan: Plan, counts: Mapping[str, MergedCounts]) -> None:
     names = plan.recipe.split.names
     joined = len(plan.recipe.join)
     own = _base_counts(counts)
-    check_joins_of(plan, count_base(plan.base, own, joined, names, plan.partitions).joins)
+    check_joins_of(
+        plan, counted_rows.count_base(plan.base, own, joined, names, plan.partitions).joins
+    )
 
 
 def _count_nulls(result: FirstPassResult, column: str) -> int:
@@ -302,7 +298,7 @@ def _estimate(
     return shard_bytes, framed_bytes
 
 
-def _describe_sampled(plan: Plan, counts: RowCounts) -> dict[str, Any] | None:
+def _describe_sampled(plan: Plan, counts: counted_rows.RowCounts) -> dict[str, Any] | None:
     """Returns the manifest's entry; ``None`` without a sample.
 
     Args:

@@ -12,12 +12,12 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from beam_pipelines.reader import order as row_order
+from beam_pipelines.reader import parts as shard_parts
 from beam_pipelines.reader import sequence
 from beam_pipelines.reader.columns import FeatureValues, with_keyed
 from beam_pipelines.reader.features import ReadFeature
-from beam_pipelines.reader.order import MOST_PARTS, Entries, Int64s, divide, spread
 from beam_pipelines.reader.parse import gather_rows, parse_rows
-from beam_pipelines.reader.parts import Block, Fetched, Indexed, load, read_bytes
 
 # Requests at a time. Arrow's client of S3 keeps 25 connections.
 MOST_REQUESTS = 24
@@ -46,8 +46,8 @@ class OwnPlan(NamedTuple):
     """
 
     plan: sequence.ReadPlan
-    own: Entries
-    sizes: Int64s
+    own: row_order.Entries
+    sizes: row_order.Int64s
 
     def pieces(self, most: int) -> Iterator[OwnPlan]:
         """Yields the same with at most so many batches each."""
@@ -56,12 +56,12 @@ class OwnPlan(NamedTuple):
             start, stop = np.searchsorted(self.own.batches, (first, first + most))
             yield OwnPlan(
                 self.plan._replace(sizes=self.plan.sizes[behind], behind=self.plan.behind[behind]),
-                Entries(*(array[start:stop] for array in self.own)),
+                row_order.Entries(*(array[start:stop] for array in self.own)),
                 self.sizes[behind],
             )
 
 
-def places_of(own: Entries, source: int) -> list[int]:
+def places_of(own: row_order.Entries, source: int) -> list[int]:
     """Returns the places of a rank's parts of a source, in order."""
     return sorted(set(own.places[own.sources == source].tolist()))
 
@@ -74,7 +74,7 @@ def first_kept(source: sequence.StreamEpoch, places: Sequence[int]) -> int:
 
 def _requests(
     source: sequence.StreamEpoch, places: Sequence[int]
-) -> Iterator[tuple[Indexed, range, Sequence[int]]]:
+) -> Iterator[tuple[shard_parts.Indexed, range, Sequence[int]]]:
     """Yields neighbouring parts of an extent to ask for, and their places."""
     parts = source.epoch.parts[places]
     order = np.argsort(parts)
@@ -97,7 +97,7 @@ class Fetcher:
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(MOST_REQUESTS, "beam-pipelines-fetch")
         # Stream, epoch and place -> the part's bytes; ``None`` once they are taken.
-        self._found: dict[_Place, Fetched | None] = {}
+        self._found: dict[_Place, shard_parts.Fetched | None] = {}
 
     def begin(self, share: OwnPlan) -> int:
         """Begins to fetch a plan's parts; returns how many bytes."""
@@ -107,13 +107,13 @@ class Fetcher:
             missing = [place for place in places if (source.key, place) not in self._found]
             for found, parts, own in _requests(source, missing):
                 count += len(found.parts.bytes_of(parts))
-                request = self._executor.submit(read_bytes, found, parts)
+                request = self._executor.submit(shard_parts.read_bytes, found, parts)
                 offsets = found.parts.columns.offset[parts.start : parts.stop]
                 for place, start in zip(own, (offsets - offsets[0]).tolist(), strict=True):
-                    self._found[source.key, place] = Fetched(request, start)
+                    self._found[source.key, place] = shard_parts.Fetched(request, start)
         return count
 
-    def take(self, source: sequence.StreamEpoch, place: int) -> Fetched | None:
+    def take(self, source: sequence.StreamEpoch, place: int) -> shard_parts.Fetched | None:
         """Returns the bytes of a part, which are not held any more."""
         key = source.key, place
         if key not in self._found:
@@ -151,7 +151,9 @@ def shares(
     """
     waiting: collections.deque[tuple[OwnPlan, int]] = collections.deque()
     fetched = 0
-    whole = (OwnPlan(plan, *divide(plan.taken, plan.sizes, rank, world_size)) for plan in plans)
+    whole = (
+        OwnPlan(plan, *row_order.divide(plan.taken, plan.sizes, rank, world_size)) for plan in plans
+    )
     for share in itertools.chain.from_iterable(one.pieces(most) for one in whole):
         if fetcher is None:
             yield share
@@ -189,8 +191,8 @@ class _Needed(NamedTuple):
       parts: int64[n], for each entry the number of its part among those of all blocks.
     """
 
-    blocks: list[Future[Block]]
-    parts: Int64s
+    blocks: list[Future[shard_parts.Block]]
+    parts: row_order.Int64s
 
 
 class _Held:
@@ -199,15 +201,15 @@ class _Held:
     def __init__(self, executor: ThreadPoolExecutor, fetcher: Fetcher | None) -> None:
         self._executor, self._fetcher = executor, fetcher
         # Stream, epoch and place -> the block of the part, and the part's number in it.
-        self._found: dict[tuple[tuple[int, int], int], tuple[Future[Block], int]] = {}
-        self._sizes: dict[Future[Block], int] = {}
+        self._found: dict[tuple[tuple[int, int], int], tuple[Future[shard_parts.Block], int]] = {}
+        self._sizes: dict[Future[shard_parts.Block], int] = {}
 
-    def find(self, plan: sequence.ReadPlan, own: Entries) -> _Needed:
+    def find(self, plan: sequence.ReadPlan, own: row_order.Entries) -> _Needed:
         """Returns the parts of a plan, and forgets earlier ones."""
-        kept: dict[tuple[tuple[int, int], int], tuple[Future[Block], int]] = {}
+        kept: dict[tuple[tuple[int, int], int], tuple[Future[shard_parts.Block], int]] = {}
         keys, entries = np.unique(own.sources << _PLACE_BITS | own.places, return_inverse=True)
         numbers = np.zeros(len(keys), np.int64)
-        bases: dict[Future[Block], int] = {}
+        bases: dict[Future[shard_parts.Block], int] = {}
         count = 0
         for number, source in enumerate(plan.sources):
             (mine,) = np.nonzero(keys >> _PLACE_BITS == number)
@@ -238,10 +240,10 @@ class _Held:
         """Begins to load those parts of a source that are not held."""
         key, split, epoch = source
         missing = [place for place in places if (key, place) not in self._found]
-        for start in range(0, len(missing), MOST_PARTS):
-            some = missing[start : start + MOST_PARTS]
+        for start in range(0, len(missing), row_order.MOST_PARTS):
+            some = missing[start : start + row_order.MOST_PARTS]
             fetched = [self._fetcher.take(source, place) for place in some] if self._fetcher else []
-            block = self._executor.submit(load, split, epoch, np.array(some), fetched)
+            block = self._executor.submit(shard_parts.load, split, epoch, np.array(some), fetched)
             self._sizes[block] = len(some)
             self._found |= {(key, place): (block, at) for at, place in enumerate(some)}
 
@@ -324,8 +326,8 @@ def _parse(
     reading: Reading,
     finish: Callable[[Group], _Finished],
     plan: sequence.ReadPlan,
-    own: Entries,
-    sizes: Int64s,
+    own: row_order.Entries,
+    sizes: row_order.Int64s,
     needed: _Needed,
 ) -> _Finished:
     seed = reading.order.seed
@@ -335,7 +337,7 @@ def _parse(
     epochs = np.repeat(numbers[own.sources], own.ends - own.starts)
     rows = rows._replace(seed=seed, epochs=epochs)
     if reading.order.is_shuffled:
-        order = spread(seed, sizes)
+        order = row_order.spread(seed, sizes)
         rows = rows._replace(records=rows.records[order], epochs=epochs[order])
     columns = parse_rows(rows, reading.features, reading.as_)
     edges = np.concatenate([[0], np.cumsum(sizes)]).tolist()

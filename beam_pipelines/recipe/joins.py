@@ -8,22 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
-from beam_pipelines.recipe import keys
+from beam_pipelines.recipe import keys, values
 from beam_pipelines.recipe.text.yaml import Scalar
-from beam_pipelines.recipe.values import (
-    TEXT,
-    Value,
-    ValueReader,
-    read_choice,
-    read_entries,
-    read_fanout,
-    read_flag,
-    read_match,
-    read_on,
-    read_prefix,
-    read_text,
-    reader,
-)
 
 JoinHow = Literal["left", "inner", "semi", "anti"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]
@@ -92,8 +78,10 @@ def parse_duration(text: str) -> int:
     return microseconds if microseconds <= _MOST_MICROSECONDS else 0
 
 
-@reader(type="string", pattern=f"^{_DURATION}$", patternErrorMessage=f"Expected {_DURATIONS}.")
-def read_duration(value: Value) -> int | None:
+@values.reader(
+    type="string", pattern=f"^{_DURATION}$", patternErrorMessage=f"Expected {_DURATIONS}."
+)
+def read_duration(value: values.Value) -> int | None:
     """A duration with a unit, in microseconds."""
     found = parse_duration(value.tree.text) if isinstance(value.tree, Scalar) else 0
     if not found:
@@ -102,13 +90,13 @@ def read_duration(value: Value) -> int | None:
     return found
 
 
-@reader(type="object", additionalProperties=TEXT, minProperties=1)
-def read_features(value: Value) -> dict[str, str] | None:
+@values.reader(type="object", additionalProperties=values.TEXT, minProperties=1)
+def read_features(value: values.Value) -> dict[str, str] | None:
     """Feature -> what its window becomes."""
-    return read_entries(value, _feature, "'feature: count()' a line")
+    return values.read_entries(value, _feature, "'feature: count()' a line")
 
 
-def _feature(value: Value) -> str | None:
+def _feature(value: values.Value) -> str | None:
     text = value.tree.text if isinstance(value.tree, Scalar) else ""
     if parse_feature(text) is None:
         value.expected(
@@ -124,10 +112,10 @@ def _feature(value: Value) -> str | None:
 class Timed:
     """The times of both sides; a row meets no later ones."""
 
-    left: str = keys.needed_key(read_text, "Time of the rows so far.", "time")
-    right: str = keys.needed_key(read_text, "Time of the source's rows.", "time")
+    left: str = keys.needed_key(values.read_text, "Time of the rows so far.", "time")
+    right: str = keys.needed_key(values.read_text, "Time of the source's rows.", "time")
     tie: str | None = keys.recipe_key(
-        read_text,
+        values.read_text,
         None,
         "none",
         "Column of the source that orders rows with equal key and time.",
@@ -143,7 +131,7 @@ class AsOf(Timed):
         read_duration, None, "any age", "Most time from the source's row to the left row."
     )
     exact: bool = keys.recipe_key(
-        read_flag, True, "`true`", "Whether a row at exactly the left row's time is taken."
+        values.read_flag, True, "`true`", "Whether a row at exactly the left row's time is taken."
     )
 
 
@@ -155,51 +143,51 @@ class Window(Timed):
         read_duration, None, "the whole past", "Time before the left row, its begin included."
     )
     exact: bool = keys.recipe_key(
-        read_flag, False, "`false`", "Whether rows at exactly the left row's time are in it."
+        values.read_flag, False, "`false`", "Whether rows at exactly the left row's time are in it."
     )
 
 
-def _section(kind: type[Any], expected: str) -> ValueReader[Any]:
+def _section(kind: type[Any], expected: str) -> values.ValueReader[Any]:
     """Returns the reader of a section with needed keys."""
 
-    def read(value: Value) -> Any:
+    def read(value: values.Value) -> Any:
         return kind(**{"left": "", "right": "", **keys.read_keys(kind, value, expected)})
 
-    return ValueReader(read, keys.json_schema(kind))
+    return values.ValueReader(read, keys.json_schema(kind))
 
 
 @dataclasses.dataclass(frozen=True)
 class Join:
     """A join of the rows so far with another source."""
 
-    source: str = keys.needed_key(read_text, "Name of the right source.", "planes")
+    source: str = keys.needed_key(values.read_text, "Name of the right source.", "planes")
     on: tuple[tuple[str, str], ...] = keys.needed_key(
-        read_on, "Key columns: pairs (left column, right column).", "tailnum"
+        values.read_on, "Key columns: pairs (left column, right column).", "tailnum"
     )
     how: JoinHow = keys.recipe_key(
-        read_choice(get_args(JoinHow)),
+        values.read_choice(get_args(JoinHow)),
         "left",
         "`left`",
         "left keeps unmatched left rows with nulls, inner drops them; semi and anti keep the left "
         "rows with and without a match, and add no columns.",
     )
     prefix: str = keys.recipe_key(
-        read_prefix,
+        values.read_prefix,
         "",
         "none",
         "Put before the names of the right source's columns. Its key columns are not added.",
     )
     strategy: JoinStrategy = keys.recipe_key(
-        read_choice(get_args(JoinStrategy)),
+        values.read_choice(get_args(JoinStrategy)),
         "auto",
         "`auto`",
         "auto decides by the right source's size.",
     )
     require_match: float | None = keys.recipe_key(
-        read_match, None, "an error if none match", "Least share of left rows with a match."
+        values.read_match, None, "an error if none match", "Least share of left rows with a match."
     )
     max_fanout: float | None = keys.recipe_key(
-        read_fanout,
+        values.read_fanout,
         None,
         "a warning if rows are added",
         "Most rows that a left row with a match becomes, on average.",
@@ -276,7 +264,7 @@ class Join:
         return self.how in ("left", "inner")
 
 
-def check_join(value: Value, join: Join) -> None:
+def check_join(value: values.Value, join: Join) -> None:
     """Notes keys of a join that contradict each other."""
     if join.as_of and join.window:
         value.wrong("found 'as_of' and 'window', expected one of them.", "window")

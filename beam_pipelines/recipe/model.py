@@ -14,24 +14,13 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from beam_pipelines.core.errors import masked_repr
 from beam_pipelines.core.limits import MOST_NESTING_DEPTH, Limits
-from beam_pipelines.recipe import keys, sections
+from beam_pipelines.recipe import keys, sections, values
 from beam_pipelines.recipe.joins import Join
 from beam_pipelines.recipe.output import Output, check_output
 from beam_pipelines.recipe.protect import Protection, read_protect
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.recipe.text.lines import Lines
 from beam_pipelines.recipe.unions import Union, derive_key
-from beam_pipelines.recipe.values import (
-    read_any_texts,
-    read_bytes,
-    read_choice,
-    read_integer,
-    read_mapping,
-    read_name,
-    read_text,
-    read_texts,
-    read_types,
-)
 
 T = TypeVar("T")
 
@@ -66,40 +55,40 @@ class Source:
 
     name: str
     path: tuple[str, ...] = keys.recipe_key(
-        read_texts,
+        values.read_texts,
         (),
         "needed without `url`",
         "File patterns of Beam's filesystems; {date} is the recipe's date (recipe/path_dates.py).",
     )
     format: str | None = keys.recipe_key(
-        read_text, None, "by suffix", "Key of ``sources.FORMATS``."
+        values.read_text, None, "by suffix", "Key of ``sources.FORMATS``."
     )
     compression: str | None = keys.recipe_key(
-        read_choice(("gzip", "bzip2", "zstd", "zlib", "none")),
+        values.read_choice(("gzip", "bzip2", "zstd", "zlib", "none")),
         None,
         "by suffix",
         "Compression of the files; zlib of TFRecord only.",
     )
     key: tuple[str, ...] = keys.recipe_key(
-        read_texts, (), "none", "Columns whose combined value must be unique in this source."
+        values.read_texts, (), "none", "Columns whose combined value must be unique in this source."
     )
     columns: tuple[str, ...] = keys.recipe_key(
-        read_texts,
+        values.read_texts,
         (),
         "all",
         "Without a header the names of all columns, in file order; else the columns to read.",
     )
     nulls: tuple[str, ...] = keys.recipe_key(
-        read_any_texts,
+        values.read_any_texts,
         ("", "NA", "NULL", "null", "NaN", "nan", "N/A", "n/a"),
         '`["", NA, "NULL", "null", NaN, nan, N/A, n/a]`',
         "Texts that mean null, exactly as written, quoted or not.",
     )
     types: Mapping[str, str] = keys.recipe_key(
-        read_types, {}, "inferred", "Column types, as ``columns.parse_type`` reads them."
+        values.read_types, {}, "inferred", "Column types, as ``columns.parse_type`` reads them."
     )
     infer: Literal["sample", "full", "lenient"] = keys.recipe_key(
-        read_choice(("sample", "full", "lenient")),
+        values.read_choice(("sample", "full", "lenient")),
         "sample",
         "`sample`",
         "Whether types are inferred from the beginning of the files or from every row.",
@@ -151,22 +140,32 @@ class Source:
 # core/ knows no recipe, so the keys of its Limits are declared here.
 keys.declare(
     Limits,
-    keys.Key("line_bytes", read_bytes, "`64 MiB`", "Bytes of a text record or a TFRecord."),
+    keys.Key("line_bytes", values.read_bytes, "`64 MiB`", "Bytes of a text record or a TFRecord."),
     keys.Key(
-        "cell_bytes", read_bytes, "`64 MiB`", "Bytes of a value; of a list, of all its values."
+        "cell_bytes",
+        values.read_bytes,
+        "`64 MiB`",
+        "Bytes of a value; of a list, of all its values.",
     ),
-    keys.Key("nesting_depth", read_integer(1, MOST_NESTING_DEPTH), "64", "Depth of nested values."),
-    keys.Key("image_pixels", read_integer(1), "50,000,000", "Height times width of an image."),
+    keys.Key(
+        "nesting_depth", values.read_integer(1, MOST_NESTING_DEPTH), "64", "Depth of nested values."
+    ),
+    keys.Key(
+        "image_pixels", values.read_integer(1), "50,000,000", "Height times width of an image."
+    ),
     keys.Key(
         "decompression_ratio",
-        read_integer(1),
+        values.read_integer(1),
         "900",
         "Decompressed bytes for each compressed one, after the first 64 MiB.",
     ),
-    keys.Key("columns", read_integer(1), "50,000", "Columns of a source, nested ones flat."),
-    keys.Key("archive_files", read_integer(1), "100,000", "Files in one archive."),
+    keys.Key("columns", values.read_integer(1), "50,000", "Columns of a source, nested ones flat."),
+    keys.Key("archive_files", values.read_integer(1), "100,000", "Files in one archive."),
     keys.Key(
-        "derived_bytes", read_bytes, "`512 MiB`", "Bytes of a derived column in a chunk of rows."
+        "derived_bytes",
+        values.read_bytes,
+        "`512 MiB`",
+        "Bytes of a derived column in a chunk of rows.",
     ),
 )
 
@@ -188,13 +187,13 @@ class Recipe:
     """
 
     name: str = keys.needed_key(
-        read_name, "Name of the dataset, and prefix of shard files.", "flights"
+        values.read_name, "Name of the dataset, and prefix of shard files.", "flights"
     )
     sources: Mapping[str, Source] = keys.needed_key(
         keys.ELSEWHERE, "The inputs by name.", "{flights: data/flights.csv}"
     )
     base: str = keys.recipe_key(
-        read_text,
+        values.read_text,
         "",
         "the only source",
         "The source whose rows become examples.",
@@ -202,16 +201,19 @@ class Recipe:
     )
     join: tuple[Join, ...] = keys.recipe_key(keys.ELSEWHERE, (), "none", "Joins, applied in order.")
     rename: Mapping[str, str] = keys.recipe_key(
-        read_mapping, {}, "none", "Column: new name, after the joins and before all below."
+        values.read_mapping, {}, "none", "Column: new name, after the joins and before all below."
     )
     filter: str | None = keys.recipe_key(
-        read_text,
+        values.read_text,
         None,
         "keeps all rows",
         "SQL condition; rows for which it is not true are filtered out, before joins if it can be.",
     )
     derive: Mapping[str, str] = keys.recipe_key(
-        read_mapping, {}, "none", "New column: SQL expression, in order; each sees those above it."
+        values.read_mapping,
+        {},
+        "none",
+        "New column: SQL expression, in order; each sees those above it.",
     )
     protect: Mapping[str, Protection] = keys.recipe_key(
         read_protect,
@@ -221,10 +223,13 @@ class Recipe:
         omitted=True,
     )
     drop: tuple[str, ...] = keys.recipe_key(
-        read_texts, (), "none", "Columns to leave out, after derive."
+        values.read_texts, (), "none", "Columns to leave out, after derive."
     )
     keep: tuple[str, ...] = keys.recipe_key(
-        read_texts, (), "all columns", "The only columns to keep, after derive; not with drop."
+        values.read_texts,
+        (),
+        "all columns",
+        "The only columns to keep, after derive; not with drop.",
     )
     sequence: sections.Sequences | None = keys.recipe_key(
         keys.section(
@@ -249,16 +254,20 @@ class Recipe:
         "What encodings are fitted on.",
     )
     preprocessing_fn: str | None = keys.recipe_key(
-        read_text,
+        values.read_text,
         None,
         "none",
         "Path of a Python module with a function of that name, which runs after encode.",
     )
     label: str | None = keys.recipe_key(
-        read_text, None, "none", "Name of the label feature. A null label is an error."
+        values.read_text, None, "none", "Name of the label feature. A null label is an error."
     )
     allow_anomalies: tuple[str, ...] = keys.recipe_key(
-        read_texts, (), "none", "Anomalies that are accepted: TYPE or FEATURE:TYPE.", omitted=True
+        values.read_texts,
+        (),
+        "none",
+        "Anomalies that are accepted: TYPE or FEATURE:TYPE.",
+        omitted=True,
     )
     sample: sections.Sample | None = keys.recipe_key(
         sections.read_sample,
@@ -269,7 +278,7 @@ class Recipe:
     )
     split: Split = keys.recipe_key(keys.ELSEWHERE, Split(), "`{train: 1}`", "How rows are divided.")
     schema: str | None = keys.recipe_key(
-        read_text, None, "inferred", "Path of the TFMD schema that the data have to meet."
+        values.read_text, None, "inferred", "Path of the TFMD schema that the data have to meet."
     )
     statistics: sections.Statistics = keys.recipe_key(
         keys.section(

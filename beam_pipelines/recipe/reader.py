@@ -15,32 +15,16 @@ from typing import Any
 
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.process import plugins
+from beam_pipelines.recipe import places, values
 from beam_pipelines.recipe.joins import Join, check_join
 from beam_pipelines.recipe.keys import Formats, keys_of, read_keys
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.path_dates import without_date
-from beam_pipelines.recipe.places import (
-    PLACES,
-    keys_of_path,
-    planner_of,
-    scheme_of,
-    split_part,
-    tree_of_path,
-    with_parts,
-)
 from beam_pipelines.recipe.settings import Setting, apply_settings
 from beam_pipelines.recipe.splits import read_split
 from beam_pipelines.recipe.text.lines import Lines, Path, explain
 from beam_pipelines.recipe.text.yaml import Scalar, Tree, parse_yaml, plain
 from beam_pipelines.recipe.unions import Union
-from beam_pipelines.recipe.values import (
-    NAME,
-    Value,
-    read_choice,
-    read_entries,
-    read_text,
-    read_texts,
-)
 
 # The number of a shard and that of all shards, or wildcards in their places.
 _SHARD_NUMBER = re.compile(r"-([0-9?*]{5,}|\*)-of-([0-9?*]{5,}|\*)(?=\.|\Z)")
@@ -69,7 +53,7 @@ def parse_recipe(
     """
     tree, lines, problems = parse_yaml(text, origin)
     tree = apply_settings(tree, settings, problems)
-    recipe = _recipe(Value(tree, (), problems), directory, formats, encodings)
+    recipe = _recipe(values.Value(tree, (), problems), directory, formats, encodings)
     options = {setting.path: setting.option for setting in settings}
     lines = dataclasses.replace(lines, option_for_path=options)
     if problems:
@@ -90,15 +74,15 @@ def bare_lines(name: str, path: str, options: Mapping[Path, str] | None = None) 
 
 def bare_name(path: str) -> str:
     """Returns the name of the dataset of one file or pattern."""
-    if planner_of(path) is not None:
-        path = split_part(path)[1] or split_part(path)[0]
+    if places.planner_of(path) is not None:
+        path = places.split_part(path)[1] or places.split_part(path)[0]
     folder, file = os.path.split(path)
     file = _SHARD_NUMBER.sub("", file)
     words = (
         re.sub(r"[^A-Za-z0-9_-]+", "_", without_date(word)).strip("_-")
         for word in (file.split(".")[0], os.path.basename(folder))
     )
-    return next((word for word in words if NAME.fullmatch(word)), "dataset")
+    return next((word for word in words if values.NAME.fullmatch(word)), "dataset")
 
 
 def bare_recipe(
@@ -128,7 +112,7 @@ def bare_recipe(
     tree: Tree = found or {"name": Scalar(name, name), "sources": {name: text}}
     problems: list[Problem] = []
     tree = apply_settings(tree, settings, problems)
-    recipe = _recipe(Value(tree, (), problems), "", formats, encodings)
+    recipe = _recipe(values.Value(tree, (), problems), "", formats, encodings)
     lines = bare_lines(name, path, {setting.path: setting.option for setting in settings})
     if problems:
         raise explain(problems, lines)
@@ -138,15 +122,17 @@ def bare_recipe(
     return dataclasses.replace(recipe, sources=sources, lines=lines)
 
 
-def _recipe(value: Value, directory: str, formats: Formats, encodings: Mapping[str, Any]) -> Recipe:
+def _recipe(
+    value: values.Value, directory: str, formats: Formats, encodings: Mapping[str, Any]
+) -> Recipe:
     sources: dict[str, Source] = {}
 
-    def read_all_sources(item: Value) -> dict[str, Source]:
+    def read_all_sources(item: values.Value) -> dict[str, Source]:
         sources.update(_sources(item, formats) or {})
         return sources
 
-    def read_source_name(item: Value) -> str | None:
-        return (read_choice(sources) if sources else read_text)(item)
+    def read_source_name(item: values.Value) -> str | None:
+        return (values.read_choice(sources) if sources else values.read_text)(item)
 
     own = {declared.name for declared in keys_of(Recipe).values()}
     checks = plugins.known(plugins.CHECKS)
@@ -179,7 +165,7 @@ def _recipe(value: Value, directory: str, formats: Formats, encodings: Mapping[s
     return recipe
 
 
-def _check(value: Value, recipe: Recipe) -> None:
+def _check(value: values.Value, recipe: Recipe) -> None:
     """Notes ``drop`` with ``keep``, and wrong unions."""
     _check_unions(value, recipe)
     if recipe.drop and recipe.keep:
@@ -189,7 +175,7 @@ def _check(value: Value, recipe: Recipe) -> None:
         )
 
 
-def _check_unions(value: Value, recipe: Recipe) -> None:
+def _check_unions(value: values.Value, recipe: Recipe) -> None:
     plain = [name for name, source in recipe.sources.items() if source.union is None]
     for name, source in recipe.sources.items():
         if source.union is None:
@@ -206,7 +192,7 @@ def _check_unions(value: Value, recipe: Recipe) -> None:
             value.wrong("found one source, expected several.", "sources", name, "union")
 
 
-def _checks(given: Mapping[str, Value]) -> dict[str, Any]:
+def _checks(given: Mapping[str, values.Value]) -> dict[str, Any]:
     """Returns the fields of the recipe's checks."""
     checks, hidden = {}, list[str]()
     for name, item in given.items():
@@ -222,12 +208,12 @@ def _checks(given: Mapping[str, Value]) -> dict[str, Any]:
     return {"checks": checks, "hidden": tuple(hidden)}
 
 
-def _sources(value: Value, formats: Formats) -> dict[str, Source] | None:
+def _sources(value: values.Value, formats: Formats) -> dict[str, Source] | None:
     if not isinstance(value.tree, dict) or not value.tree:
         value.expected("a mapping, one 'name: path' a line")
         return None
     for name, item in value.items():
-        if not NAME.fullmatch(name):
+        if not values.NAME.fullmatch(name):
             item.wrong_key(
                 f"found the name '{name}', expected letters, digits, '_', '.' and '-', beginning "
                 "with a letter or a digit."
@@ -235,23 +221,23 @@ def _sources(value: Value, formats: Formats) -> dict[str, Source] | None:
     return {name: _source(name, item, formats) for name, item in value.items()}
 
 
-def _source(name: str, value: Value, formats: Formats) -> Source:
+def _source(name: str, value: values.Value, formats: Formats) -> Source:
     if not isinstance(value.tree, dict):
-        paths = read_texts(value) or ()
-        keys = tree_of_path(paths[0]) if len(paths) == 1 else {}
+        paths = values.read_texts(value) or ()
+        keys = places.tree_of_path(paths[0]) if len(paths) == 1 else {}
         if keys.keys() <= {"path"}:
             return Source(name, paths)
         # Its keys have no places of their own.
         problems: list[Problem] = []
-        source = _source(name, Value(keys, value.path, problems), formats)
+        source = _source(name, values.Value(keys, value.path, problems), formats)
         for problem in problems:
             value.wrong(problem.message)
         return source
     if "union" in value.keys:
         union = Union(**{"union": (), **read_keys(Union, value, "a mapping")})
         return Source(name, key=union.key, derive=union.derive, options={"union": union})
-    value = value._replace(tree=with_parts(value.tree))
-    if not value.keys & {"path", *PLACES}:
+    value = value._replace(tree=places.with_parts(value.tree))
+    if not value.keys & {"path", *places.PLACES}:
         shown = value.path[-1] if value.path else "data"
         value.wrong(f"found no 'path', expected one, for example 'path: data/{shown}.csv'.")
     own = {declared.name for declared in keys_of(Source).values()}
@@ -270,23 +256,24 @@ def _source(name: str, value: Value, formats: Formats) -> Source:
         if kinds.get(key) and (read := keys_of(kinds[key])[key].read(item)) is not None
     }
     source = Source(name, **found, options=options)
-    for path in filter(scheme_of, source.path):
-        place = keys_of_path(path)
+    for path in filter(places.scheme_of, source.path):
+        place = places.keys_of_path(path)
         value.wrong(
-            f"found a URL of {scheme_of(path)} in 'path', expected it in '{next(iter(place))}'.",
+            f"found a URL of {places.scheme_of(path)} in 'path', expected it in "
+            f"'{next(iter(place))}'.",
             "path",
         )
     return source
 
 
-def _known(value: Value, names: Collection[str]) -> str | None:
+def _known(value: values.Value, names: Collection[str]) -> str | None:
     """Reads a name; an error alone asks other packages for theirs."""
     text = value.tree.text if isinstance(value.tree, Scalar) else ""
-    return text if text in names else read_choice(names)(value)
+    return text if text in names else values.read_choice(names)(value)
 
 
 def _joins(
-    value: Value, read_source_name: Callable[[Value], str | None]
+    value: values.Value, read_source_name: Callable[[values.Value], str | None]
 ) -> tuple[Join, ...] | None:
     if not isinstance(value.tree, list):
         value.expected("a list, one '- {source: …, on: …}' a line")
@@ -315,12 +302,16 @@ def _joins(
 
 
 def _encode(
-    value: Value, encodings: Mapping[str, Any]
+    value: values.Value, encodings: Mapping[str, Any]
 ) -> dict[str, tuple[tuple[str, Mapping[str, Any]], ...]] | None:
-    return read_entries(value, lambda item: _chain(item, encodings), "'column: encoding' a line")
+    return values.read_entries(
+        value, lambda item: _chain(item, encodings), "'column: encoding' a line"
+    )
 
 
-def _chain(value: Value, encodings: Mapping[str, Any]) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+def _chain(
+    value: values.Value, encodings: Mapping[str, Any]
+) -> tuple[tuple[str, Mapping[str, Any]], ...]:
     """Reads ``kind``, ``{kind: parameters}`` or a list of those.
 
     A parameter that is not a mapping is called ``value``.
@@ -334,7 +325,9 @@ def _chain(value: Value, encodings: Mapping[str, Any]) -> tuple[tuple[str, Mappi
     return () if step is None else (step,)
 
 
-def _step(value: Value, encodings: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+def _step(
+    value: values.Value, encodings: Mapping[str, Any]
+) -> tuple[str, Mapping[str, Any]] | None:
     parameters: Any = None
     if isinstance(value.tree, dict):
         if len(value.tree) != 1:

@@ -10,14 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import keys_of, needed_key, read_keys, recipe_key
-from beam_pipelines.recipe.values import (
-    Value,
-    read_integer,
-    read_share,
-    read_text,
-    read_texts,
-)
 
 _UTC = datetime.timezone.utc
 MOST_FOLDS = 100
@@ -42,15 +36,15 @@ class TimeSplit:
     """
 
     name: str
-    after: str | None = recipe_key(read_text, None, "unbounded", "Inclusive bound.")
-    before: str | None = recipe_key(read_text, None, "unbounded", "Exclusive bound.")
+    after: str | None = recipe_key(values.read_text, None, "unbounded", "Inclusive bound.")
+    before: str | None = recipe_key(values.read_text, None, "unbounded", "Exclusive bound.")
 
 
 @dataclasses.dataclass(frozen=True)
 class FileSplit:
     """A split by files."""
 
-    files: str = needed_key(read_text, "Pattern of the files' paths.", "'*2012*'")
+    files: str = needed_key(values.read_text, "Pattern of the files' paths.", "'*2012*'")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,31 +61,31 @@ class Split:
 
     fractions: Mapping[str, float] = dataclasses.field(default_factory=lambda: {"train": 1.0})
     by: tuple[str, ...] = recipe_key(
-        read_texts, (), "the whole row", "With shares: columns whose hash decides."
+        values.read_texts, (), "the whole row", "With shares: columns whose hash decides."
     )
     stratify: tuple[str, ...] = recipe_key(
-        read_texts,
+        values.read_texts,
         (),
         "none",
         "With shares: columns, each combination of whose values is divided by the shares.",
         omitted=True,
     )
     folds: int | None = recipe_key(
-        read_integer(2, MOST_FOLDS),
+        values.read_integer(2, MOST_FOLDS),
         None,
         "none",
         "Divides what the shares leave into this number of equal splits.",
         omitted=True,
     )
     seed: int = recipe_key(
-        read_integer(0, (1 << 63) - 1),
+        values.read_integer(0, (1 << 63) - 1),
         0,
         "0",
         "With shares: another seed, other rows.",
         omitted=True,
     )
     time_column: str | None = recipe_key(
-        read_text, None, "none", "With bounds: the column that is compared.", name="column"
+        values.read_text, None, "none", "With bounds: the column that is compared.", name="column"
     )
     times: tuple[TimeSplit, ...] = ()
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -107,12 +101,14 @@ class Split:
         return dict(self.fractions)
 
 
-READ_PART = read_share("a share above 0 and at most 1, as 0.8 or 80%", lambda share: 0 < share <= 1)
+READ_PART = values.read_share(
+    "a share above 0 and at most 1, as 0.8 or 80%", lambda share: 0 < share <= 1
+)
 # TFX's rule for the names of splits.
 SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
-def read_split(value: Value) -> Split | None:
+def read_split(value: values.Value) -> Split | None:
     """Reads the splits; their values tell the kind."""
     if not isinstance(value.tree, dict):
         value.expected("a mapping such as {train: 0.8, eval: 0.2}")
@@ -153,7 +149,7 @@ def _of_shares(given: dict[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in names if given.get(name) is not None}
 
 
-def _check_split_keys(value: Value, kind: str) -> None:
+def _check_split_keys(value: values.Value, kind: str) -> None:
     """Notes keys that the kind of split lacks or does not take."""
     given = value.keys
     for key in ("by", "stratify", "folds", "seed"):
@@ -174,14 +170,14 @@ def _check_split_keys(value: Value, kind: str) -> None:
         )
 
 
-def _split_kind(value: Value) -> str:
+def _split_kind(value: values.Value) -> str:
     if not isinstance(value.tree, dict):
         return "share"
     return "files" if "files" in value.tree else "time"
 
 
 def _fractions(
-    value: Value, parts: list[tuple[str, Value]], folds: int | None = None
+    value: values.Value, parts: list[tuple[str, values.Value]], folds: int | None = None
 ) -> dict[str, float]:
     shares = {name: share for name, item in parts if (share := READ_PART(item)) is not None}
     total = math.fsum(shares.values())
@@ -192,7 +188,7 @@ def _fractions(
     return shares
 
 
-def _fold_shares(value: Value, shares: dict[str, float], folds: int) -> dict[str, float]:
+def _fold_shares(value: values.Value, shares: dict[str, float], folds: int) -> dict[str, float]:
     """Returns the splits of folds, which divide what the shares leave."""
     rest = 1 - sum((fractions.Fraction(repr(share)) for share in shares.values()), start=0)
     if rest <= 0:
@@ -208,7 +204,7 @@ def _fold_shares(value: Value, shares: dict[str, float], folds: int) -> dict[str
     return dict.fromkeys(names, float(rest / folds))
 
 
-def _times(parts: list[tuple[str, Value]]) -> tuple[TimeSplit, ...]:
+def _times(parts: list[tuple[str, values.Value]]) -> tuple[TimeSplit, ...]:
     times = []
     for name, item in parts:
         expected = "a mapping such as {before: 2013-11-01}"

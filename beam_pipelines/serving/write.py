@@ -21,23 +21,13 @@ from beam_pipelines.core.arrow.columns import value_type
 from beam_pipelines.encodings.apply import needed
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.encodings.vocabulary_asset import file_name
+from beam_pipelines.serving import specs as tensor_specs
 from beam_pipelines.serving.ragged import (
     encode_tensors,
     from_ragged,
     to_ragged,
 )
 from beam_pipelines.serving.signatures import distinct, make_signatures, to_dense
-from beam_pipelines.serving.specs import (
-    assemble_sparse,
-    columns_only,
-    feature_spec,
-    ragged_spec,
-    schema_files,
-    sparse_specs,
-    split_sparse,
-    type_spec,
-    without_sparse_features,
-)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -103,17 +93,19 @@ def write_transform_graph(
         )
     import tensorflow as tf
 
-    raw_schema = columns_only(raw_schema, plan.columns.names)
+    raw_schema = tensor_specs.columns_only(raw_schema, plan.columns.names)
     graph = _Graph(plan, encoded_schema, os.path.join(folder, "vocabularies"), preprocessing)
     module = tf.Module()
-    raw_spec = feature_spec(raw_schema)
+    raw_spec = tensor_specs.feature_spec(raw_schema)
     module.transform_fn = graph.transform_fn(raw_spec, label)
     signatures = graph.signatures(raw_spec, label)
     module.tables, module.preprocessing = list(graph.tables.values()), graph.own
     tf.saved_model.save(module, os.path.join(folder, TRANSFORM_FN), signatures)
     _make_reproducible(os.path.join(folder, TRANSFORM_FN))
     graph.remove_files()
-    for path, content in schema_files(raw_schema, encoded_schema, plan.columns.names).items():
+    for path, content in tensor_specs.schema_files(
+        raw_schema, encoded_schema, plan.columns.names
+    ).items():
         _write(folder, path, content)
     _write(
         folder,
@@ -137,8 +129,10 @@ class _Graph:
         own = os.path.join(preprocessing, TRANSFORM_FN) if preprocessing is not None else ""
         # A ``preprocessing_fn`` gives sparse tensors; encodings give the columns of these.
         self._plan, self._assets = plan, assets
-        self._spec = feature_spec(schema if own else without_sparse_features(schema))
-        self._sparse = {} if own else sparse_specs(schema)
+        self._spec = tensor_specs.feature_spec(
+            schema if own else tensor_specs.without_sparse_features(schema)
+        )
+        self._sparse = {} if own else tensor_specs.sparse_specs(schema)
         self.asset_names = _asset_names((chain.name for chain in plan.chains), _assets_of(own))
         self.tables: Tables = {}
         self.own = _load(own) if own else None
@@ -157,9 +151,9 @@ class _Graph:
             else:
                 outputs = self._outputs(inputs, set(self._spec) - {label}, self._spec)
                 outputs |= self._outputs(inputs, {label}, self._spec)
-            return assemble_sparse(outputs, self._sparse)
+            return tensor_specs.assemble_sparse(outputs, self._sparse)
 
-        signature = [{name: type_spec(spec) for name, spec in raw_spec.items()}]
+        signature = [{name: tensor_specs.type_spec(spec) for name, spec in raw_spec.items()}]
         return tf.function(
             transform_fn, input_signature=signature, autograph=False
         ).get_concrete_function()
@@ -172,17 +166,21 @@ class _Graph:
         import tensorflow as tf
 
         names = {name for name in self._spec if name != label}
-        spec = {name: ragged_spec(self._spec[name]) for name in names}
+        spec = {name: tensor_specs.ragged_spec(self._spec[name]) for name in names}
         left_out = set(self._spec) - names
         taken = names if self.own is None else cut(self.own.transform_fn, left_out).inputs
         columns = needed(self._plan, taken)[1]
-        parsed = {name: ragged_spec(spec) for name, spec in raw_spec.items() if name in columns}
+        parsed = {
+            name: tensor_specs.ragged_spec(spec)
+            for name, spec in raw_spec.items()
+            if name in columns
+        }
 
         def known(inputs: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
-            return to_dense(split_sparse(self._outputs(inputs, names, spec), spec))
+            return to_dense(tensor_specs.split_sparse(self._outputs(inputs, names, spec), spec))
 
         def traced(specs: Mapping[str, Any]) -> Any:
-            signature = [{name: type_spec(spec) for name, spec in specs.items()}]
+            signature = [{name: tensor_specs.type_spec(spec) for name, spec in specs.items()}]
             return tf.function(
                 known, input_signature=signature, autograph=False
             ).get_concrete_function()

@@ -16,23 +16,13 @@ from beam_pipelines.core.arrow.columns import Shape
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import inference, tables
+from beam_pipelines.sources import inference, source_format, tables
 from beam_pipelines.sources.faults import damaged
 from beam_pipelines.sources.faults.bad_rows import as_bytes
 from beam_pipelines.sources.files.archives import open_whole
 from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import (
-    CHUNK_BYTES,
-    MAX_CHUNK_ROWS,
-    Contents,
-    Format,
-    QuoteStates,
-    Rows,
-    empty_batch,
-    problem,
-)
 
 # Rows sampled of each file for the shapes of nested lists.
 SAMPLE_ROWS = 1000
@@ -53,7 +43,7 @@ class OpenedFile(NamedTuple):
     batches: Iterator[pa.RecordBatch]
 
 
-class BatchFiles(Format):
+class BatchFiles(source_format.Format):
     """A format that defines ``title``, ``suffixes`` and ``opened``.
 
     Attributes:
@@ -76,7 +66,7 @@ class BatchFiles(Format):
         """Returns the options of the source that the format cannot honour."""
         return no_compression(source, self.title)
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
         """Finds columns and types; see ``Format``."""
         schemas, rows = [], 0
         seen: dict[str, Shape | None] = {}
@@ -95,8 +85,12 @@ class BatchFiles(Format):
         return tables.contents_of(source, schemas, seen)
 
     def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: source_format.QuoteStates,
+        reject: bool,
+    ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         row = 1
         with self.opened(plan.source, byte_range.file.path) as (file, schema, batches):
@@ -116,27 +110,31 @@ def no_compression(source: Source, name: str) -> list[Problem]:
     if source.compression in (None, "none"):
         return []
     return [
-        problem(source, "compression", f"{name} files are compressed inside. Leave the option out.")
+        source_format.problem(
+            source, "compression", f"{name} files are compressed inside. Leave the option out."
+        )
     ]
 
 
-def tail_rows(plan: SourcePlan, byte_range: ByteRange, file: BinaryIO) -> Rows:
+def tail_rows(plan: SourcePlan, byte_range: ByteRange, file: BinaryIO) -> source_format.Rows:
     """Returns no rows, and of a file's first range a checksum.
 
     It is the CRC-32C of the last 64 KiB and the size: such files are not read from front to back.
     """
     if byte_range.number_in_file:
-        return Rows(empty_batch(plan.schema))
+        return source_format.Rows(source_format.empty_batch(plan.schema))
     size = byte_range.file.size_bytes
     file.seek(max(0, size - _TAIL_BYTES))
     data = file.read(_TAIL_BYTES) + size.to_bytes(8, "little")
-    return Rows(empty_batch(plan.schema), crc32c=google_crc32c.value(data))
+    return source_format.Rows(
+        source_format.empty_batch(plan.schema), crc32c=google_crc32c.value(data)
+    )
 
 
 def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yields the rows of a batch in chunks of bounded size."""
     row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
-    rows = max(1, min(MAX_CHUNK_ROWS, CHUNK_BYTES // row_bytes))
+    rows = max(1, min(source_format.MAX_CHUNK_ROWS, source_format.CHUNK_BYTES // row_bytes))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
 

@@ -11,17 +11,10 @@ from beam_pipelines.core.arrow.columns import parse_type
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import inference
+from beam_pipelines.sources import inference, source_format
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import (
-    Contents,
-    Format,
-    QuoteStates,
-    Rows,
-    problem,
-)
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat, settled
 from beam_pipelines.sources.text.quotes import NEWLINE, RETURN, Positions
@@ -45,7 +38,7 @@ class PlainLines(TextFormat):
         """Returns the options of the source that the format cannot honour."""
         return [*check_payloads(source, "file of lines"), *super().check(source)]
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
         """Finds columns and types; see ``Format``."""
         for sampled in inference.sample_rounds(source, files, "lines"):
             if any(body.data for _, body in blocks.sample_bodies(source, sampled, blocks.LINES)):
@@ -116,22 +109,24 @@ def check_payloads(source: Source, files: str) -> list[Problem]:
     problems = []
     if source.nulls != Source.nulls:
         problems.append(
-            problem(
+            source_format.problem(
                 source, "nulls", f"a {files} has no nulls. Use NULLIF in 'derive', or leave it out."
             )
         )
     problems += [
-        problem(source, "types", f"column '{column}': found {type_}, expected text or bytes.")
+        source_format.problem(
+            source, "types", f"column '{column}': found {type_}, expected text or bytes."
+        )
         for column, type_ in source.types.items()
         if type_ not in _TYPES
     ]
     return problems
 
 
-def contents_of(column: str, type_: pa.DataType) -> Contents:
+def contents_of(column: str, type_: pa.DataType) -> source_format.Contents:
     """Returns the contents of files with one column."""
     schema = pa.schema([(column, type_)])
-    return Contents((column,), schema, schema)
+    return source_format.Contents((column,), schema, schema)
 
 
 def convert_payloads(values: pa.BinaryArray, plan: SourcePlan) -> pa.RecordBatch:
@@ -149,7 +144,7 @@ _NOT_TEXT = (
 )
 
 
-class RawRecords(Format):
+class RawRecords(source_format.Format):
     """Payloads of TFRecord files.
 
     A file is one range: records cannot be found from its middle.
@@ -161,14 +156,18 @@ class RawRecords(Format):
         """Returns the options of the source that the format cannot honour."""
         return [*check_payloads(source, "TFRecord file"), *check_compression(source)]
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
         """Finds columns and types; see ``Format``."""
         first_block(source, files)
         return contents_of(RECORD, parse_type(source.types.get(RECORD, "bytes")))
 
     def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: source_format.QuoteStates,
+        reject: bool,
+    ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         yield from read_file(
             plan,

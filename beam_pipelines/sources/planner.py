@@ -15,7 +15,8 @@ from beam_pipelines.core.process import plugins
 from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import FORMATS, format_of, format_of_path
+from beam_pipelines.sources import FORMATS, format_of, format_of_path, source_format
+from beam_pipelines.sources import plan as source_plans
 from beam_pipelines.sources.files.compression import (
     CODEC_FOR_COMPRESSION,
     check_readable,
@@ -24,21 +25,11 @@ from beam_pipelines.sources.files.compression import (
 from beam_pipelines.sources.files.listing import list_files
 from beam_pipelines.sources.images.columns import image_columns
 from beam_pipelines.sources.options import TextsOptions
-from beam_pipelines.sources.plan import (
-    ByteRange,
-    CutRanges,
-    FileInfo,
-    SourcePlan,
-    are_small,
-    cut_ranges,
-    gather_ranges,
-)
-from beam_pipelines.sources.source_format import Contents, Format, Planner, check_columns, problem
 from beam_pipelines.sources.wrapping.formatted import Formatted, formatted
 from beam_pipelines.sources.wrapping.partitions import WithNulls, partitioned, with_nulls
 
 
-def plan_source(source: Source, directory: str) -> SourcePlan:
+def plan_source(source: Source, directory: str) -> source_plans.SourcePlan:
     """Finds a source's files, columns, types and ranges.
 
     Reads a sample of the data, or all of it with ``infer: full``.
@@ -69,7 +60,7 @@ def _owner_of(source: Source, directory: str) -> str | None:
     return next((claims[one] for one in claims if os.path.isdir(os.path.join(folder, one))), None)
 
 
-def _plan_files(source: Source, directory: str) -> SourcePlan:
+def _plan_files(source: Source, directory: str) -> source_plans.SourcePlan:
     """Plans a source of files."""
     named = FORMATS.get(source.format) if source.format is not None else None
     found, folders, archives, documents, problems = list_files(
@@ -82,11 +73,11 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
             check_suffix(file.path)
     if source.format is not None and source.format not in FORMATS:
         message = f"unknown format '{name}'.{errors.nearest(str(name), FORMATS)}"
-        problems.append(problem(source, "format", message))
+        problems.append(source_format.problem(source, "format", message))
     elif name is None and found:
         check_readable(found[0].path)
         message = f"cannot tell the format of {found[0].path}. Set 'format': {', '.join(FORMATS)}."
-        problems.append(problem(source, "format", message))
+        problems.append(source_format.problem(source, "format", message))
     elif name is not None:
         problems.extend(FORMATS[name].check(source))
         problems.extend(_check_tensors(source, name))
@@ -114,12 +105,12 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
     number = f"{len(found):,} file{'' if len(found) == 1 else 's'}"
     without = f", without {', '.join(documents)}" if documents else ""
     decisions = [f"{number} of {name} in {folder}{without}" for folder in (*folders, *archives)[:1]]
-    check_columns(source, found[0].path, len(contents.names))
+    source_format.check_columns(source, found[0].path, len(contents.names))
     _check_names(source, contents)
     found = contents.files or found
     inner = formatted(FORMATS[name], contents, source) if has_texts else FORMATS[name]
     reader = partitioned(inner, folders, found)
-    return SourcePlan(
+    return source_plans.SourcePlan(
         source=source,
         format=name,
         files=found,
@@ -140,9 +131,9 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
     )
 
 
-def _plan_owned(source: Source, directory: str, owner: str) -> SourcePlan:
+def _plan_owned(source: Source, directory: str, owner: str) -> source_plans.SourcePlan:
     """Plans a source without files, such as a table."""
-    planner: Planner = plugins.load(plugins.PLANNERS, owner)()
+    planner: source_format.Planner = plugins.load(plugins.PLANNERS, owner)()
     problems = [
         *planner.check(source),
         *_check_family(source, owner, tuple(keys_of(planner.Options))),
@@ -151,7 +142,7 @@ def _plan_owned(source: Source, directory: str, owner: str) -> SourcePlan:
     if problems:
         raise errors.RecipeProblems(problems)
     plan, contents = planner.plan(source, directory)
-    check_columns(source, plan.files[0].path, len(contents.names))
+    source_format.check_columns(source, plan.files[0].path, len(contents.names))
     _check_names(source, contents)
     if plan.ranges:
         return plan
@@ -159,11 +150,11 @@ def _plan_owned(source: Source, directory: str, owner: str) -> SourcePlan:
 
 
 def with_images(
-    plan: SourcePlan,
+    plan: source_plans.SourcePlan,
     contract: bytes | None,
     rename: Mapping[str, str],
     prefixes: Collection[str] = ("",),
-) -> SourcePlan:
+) -> source_plans.SourcePlan:
     """Returns the plan with the columns of images to check.
 
     There are none if the format checks its images itself.
@@ -187,7 +178,7 @@ def _check_family(source: Source, name: str, own: Sequence[str]) -> list[errors.
         return []
     families = FORMATS.option_names
     return [
-        problem(
+        source_format.problem(
             source,
             option,
             f"found it with format '{name}', expected it with {', '.join(families[option])} only.",
@@ -203,18 +194,21 @@ def _check_options(source: Source) -> list[errors.Problem]:
     if source.compression is not None and source.compression not in known:
         hint = errors.nearest(source.compression, known)
         message = f"unknown compression '{source.compression}'.{hint}"
-        problems.append(problem(source, "compression", message))
+        problems.append(source_format.problem(source, "compression", message))
     for name, type_ in source.types.items():
         try:
             columns.parse_type(type_)
         except ValueError as error:
-            problems.append(problem(source, "types", f"column '{name}': {error}"))
+            problems.append(source_format.problem(source, "types", f"column '{name}': {error}"))
     twice = sorted(
         name for name, number in collections.Counter(source.columns).items() if number > 1
     )
     return [
         *problems,
-        *(problem(source, "columns", f"column '{name}' is named twice.") for name in twice),
+        *(
+            source_format.problem(source, "columns", f"column '{name}' is named twice.")
+            for name in twice
+        ),
     ]
 
 
@@ -222,7 +216,7 @@ def _check_tensors(source: Source, format_name: str) -> list[errors.Problem]:
     if FORMATS[format_name].has_arrays:
         return []
     return [
-        problem(
+        source_format.problem(
             source,
             "types",
             f"column '{name}': expected another type than {type_}: a {format_name} file holds no "
@@ -233,7 +227,7 @@ def _check_tensors(source: Source, format_name: str) -> list[errors.Problem]:
     ]
 
 
-def _check_names(source: Source, contents: Contents) -> None:
+def _check_names(source: Source, contents: source_format.Contents) -> None:
     """Raises ``RecipeProblems`` for named columns that do not exist or are unread."""
     problems = []
     known, read = set(contents.names), set(contents.read_schema.names)
@@ -247,34 +241,42 @@ def _check_names(source: Source, contents: Contents) -> None:
             if name not in known:
                 hint = errors.nearest_column(name, contents.names)
                 problems.append(
-                    problem(source, key, f"there is no column '{name}' in the source.{hint}")
+                    source_format.problem(
+                        source, key, f"there is no column '{name}' in the source.{hint}"
+                    )
                 )
             elif name not in read:
                 cure = f"Add it to 'columns', or take it out of '{key}'."
-                problems.append(problem(source, key, f"column '{name}' is not read. {cure}"))
+                problems.append(
+                    source_format.problem(source, key, f"column '{name}' is not read. {cure}")
+                )
     for number, name in enumerate(contents.names, start=1):
         if name == "" and name in read:
             message = (
                 f"column {number} has no name. Name it in the file, or leave it out: list "
                 "the others in 'columns'."
             )
-            problems.append(problem(source, "columns", message))
+            problems.append(source_format.problem(source, "columns", message))
     if problems:
         raise errors.RecipeProblems(problems)
 
 
-def _ranges(source: Source, format_name: str, found: Sequence[FileInfo]) -> Sequence[ByteRange]:
-    if FORMATS[format_name].is_file_a_row or are_small(found):
-        return gather_ranges(found)
+def _ranges(
+    source: Source, format_name: str, found: Sequence[source_plans.FileInfo]
+) -> Sequence[source_plans.ByteRange]:
+    if FORMATS[format_name].is_file_a_row or source_plans.are_small(found):
+        return source_plans.gather_ranges(found)
     return _cut(source, FORMATS[format_name], found)
 
 
-def cut_files(plan: SourcePlan) -> CutRanges:
+def cut_files(plan: source_plans.SourcePlan) -> source_plans.CutRanges:
     """Returns the ranges of a source, none of several files."""
     return _cut(plan.source, format_of(plan), plan.files)
 
 
-def _cut(source: Source, format_: Format, found: Sequence[FileInfo]) -> CutRanges:
-    return cut_ranges(
+def _cut(
+    source: Source, format_: source_format.Format, found: Sequence[source_plans.FileInfo]
+) -> source_plans.CutRanges:
+    return source_plans.cut_ranges(
         found, lambda file: not file.archive and format_.splittable(source, file.path)
     )

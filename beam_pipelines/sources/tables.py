@@ -19,22 +19,13 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
-from beam_pipelines.sources import inference
+from beam_pipelines.sources import inference, source_format
 from beam_pipelines.sources.exact_cast import convert_array
 from beam_pipelines.sources.faults import bad_rows, bad_values
 from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.faults.bad_values import ColumnError
 from beam_pipelines.sources.nesting import nested, shapes, tensors
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import (
-    MUST_AGREE,
-    Contents,
-    Rows,
-    check_columns,
-    cut_rows,
-    empty_batch,
-    problem,
-)
 
 
 def check_schema(source: Source, path: str, schema: pa.Schema) -> None:
@@ -47,14 +38,14 @@ def check_schema(source: Source, path: str, schema: pa.Schema) -> None:
     if depth > source.limits.nesting_depth:
         message = exceeded(source.limits, "nesting_depth", f"columns nested {depth:,} levels deep")
         raise DataError(f"{path}: {message}")
-    check_columns(source, path, len(schema))
+    source_format.check_columns(source, path, len(schema))
 
 
 def contents_of(
     source: Source,
     schemas: Sequence[tuple[FileInfo, pa.Schema]],
     seen: Mapping[str, columns.Shape | None] | None = None,
-) -> Contents:
+) -> source_format.Contents:
     """Returns the contents of a source, from the schemas of its files.
 
     Args:
@@ -87,7 +78,7 @@ def contents_of(
                 f"column '{name}': found {found}, which cannot become {source.types[name]}. "
                 f"{_others(found, name)}"
             )
-            problems.append(problem(source, "types", message))
+            problems.append(source_format.problem(source, "types", message))
         fields.append(pa.field(name, declared))
     if problems:
         raise RecipeProblems(problems)
@@ -102,7 +93,9 @@ def contents_of(
         for name in wanted
         if name.startswith("__index_level_") and not source.columns
     )
-    return Contents(tuple(flat.names), file_schema, read_schema, nulls, decisions=decisions)
+    return source_format.Contents(
+        tuple(flat.names), file_schema, read_schema, nulls, decisions=decisions
+    )
 
 
 def _undeclared(
@@ -218,7 +211,8 @@ def _check_names(first: str, names: Sequence[str], path: str, others: Sequence[s
     ):
         if missing:
             raise DataError(
-                f"{one}: found no column '{missing[0]}', which {other} has. {MUST_AGREE}"
+                f"{one}: found no column '{missing[0]}', which {other} has. "
+                f"{source_format.MUST_AGREE}"
             )
 
 
@@ -265,7 +259,7 @@ def rows_of(
     first_row: int | Callable[[], int | list[int]],
     reject: bool,
     word: str = "row",
-) -> Iterator[Rows]:
+) -> Iterator[source_format.Rows]:
     """Converts rows of a file to the plan's columns.
 
     Args:
@@ -281,8 +275,8 @@ def rows_of(
       DataError: a bad row.
     """
     try:
-        yield from cut_rows(
-            convert(batch, plan) if batch.num_rows else empty_batch(plan.schema), ()
+        yield from source_format.cut_rows(
+            convert(batch, plan) if batch.num_rows else source_format.empty_batch(plan.schema), ()
         )
         return
     except ColumnError:
@@ -306,9 +300,9 @@ def rows_of(
     good = (
         convert(batch.filter(pa.array(is_good)), plan)
         if is_good.any()
-        else empty_batch(plan.schema)
+        else source_format.empty_batch(plan.schema)
     )
-    yield from cut_rows(good, tuple(rejected))
+    yield from source_format.cut_rows(good, tuple(rejected))
 
 
 def errors_of(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]:

@@ -16,14 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.sql.database import (
-    TABLE,
-    ExpressionError,
-    arguments_of,
-    registered,
-    sql_of,
-    walk,
-)
+from beam_pipelines.sql import database as duck
 from beam_pipelines.sql.expressions import (
     Expression,
     parse_expression,
@@ -104,23 +97,25 @@ def parse_condition(
     tree = statement["statements"][0]["node"]["select_list"][0]
     size_of(tree, sizes)
     rest = _cut(tree, found)
-    for node in walk(rest):
+    for node in duck.walk(rest):
         if refused := refused_part(node):
-            raise ExpressionError(f"found {refused}; expected a condition of aggregates")
+            raise duck.ExpressionError(f"found {refused}; expected a condition of aggregates")
         if node.get("class") == "COLUMN_REF" and not _is_value(node):
             column = ".".join(node["column_names"])
-            raise ExpressionError(
+            raise duck.ExpressionError(
                 f"found column '{column}' outside of an aggregate, expected one such as "
                 f"avg({column})"
             )
     if not found:
-        raise ExpressionError("found no aggregate, expected one such as avg(x); 'row' has none")
+        raise duck.ExpressionError(
+            "found no aggregate, expected one such as avg(x); 'row' has none"
+        )
     columns: set[str] = set()
     calls = tuple(_call(statement, node, empty, columns) for node in found)
-    condition = Condition(name, sql, tuple(sorted(columns)), calls, sql_of(statement, rest))
+    condition = Condition(name, sql, tuple(sorted(columns)), calls, duck.sql_of(statement, rest))
     types = _types(_with_values(condition, [None] * len(calls)), {})
     if types[0] not in ("BOOLEAN", '"NULL"'):
-        raise ExpressionError(f"found a value of type {types[0]}, expected a condition")
+        raise duck.ExpressionError(f"found a value of type {types[0]}, expected a condition")
     return condition
 
 
@@ -169,19 +164,19 @@ def select_values(batch: pa.RecordBatch, columns: Sequence[str], sql: Sequence[s
 def _rows(query: str, inputs: Mapping[str, pa.Array], num_rows: int = 0) -> list[tuple[Any, ...]]:
     # A table without columns has no rows.
     table = pa.table(inputs or {"": pa.nulls(num_rows, pa.int8())})
-    with registered(table) as database:
+    with duck.registered(table) as database:
         found: list[tuple[Any, ...]] = database.execute(query).fetchall()
         return found
 
 
 def _types(query: str, inputs: Mapping[str, pa.Array]) -> list[str]:
     """Returns DuckDB's types of the columns of a query."""
-    with registered(pa.table(inputs or {"": pa.nulls(0, pa.int8())})) as database:
+    with duck.registered(pa.table(inputs or {"": pa.nulls(0, pa.int8())})) as database:
         return [str(type_) for type_ in database.sql(query).types]
 
 
 def _query(sql: Sequence[str]) -> str:
-    return f"SELECT {', '.join(sql)} FROM {TABLE}"  # noqa: S608 - SQL is what it is for
+    return f"SELECT {', '.join(sql)} FROM {duck.TABLE}"  # noqa: S608 - SQL is what it is for
 
 
 def plain_value(value: Any) -> Any:
@@ -231,25 +226,25 @@ def _is_aggregate(name: str) -> bool:
 def _call(
     statement: Mapping[str, Any], node: dict[str, Any], empty: pa.RecordBatch, columns: set[str]
 ) -> Call:
-    name, arguments, sql = _function(node), arguments_of(node), sql_of(statement, node)
+    name, arguments, sql = _function(node), duck.arguments_of(node), duck.sql_of(statement, node)
     if name not in _PIECES:
-        raise ExpressionError(
+        raise duck.ExpressionError(
             f"found the aggregate '{name}', which cannot be merged from parts of the rows, "
             f"expected one of {_KNOWN}"
         )
     if node["distinct"] or (node["order_bys"] or {}).get("orders"):
-        raise ExpressionError(
+        raise duck.ExpressionError(
             f"found DISTINCT or ORDER BY in {sql}, which cannot be merged from parts of the rows; "
             "'duplicates: {by: x, action: error}' says whether every value is another one"
         )
     if name != "count_star" and len(arguments) != 1:
-        raise ExpressionError(f"found {len(arguments)} arguments of {name}, expected 1")
+        raise duck.ExpressionError(f"found {len(arguments)} arguments of {name}, expected 1")
     inner = [*arguments, *([] if node["filter"] is None else [node["filter"]])]
     parsed_inner = [
-        parse_expression(name, sql_of(statement, each), empty.schema.names) for each in inner
+        parse_expression(name, duck.sql_of(statement, each), empty.schema.names) for each in inner
     ]
     columns.update(column for each in parsed_inner for column in each.columns)
-    pieces = tuple(sql_of(statement, _renamed(node, function)) for function in _PIECES[name])
+    pieces = tuple(duck.sql_of(statement, _renamed(node, function)) for function in _PIECES[name])
     return Call(
         name,
         sql.replace("count_star()", "count(*)"),
@@ -268,7 +263,7 @@ def _type(
         types[0] in ("VARCHAR", "BLOB", "INTERVAL", "UUID", "BIT")
         or (types[0].endswith(("]", ")")) and not types[0].startswith("DECIMAL"))
     ):
-        raise ExpressionError(
+        raise duck.ExpressionError(
             f"found {sql} of type {types[0]}, expected a number, date, time or boolean"
         )
     return "DOUBLE" if name == "avg" else types[0]
@@ -323,6 +318,6 @@ def _extreme(call: Call, values: Sequence[Any]) -> Any:
     """Returns the least or the largest value; ``None`` of no values."""
     # Texts of dates, and NaN, have another order than DuckDB's.
     texts = pa.array(list(map(str, values)), pa.string())
-    query = f"SELECT {call.name}(CAST(x AS {call.type})) FROM {TABLE}"  # noqa: S608
+    query = f"SELECT {call.name}(CAST(x AS {call.type})) FROM {duck.TABLE}"  # noqa: S608
     ((found,),) = _rows(query, {"x": texts})
     return plain_value(found)

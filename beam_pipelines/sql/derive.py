@@ -14,21 +14,8 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.sql.database import (
-    TABLE,
-    ExpressionError,
-    connection,
-    quote,
-    registered,
-)
-from beam_pipelines.sql.expressions import (
-    Expression,
-    NoValueError,
-    evaluate,
-    failing_rows,
-    failures,
-    parse_expression,
-)
+from beam_pipelines.sql import database as duck
+from beam_pipelines.sql import expressions as sql_expressions
 
 Numbers = npt.NDArray[np.int64]
 
@@ -44,7 +31,7 @@ class Derived(NamedTuple):
         it.
     """
 
-    expressions: tuple[Expression, ...]
+    expressions: tuple[sql_expressions.Expression, ...]
     rows: pa.RecordBatch
     broken: set[str]
     sizes: dict[str, int]
@@ -66,7 +53,7 @@ def plan_derived(
     for name, sql in derive.items():
         try:
             expression, array = _planned(name, sql, rows, sizes)
-        except ExpressionError as error:
+        except duck.ExpressionError as error:
             # It may be right but for a column that could not be derived.
             if not any(f"column '{other}'" in str(error) for other in broken):
                 problems.append(Problem((*path, name), str(error)))
@@ -80,21 +67,21 @@ def plan_derived(
 
 def _planned(
     name: str, sql: str, rows: pa.RecordBatch, sizes: Mapping[str, int]
-) -> tuple[Expression, pa.Array]:
+) -> tuple[sql_expressions.Expression, pa.Array]:
     clashes = [column for column in rows.schema.names if column.lower() == name.lower()]
     if clashes:
-        raise ExpressionError(
+        raise duck.ExpressionError(
             f"found '{name}', but the rows have a column '{clashes[0]}'. Choose a new name, "
             "and 'drop' the old column."
         )
     try:
-        expression = parse_expression(name, sql, rows.schema.names, sizes=sizes)
-        return expression, evaluate(rows, expression)
-    except ExpressionError as error:
-        raise ExpressionError(f"'{shorten(sql)}': {error}") from error
+        expression = sql_expressions.parse_expression(name, sql, rows.schema.names, sizes=sizes)
+        return expression, sql_expressions.evaluate(rows, expression)
+    except duck.ExpressionError as error:
+        raise duck.ExpressionError(f"'{shorten(sql)}': {error}") from error
 
 
-def errors_of_rows(batch: pa.RecordBatch, expression: Expression) -> dict[int, str]:
+def errors_of_rows(batch: pa.RecordBatch, expression: sql_expressions.Expression) -> dict[int, str]:
     """Returns row -> the error of an expression, ascending.
 
     Equal rows are evaluated once.
@@ -103,13 +90,13 @@ def errors_of_rows(batch: pa.RecordBatch, expression: Expression) -> dict[int, s
       ExpressionError: DuckDB's TRY does not take the expression, or a row fails only together with
         others.
     """
-    failing = failing_rows(batch, expression)
+    failing = sql_expressions.failing_rows(batch, expression)
     inputs = batch.filter(pa.array(failing)).select(expression.columns)
     first, same = _distinct(inputs)
-    messages = failures(inputs.take(pa.array(first)), expression)
+    messages = sql_expressions.failures(inputs.take(pa.array(first)), expression)
     found = [message for message in messages if message is not None]
     if len(found) < len(messages):
-        raise ExpressionError("a value")
+        raise duck.ExpressionError("a value")
     return dict(zip(np.flatnonzero(failing).tolist(), (found[kind] for kind in same), strict=True))
 
 
@@ -161,7 +148,7 @@ class DerivedColumn(NamedTuple):
     """
 
     name: str
-    expression: Expression
+    expression: sql_expressions.Expression
     inputs: tuple[str, ...]
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -228,7 +215,7 @@ class Deriver:
 
         if not statement.sql or batch.num_rows != 1:
             return []
-        database = connection(optimizes=False)
+        database = duck.connection(optimizes=False)
         kept = self._local.__dict__.setdefault("statements", {})
         if number not in kept:
             (kept[number],) = database.extract_statements(statement.sql)
@@ -242,10 +229,12 @@ class Deriver:
     def _evaluated(self, column: DerivedColumn, batch: pa.RecordBatch) -> pa.Array:
         rows = column.rows(batch)
         try:
-            return evaluate(rows, column.expression, self._most)
-        except ExpressionError as error:
+            return sql_expressions.evaluate(rows, column.expression, self._most)
+        except duck.ExpressionError as error:
             where = f"derived column '{column.name}'"
-            raise NoValueError(str(error), column.expression, rows, where) from error
+            raise sql_expressions.NoValueError(
+                str(error), column.expression, rows, where
+            ) from error
 
 
 def _parameter(column: pa.Array) -> Any:
@@ -271,12 +260,14 @@ def _statements(columns: Sequence[DerivedColumn], rows: pa.Schema) -> Iterator[_
             yield _Statement((column,))
         else:
             group.add(column, seen.schema, *result)
-        empty = empty.append_column(column.name, evaluate(seen, column.expression))
+        empty = empty.append_column(column.name, sql_expressions.evaluate(seen, column.expression))
     if group.columns:
         yield group.statement()
 
 
-def _plain_result(expression: Expression, rows: pa.RecordBatch) -> tuple[str, pa.DataType] | None:
+def _plain_result(
+    expression: sql_expressions.Expression, rows: pa.RecordBatch
+) -> tuple[str, pa.DataType] | None:
     """Returns the type of values that Python's values equal.
 
     Returns:
@@ -285,8 +276,8 @@ def _plain_result(expression: Expression, rows: pa.RecordBatch) -> tuple[str, pa
     is_plain = all(field.type in _PARAMETERS for field in rows.schema)
     if not expression.columns or not is_plain or expression.largest > _LARGEST:
         return None
-    with registered(pa.Table.from_batches([rows])) as database:
-        found = database.sql(f"SELECT (\n{expression.sql}\n) FROM {TABLE}").types[0]  # noqa: S608 - SQL is what it is for
+    with duck.registered(pa.Table.from_batches([rows])) as database:
+        found = database.sql(f"SELECT (\n{expression.sql}\n) FROM {duck.TABLE}").types[0]  # noqa: S608 - SQL is what it is for
     return _RESULTS.get(found.id)
 
 
@@ -316,13 +307,13 @@ class _Group:
             if name.lower() not in self._names:
                 self._parameters.append(own)
                 value = _PARAMETERS[seen.field(name).type].format(f"${len(self._parameters)}")
-                self._first.append(f"{value} AS {quote(name)}")
+                self._first.append(f"{value} AS {duck.quote(name)}")
         if not self._levels or self._levels[-1][1].intersection(column.inputs):
             self._levels.append(([], set()))
         values, made = self._levels[-1]
         made.add(column.name)
         for name in {column.expression.name: 0, column.name: 0}:
-            values.append(f"(\n{column.expression.sql}\n)::{type_sql} AS {quote(name)}")
+            values.append(f"(\n{column.expression.sql}\n)::{type_sql} AS {duck.quote(name)}")
         self._names |= {name.lower(): (name, own) for name, own in self._named(column)}
         self.columns.append(column)
         self._types.append(type_)
@@ -332,7 +323,7 @@ class _Group:
         sql = f"SELECT {', '.join(self._first)}"
         for values, _ in self._levels:
             sql = f"SELECT *, {', '.join(values)} FROM ({sql})"  # noqa: S608
-        names = ", ".join(quote(column.name) for column in self.columns)
+        names = ", ".join(duck.quote(column.name) for column in self.columns)
         return _Statement(
             tuple(self.columns),
             f"SELECT {names} FROM ({sql})",  # noqa: S608

@@ -20,17 +20,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.errors import missing_column
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.sql.database import (
-    TABLE,
-    ExpressionError,
-    LargeColumnError,
-    clean,
-    is_keyword,
-    parsed,
-    quote,
-    registered,
-    walk,
-)
+from beam_pipelines.sql import database as duck
 from beam_pipelines.sql.functions import is_decided, refused_call, refused_cast, refused_name
 from beam_pipelines.sql.sizes import size_of
 
@@ -97,9 +87,9 @@ def parse_expression(
     """
     try:
         return _parse(name, sql, known, sizes)
-    except ExpressionError as error:
+    except duck.ExpressionError as error:
         hint = _unquoted(sql, known, str(error))
-        raise ExpressionError(f"{error}. {hint}" if hint else str(error)) from error
+        raise duck.ExpressionError(f"{error}. {hint}" if hint else str(error)) from error
 
 
 def _unquoted(sql: str, known: Sequence[str], error: str) -> str:
@@ -107,7 +97,7 @@ def _unquoted(sql: str, known: Sequence[str], error: str) -> str:
     for name in known:
         is_bare = re.search(rf'(?<![\w"]){re.escape(name)}(?![\w"])', sql)
         # DuckDB may name the word after a keyword.
-        is_broken = "syntax error" in error and is_keyword(name)
+        is_broken = "syntax error" in error and duck.is_keyword(name)
         if is_bare and (is_broken or not _PLAIN_NAME.fullmatch(name)):
             return f'Write the column as "{name}", in double quotes'
     return ""
@@ -115,17 +105,17 @@ def _unquoted(sql: str, known: Sequence[str], error: str) -> str:
 
 def _parse(name: str, sql: str, known: Sequence[str], sizes: Mapping[str, int]) -> Expression:
     tree = statement_of(sql)["statements"][0]["node"]["select_list"][0]
-    nodes = list(walk(tree))
+    nodes = list(duck.walk(tree))
     for node in nodes:
         if refused := refused_part(node):
-            raise ExpressionError(
+            raise duck.ExpressionError(
                 f"found {refused}; expected an expression over the columns of one row"
             )
     parameters = {
         reference["column_names"][0]
         for node in nodes
         if node.get("class") == "LAMBDA"
-        for reference in walk(node["lhs"])
+        for reference in duck.walk(node["lhs"])
         if reference.get("class") == "COLUMN_REF"
     }
     found = {
@@ -136,7 +126,7 @@ def _parse(name: str, sql: str, known: Sequence[str], sizes: Mapping[str, int]) 
     needed = tuple(sorted(column for column in found if column is not None))
     for first, second in itertools.combinations(needed, 2):
         if first.lower() == second.lower():
-            raise ExpressionError(
+            raise duck.ExpressionError(
                 f"found '{first}' and '{second}', which SQL cannot tell apart; rename one of them"
             )
     return Expression(name, sql, needed, *size_of(tree, sizes))
@@ -183,7 +173,7 @@ def evaluate(batch: pa.RecordBatch, expression: Expression, most: int | None = N
         found.append(_evaluate(piece, expression))
         size_bytes += found[-1].nbytes
         if most is not None and size_bytes > most:
-            raise LargeColumnError(start + piece.num_rows - 1, size_bytes)
+            raise duck.LargeColumnError(start + piece.num_rows - 1, size_bytes)
     return pa.concat_arrays(found) if len(found) > 1 else found[0]
 
 
@@ -192,9 +182,9 @@ def _evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:
     inputs = {name: batch.column(name) for name in expression.columns} or {
         "": np.zeros(batch.num_rows, np.int8)
     }
-    result = _run(f"SELECT (\n{expression.sql}\n) FROM {TABLE}", pa.table(inputs))  # noqa: S608 - SQL is what it is for
+    result = _run(f"SELECT (\n{expression.sql}\n) FROM {duck.TABLE}", pa.table(inputs))  # noqa: S608 - SQL is what it is for
     if len(result) != batch.num_rows:
-        raise ExpressionError(
+        raise duck.ExpressionError(
             f"found {len(result)} values for {batch.num_rows} rows, expected one for each row"
         )
     return _normalise(result.column(0).combine_chunks())
@@ -223,13 +213,13 @@ def failures(batch: pa.RecordBatch, expression: Expression) -> list[str | None]:
     Raises:
       ExpressionError: the expression cannot be prepared.
     """
-    place = quote(_PLACE)
+    place = duck.quote(_PLACE)
     inputs = {name: batch.column(name) for name in expression.columns} | {
         _PLACE: np.arange(batch.num_rows)
     }
-    with registered(pa.table(inputs)) as database:
+    with duck.registered(pa.table(inputs)) as database:
         database.execute(
-            f"PREPARE one AS SELECT (\n{expression.sql}\n) FROM {TABLE} WHERE {place} = $1"  # noqa: S608
+            f"PREPARE one AS SELECT (\n{expression.sql}\n) FROM {duck.TABLE} WHERE {place} = $1"  # noqa: S608
         )
         found = [_failure(database, row) for row in range(batch.num_rows)]
         database.execute("DEALLOCATE one")
@@ -242,7 +232,7 @@ def _failure(database: duckdb.DuckDBPyConnection, row: int) -> str | None:
     try:
         database.execute(f"EXECUTE one({row})").fetchall()
     except duckdb.Error as error:
-        return clean(str(error))
+        return duck.clean(str(error))
     return None
 
 
@@ -253,7 +243,7 @@ def _normalise(array: pa.Array) -> pa.Array:
     """
     target = columns.column_type(array.type)
     if target is None or columns.has_lists_as_steps(target):
-        raise ExpressionError(
+        raise duck.ExpressionError(
             f"found a value of type {array.type}, expected a scalar or a list of scalars"
         )
     try:
@@ -263,7 +253,7 @@ def _normalise(array: pa.Array) -> pa.Array:
             array.cast(pa.list_(array.type.value_type)) if pa.types.is_list(array.type) else array
         )
     except pa.ArrowInvalid as error:
-        raise ExpressionError(f"{error}, expected values of type {target}") from error
+        raise duck.ExpressionError(f"{error}, expected values of type {target}") from error
 
 
 def _check_finite(array: pa.Array) -> None:
@@ -274,7 +264,7 @@ def _check_finite(array: pa.Array) -> None:
         bits = values.type.bit_width
         counts, most = values.view(f"int{bits}"), (1 << (bits - 1)) - 1
         if pc.any(pc.or_(pc.equal(counts, most), pc.equal(counts, -most))).as_py():
-            raise ExpressionError("an infinite date or timestamp, expected one of a calendar")
+            raise duck.ExpressionError("an infinite date or timestamp, expected one of a calendar")
 
 
 def find_row(batch: pa.RecordBatch, expression: Expression) -> int | None:
@@ -296,19 +286,19 @@ def find_row(batch: pa.RecordBatch, expression: Expression) -> int | None:
 def _fails(batch: pa.RecordBatch, expression: Expression) -> bool:
     try:
         evaluate(batch, expression)
-    except ExpressionError:
+    except duck.ExpressionError:
         return True
     return False
 
 
 def _run(query: str, table: pa.Table) -> pa.Table:
-    with registered(table) as database:
+    with duck.registered(table) as database:
         found = database.sql(query)
         kind = found.types[0]
         while kind.id in ("list", "array"):
             kind = kind.children[0][1]
         if kind.id in _REFUSED_TYPES:
-            raise ExpressionError(
+            raise duck.ExpressionError(
                 f"found a value of type {found.types[0]}, expected one that a column can hold. "
                 "Cast it, for example to VARCHAR"
             )
@@ -322,10 +312,10 @@ def statement_of(sql: str) -> dict[str, Any]:
       ExpressionError: the text is not one expression.
     """
     try:
-        tree = parsed(f"SELECT (\n{sql}\n)")
-    except ExpressionError as error:
+        tree = duck.parsed(f"SELECT (\n{sql}\n)")
+    except duck.ExpressionError as error:
         if str(error).endswith('near ")"') and sql.count("(") >= sql.count(")"):  # our bracket
-            raise ExpressionError("syntax error at the end of the expression") from error
+            raise duck.ExpressionError("syntax error at the end of the expression") from error
         raise
     statements = tree["statements"]
     select = statements[0]["node"] if len(statements) == 1 else {}
@@ -341,8 +331,10 @@ def statement_of(sql: str) -> dict[str, Any]:
         )
     )
     if not simple:
-        raise ExpressionError("found a whole statement or several values, expected one expression")
-    parsed(
+        raise duck.ExpressionError(
+            "found a whole statement or several values, expected one expression"
+        )
+    duck.parsed(
         f"SELECT {sql}"
     )  # a text such as "true) OR (true" is an expression only within our brackets
     return tree
@@ -374,18 +366,18 @@ def _resolve(names: Sequence[str], known: Sequence[str], parameters: set[str]) -
         return matches[0]
     dotted = ".".join(names)
     if dotted in known:
-        raise ExpressionError(
-            f"found {dotted}, expected a column name with a dot in quotes: {quote(dotted)}"
+        raise duck.ExpressionError(
+            f"found {dotted}, expected a column name with a dot in quotes: {duck.quote(dotted)}"
         )
     if name in parameters:
         return None
     if len(matches) > 1:
-        raise ExpressionError(
+        raise duck.ExpressionError(
             f"found '{name}', which may be any of {matches}; write it exactly, in quotes"
         )
     # Some functions are called without brackets.
     if is_decided(name.lower()) and (reason := refused_name(name.lower())):
-        raise ExpressionError(
+        raise duck.ExpressionError(
             f"found '{name}', {reason}; expected an expression over the columns of one row"
         )
-    raise ExpressionError(f"{missing_column(dotted, known)} (Texts stand in 'single quotes'.)")
+    raise duck.ExpressionError(f"{missing_column(dotted, known)} (Texts stand in 'single quotes'.)")

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.checks.meet import HASH, Meet, Meeting, Pairs, RowDrop, hash_name
+from beam_pipelines.checks import meet as row_meets
+from beam_pipelines.core import chunks as chunk_types
 from beam_pipelines.core.arrow.ipc import unpack
-from beam_pipelines.core.chunks import LEFT_OUT, PLACE, ROW, Chunk, Rejected, add_counts
 from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
 from beam_pipelines.sources.faults.bad_rows import shown_row
 from beam_pipelines.sources.plan import SourcePlan
@@ -36,7 +36,10 @@ _SENT = np.dtype([("high", "<u8"), ("low", "<u8"), ("row", "<u4"), ("split", "u1
 
 
 def send_hashes(
-    chunk: Chunk, names: Sequence[str], partitions: int, splits: npt.NDArray[np.uint8] | None = None
+    chunk: chunk_types.Chunk,
+    names: Sequence[str],
+    partitions: int,
+    splits: npt.NDArray[np.uint8] | None = None,
 ) -> Message:
     """Sends the hashes of a chunk to their partitions.
 
@@ -49,10 +52,10 @@ def send_hashes(
       splits: of the rows, or ``None``.
     """
     payloads: dict[int, bytes] = {}
-    has_places = PLACE in chunk.batch.schema.names
-    places = chunk.batch.column(PLACE).to_numpy() if has_places else None
+    has_places = chunk_types.PLACE in chunk.batch.schema.names
+    places = chunk.batch.column(chunk_types.PLACE).to_numpy() if has_places else None
     for number, name in enumerate(names):
-        column = chunk.batch.column(hash_name(name))
+        column = chunk.batch.column(row_meets.hash_name(name))
         buffer: Any = column.buffers()[1]
         pairs = np.frombuffer(buffer, "<u8").reshape(-1, 2)[column.offset :][: len(column)]
         rows = np.arange(len(column))
@@ -94,7 +97,7 @@ class Decided(NamedTuple):
     sent: npt.NDArray[Any]
     starts: npt.NDArray[np.int64]
     orders: npt.NDArray[np.int64]
-    pairs: Pairs
+    pairs: row_meets.Pairs
 
     def addresses(
         self, places: npt.NDArray[np.int64]
@@ -121,7 +124,7 @@ class Decided(NamedTuple):
         return found
 
 
-def decide(received: Received, meet: Meet) -> Decided:
+def decide(received: Received, meet: row_meets.Meet) -> Decided:
     """Decides on the rows of a partition."""
     contents = [np.frombuffer(payload, _SENT) for payload in received.payloads()]
     starts = np.cumsum([0, *map(len, contents)])
@@ -130,7 +133,9 @@ def decide(received: Received, meet: Meet) -> Decided:
     return Decided(sent, starts, orders, meet.decide(sent))
 
 
-def meet_rows(received: Received, meets: Sequence[Meet], partitions: int) -> Iterator[Met]:
+def meet_rows(
+    received: Received, meets: Sequence[row_meets.Meet], partitions: int
+) -> Iterator[Met]:
     """Yields the rows of a partition that their meet decides on."""
     meet = meets[received.partition // partitions]
     yield Met(meet.name, decide(received, meet).by_splits())
@@ -148,30 +153,30 @@ def merge_met(found: Iterable[Met]) -> dict[str, dict[tuple[int, int], Repeats]]
     return merged
 
 
-def without_columns(chunk: Chunk, names: Collection[str]) -> Chunk:
+def without_columns(chunk: chunk_types.Chunk, names: Collection[str]) -> chunk_types.Chunk:
     """Returns a chunk without some columns.
 
     If no hashes are left, ``PLACE`` is left out as well.
     """
     left = [name for name in chunk.batch.schema.names if name not in names]
-    if not any(name.startswith(HASH) for name in left):
-        left = [name for name in left if name != PLACE]
+    if not any(name.startswith(row_meets.HASH) for name in left):
+        left = [name for name in left if name != chunk_types.PLACE]
     return chunk._replace(batch=chunk.batch.select(left))
 
 
-def hash_names(meets: Iterable[Meet]) -> tuple[str, ...]:
+def hash_names(meets: Iterable[row_meets.Meet]) -> tuple[str, ...]:
     """Returns the columns of the hashes of meets."""
-    return tuple(hash_name(meet.name) for meet in meets)
+    return tuple(row_meets.hash_name(meet.name) for meet in meets)
 
 
 def _send_split(
-    chunk: Chunk, names: Sequence[str], partitions: int, split: SplitPlan | None
+    chunk: chunk_types.Chunk, names: Sequence[str], partitions: int, split: SplitPlan | None
 ) -> Message:
     splits = None if split is None else assign_split(split, chunk)
     return send_hashes(chunk, names, partitions, splits)
 
 
-def find_rows(meets: Sequence[Meet], meeting: Meeting) -> MeetByKey:
+def find_rows(meets: Sequence[row_meets.Meet], meeting: row_meets.Meeting) -> MeetByKey:
     """Returns what gives the ``Met`` elements of chunks with columns of hashes.
 
     Args:
@@ -196,7 +201,7 @@ def send_places(decided: Decided, partition: int) -> Message:
     return Message((_PLACES, partition), payloads)
 
 
-def _find(received: Received, meet: Meet) -> Iterator[Any]:
+def _find(received: Received, meet: row_meets.Meet) -> Iterator[Any]:
     decided = decide(received, meet)
     yield send_places(decided, received.partition)
     yield beam.pvalue.TaggedOutput(_FOUND, Met(meet.name, decided.by_splits()))
@@ -210,18 +215,18 @@ class _Drop:
       base: read again to find the positions of rows that are left out.
     """
 
-    def __init__(self, drop: RowDrop, base: SourcePlan) -> None:
+    def __init__(self, drop: row_meets.RowDrop, base: SourcePlan) -> None:
         self._drop, self._base = drop, base
         self._positions: RowPositions | None = None
 
-    def __call__(self, received: Received) -> Iterator[Chunk]:
+    def __call__(self, received: Received) -> Iterator[chunk_types.Chunk]:
         places = np.frombuffer(b"".join(received.payloads(_PLACES)), _PLACE)
         for payload in received.payloads(_CHUNKS):
             for batch, about in unpack(payload):
                 rows = np.sort(places["row"][places["part"] == about["part"]]).astype(np.int64)
-                yield self._without(Chunk.of(received.partition, batch, about), rows)
+                yield self._without(chunk_types.Chunk.of(received.partition, batch, about), rows)
 
-    def _without(self, chunk: Chunk, rows: npt.NDArray[np.int64]) -> Chunk:
+    def _without(self, chunk: chunk_types.Chunk, rows: npt.NDArray[np.int64]) -> chunk_types.Chunk:
         """Returns a chunk without some rows.
 
         Args:
@@ -229,11 +234,13 @@ class _Drop:
           rows: places of the rows, ascending.
         """
         batch = chunk.batch
-        if PLACE in batch.schema.names:
-            rows = np.searchsorted(batch.column(PLACE).to_numpy(), rows)
-        elif any(name.startswith(HASH) for name in batch.schema.names):
-            batch = batch.append_column(PLACE, pa.array(np.arange(batch.num_rows)))
-        counts = add_counts(chunk.counts, {f"{LEFT_OUT}/{self._drop.check}": len(rows)})
+        if chunk_types.PLACE in batch.schema.names:
+            rows = np.searchsorted(batch.column(chunk_types.PLACE).to_numpy(), rows)
+        elif any(name.startswith(row_meets.HASH) for name in batch.schema.names):
+            batch = batch.append_column(chunk_types.PLACE, pa.array(np.arange(batch.num_rows)))
+        counts = chunk_types.add_counts(
+            chunk.counts, {f"{chunk_types.LEFT_OUT}/{self._drop.check}": len(rows)}
+        )
         if not len(rows):
             return without_columns(chunk._replace(batch=batch, counts=counts), ())
         is_kept = np.ones(batch.num_rows, bool)
@@ -243,10 +250,10 @@ class _Drop:
         return without_columns(chunk._replace(batch=batch, counts=counts, rejected=rejected), ())
 
     def _rejected(
-        self, chunk: Chunk, batch: pa.RecordBatch, rows: npt.NDArray[np.int64]
-    ) -> Iterator[Rejected]:
+        self, chunk: chunk_types.Chunk, batch: pa.RecordBatch, rows: npt.NDArray[np.int64]
+    ) -> Iterator[chunk_types.Rejected]:
         self._positions = self._positions or RowPositions(self._base)
-        numbers = chunk.batch.column(ROW).to_numpy()[rows]
+        numbers = chunk.batch.column(chunk_types.ROW).to_numpy()[rows]
         # A join may have made several rows of one.
         wanted = np.unique(numbers).tolist()
         found = self._positions.find(chunk.range_number, wanted)
@@ -259,10 +266,10 @@ class _Drop:
             elif position and not text:
                 text = shown_row(batch.slice(row, 1).select(shown))
             name, (_, reason, column) = self._base.source.name, self._drop
-            yield Rejected(name, file, position, column, reason, text)
+            yield chunk_types.Rejected(name, file, position, column, reason, text)
 
 
-def _send_chunk(chunk: Chunk, column: str) -> Message:
+def _send_chunk(chunk: chunk_types.Chunk, column: str) -> Message:
     return send_chunk(chunk._replace(batch=chunk.batch.drop_columns([column])), _CHUNKS)
 
 
@@ -280,16 +287,18 @@ class DropRepeats(beam.PTransform):
       meeting: whose base is read again to find the positions of rows that are left out.
     """
 
-    meet: Meet
-    meeting: Meeting
+    meet: row_meets.Meet
+    meeting: row_meets.Meeting
 
-    def expand(self, chunks: beam.PCollection[Chunk]) -> dict[str, beam.PCollection[Any]]:
+    def expand(
+        self, chunks: beam.PCollection[chunk_types.Chunk]
+    ) -> dict[str, beam.PCollection[Any]]:
         meet, (base, partitions, exchange_of, _) = self.meet, self.meeting
         if meet.drop is None:
             raise ValueError(f"meet '{meet.name}' drops no rows")
         hashes, places = exchange_of(meet.name), exchange_of(f"{meet.name} kept")
         send = partial(send_hashes, names=(meet.name,), partitions=partitions)
         found = chunks | "Find" >> MeetByKey(send, partial(_find, meet=meet), hashes, (_FOUND,))
-        send = partial(_send_chunk, column=hash_name(meet.name))
+        send = partial(_send_chunk, column=row_meets.hash_name(meet.name))
         drop = MeetByKey((None, send), _Drop(meet.drop, base), places)
         return {"chunks": (found.main, chunks) | "Drop" >> drop, "found": found[_FOUND]}

@@ -16,19 +16,10 @@ from beam_pipelines.core.chunks import ROW, Chunk, Rejected, add_counts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.core.private import hide_row
-from beam_pipelines.sources import format_of
+from beam_pipelines.sources import format_of, source_format
 from beam_pipelines.sources.faults.bad_values import LargeCell, large_cell
 from beam_pipelines.sources.images.columns import first_damage
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
-from beam_pipelines.sources.source_format import (
-    CHUNK_BYTES,
-    MAX_CHUNK_ROWS,
-    QuoteStates,
-    Rows,
-    combine,
-    cut_rows,
-    empty_batch,
-)
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.sources.wrapping.derived import read_rows, read_together, reject_rows
@@ -40,7 +31,7 @@ _TOGETHER = 256
 
 
 def read_range(
-    plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    plan: SourcePlan, byte_range: ByteRange, quote_states: source_format.QuoteStates, reject: bool
 ) -> Iterator[Chunk]:
     """Reads one byte range into chunks, numbered from 0; at least one.
 
@@ -68,13 +59,15 @@ def read_range(
                 yield waiting
             part = 0 if waiting is None else waiting.part + 1
             waiting = _chunk(byte_range, part, rows, plan.private)
-    waiting = waiting or _chunk(byte_range, 0, Rows(empty_batch(plan.schema)), ())
+    waiting = waiting or _chunk(
+        byte_range, 0, source_format.Rows(source_format.empty_batch(plan.schema)), ()
+    )
     yield waiting._replace(crc32c=crc32c)
 
 
 def _read_rows(
-    plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-) -> Iterator[Rows]:
+    plan: SourcePlan, byte_range: ByteRange, quote_states: source_format.QuoteStates, reject: bool
+) -> Iterator[source_format.Rows]:
     """Reads one range in its format; checks the size of its values."""
     before = 0
     left_out: list[Rejected] = []
@@ -98,9 +91,11 @@ def _read_rows(
         before += rows.batch.num_rows
 
 
-def _read_gathered(plan: SourcePlan, byte_range: ByteRange, reject: bool) -> Iterator[Rows]:
+def _read_gathered(
+    plan: SourcePlan, byte_range: ByteRange, reject: bool
+) -> Iterator[source_format.Rows]:
     """Reads the files of a range, and combines their rows."""
-    waiting: list[Rows] = []
+    waiting: list[source_format.Rows] = []
     num_rows = size_bytes = crc32c = 0
     own = list(ranges_of_members(plan, byte_range))
     for start in range(0, len(own), _TOGETHER):
@@ -113,7 +108,8 @@ def _read_gathered(plan: SourcePlan, byte_range: ByteRange, reject: bool) -> Ite
                     else google_crc32c.extend(crc32c, struct.pack("<I", checksum))
                 )
             if num_rows and (
-                num_rows + rows.batch.num_rows > MAX_CHUNK_ROWS or size_bytes > CHUNK_BYTES
+                num_rows + rows.batch.num_rows > source_format.MAX_CHUNK_ROWS
+                or size_bytes > source_format.CHUNK_BYTES
             ):
                 yield _put_together(waiting, plan)
                 waiting, num_rows, size_bytes = [], 0, 0
@@ -124,7 +120,7 @@ def _read_gathered(plan: SourcePlan, byte_range: ByteRange, reject: bool) -> Ite
 
 def _read_some(
     plan: SourcePlan, own: Sequence[ByteRange], reject: bool
-) -> Iterator[tuple[Rows, Sequence[int]]]:
+) -> Iterator[tuple[source_format.Rows, Sequence[int]]]:
     """Yields the rows of small files, with the files' checksums.
 
     The checksums are of the files that end in the rows.
@@ -133,7 +129,7 @@ def _read_some(
     if plan.images:  # a row that is rejected belongs to its file
         together = None
     if together is not None and not large_cell(together[0], plan.source.limits.cell_bytes):
-        *first, last = cut_rows(together[0], ())
+        *first, last = source_format.cut_rows(together[0], ())
         yield from ((rows, ()) for rows in first)
         yield last, together[1]
         return
@@ -151,16 +147,16 @@ def ranges_of_members(plan: SourcePlan, byte_range: ByteRange) -> Iterator[ByteR
         yield ByteRange(byte_range.number, 0, file, 0, file.size_bytes)
 
 
-def _put_together(some: Sequence[Rows], plan: SourcePlan) -> Rows:
-    batch = combine([rows.batch for rows in some], plan.schema)
-    return Rows(batch, tuple(bad for rows in some for bad in rows.rejected))
+def _put_together(some: Sequence[source_format.Rows], plan: SourcePlan) -> source_format.Rows:
+    batch = source_format.combine([rows.batch for rows in some], plan.schema)
+    return source_format.Rows(batch, tuple(bad for rows in some for bad in rows.rejected))
 
 
 def _too_large(
     plan: SourcePlan,
     byte_range: ByteRange,
-    quote_states: QuoteStates,
-    rows: Rows,
+    quote_states: source_format.QuoteStates,
+    rows: source_format.Rows,
     before: int,
     large: LargeCell,
 ) -> DataError:
@@ -192,7 +188,9 @@ def number_rows(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
         yield chunk._replace(batch=batch.append_column(ROW, numbers))
 
 
-def _chunk(byte_range: ByteRange, part: int, rows: Rows, private: Sequence[str]) -> Chunk:
+def _chunk(
+    byte_range: ByteRange, part: int, rows: source_format.Rows, private: Sequence[str]
+) -> Chunk:
     counts = {"read": rows.batch.num_rows, "rejected": len(rows.rejected)}
     rejected = tuple(hide_row(row, private) for row in rows.rejected)
     return Chunk(byte_range.number, part, rows.batch, counts, rejected, path=byte_range.file.path)
@@ -325,7 +323,9 @@ class ReadChunks(beam.PTransform):
         states = begin | "ScanQuotes" >> ScanQuotes(plan)
         return ranges | "Read" >> beam.FlatMap(self._read, beam.pvalue.AsDict(states))
 
-    def _read(self, byte_range: ByteRange, quote_states: QuoteStates) -> Iterator[Chunk]:
+    def _read(
+        self, byte_range: ByteRange, quote_states: source_format.QuoteStates
+    ) -> Iterator[Chunk]:
         chunks = read_range(self.plan, byte_range, quote_states, self.reject)
         chunks = number_rows(chunks) if self.numbered else chunks
         return chunks if self.take is None else take_chunks(self.take, chunks)

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import _native
 from beam_pipelines.files.beam import files
+from beam_pipelines.sources import plan as source_plans
 from beam_pipelines.sources import tables
-from beam_pipelines.sources.plan import RANGE_BYTES, ByteRange, FileInfo, Snapshot, SourcePlan
 from beam_pipelines.sources.source_format import Format, QuoteStates, Rows, empty_batch
 
 
@@ -62,7 +62,11 @@ class KeptRows(Format):
         """Yields the rows from where they are."""
 
     def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+        self,
+        plan: source_plans.SourcePlan,
+        byte_range: source_plans.ByteRange,
+        quote_states: QuoteStates,
+        reject: bool,
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         row, crc32c = byte_range.number_in_file * self.range_rows + 1, 0
@@ -76,11 +80,13 @@ class KeptRows(Format):
             row += batch.num_rows
         yield Rows(empty_batch(plan.schema), crc32c=crc32c)
 
-    def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
+    def numbering(
+        self, plan: source_plans.SourcePlan, byte_range: source_plans.ByteRange
+    ) -> tuple[str, int]:
         """Returns ``row``, and the number of a range's first one, from 1."""
         return "row", byte_range.number_in_file * self.range_rows + 1
 
-    def _kept(self, byte_range: ByteRange) -> Iterator[pa.RecordBatch]:
+    def _kept(self, byte_range: source_plans.ByteRange) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a range from files, as one batch."""
         if not self.kept:
             return
@@ -116,15 +122,18 @@ def keep_batches(
 
 
 def kept_plan(
-    plan: SourcePlan, reader: KeptRows, kept: tuple[KeptFile, ...], snapshot: Snapshot
-) -> SourcePlan:
+    plan: source_plans.SourcePlan,
+    reader: KeptRows,
+    kept: tuple[KeptFile, ...],
+    snapshot: source_plans.Snapshot,
+) -> source_plans.SourcePlan:
     """Returns the plan of kept rows.
 
     Ranges have a number of rows that depends on the values alone, so that batches of a driver do
     not show in the dataset.
     """
     rows, size_bytes = sum(file.rows for file in kept), sum(file.size_bytes for file in kept)
-    most = max(1, RANGE_BYTES * rows // max(1, size_bytes))
+    most = max(1, source_plans.RANGE_BYTES * rows // max(1, size_bytes))
     range_rows = 1 << (most.bit_length() - 1)
     file = dataclasses.replace(plan.files[0], size_bytes=size_bytes)
     return dataclasses.replace(
@@ -136,13 +145,15 @@ def kept_plan(
     )
 
 
-def ranges_of(file: FileInfo, rows: int, range_rows: int) -> tuple[ByteRange, ...]:
+def ranges_of(
+    file: source_plans.FileInfo, rows: int, range_rows: int
+) -> tuple[source_plans.ByteRange, ...]:
     """Returns ranges of equal numbers of rows, with shares of the bytes."""
     count = max(1, math.ceil(rows / range_rows))
     starts = [number * range_rows * file.size_bytes // max(1, rows) for number in range(count)]
     bounds = [*starts, file.size_bytes]
     return tuple(
-        ByteRange(number, number, file, bounds[number], bounds[number + 1])
+        source_plans.ByteRange(number, number, file, bounds[number], bounds[number + 1])
         for number in range(count)
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,9 +52,8 @@ def plan_of(*paths: str | Path, range_bytes: int | None = None, **options: Any) 
     if range_bytes is None:
         return planner.plan_source(source(*paths, **options), "")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            planner, "cut_ranges", lambda files, split: plan.cut_ranges(files, split, range_bytes)
-        )
+        cut = functools.partial(plan.cut_ranges, range_bytes=range_bytes)
+        patch.setattr(plan, "cut_ranges", cut)
         return planner.plan_source(source(*paths, **options), "")
 
 

@@ -13,7 +13,7 @@ from pyarrow import feather
 
 from beam_pipelines.core.arrow import arrow_sizes
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.sources import batch_files
+from beam_pipelines.sources import source_format
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows
 
@@ -34,7 +34,7 @@ def write_table(path: Path, kind: str) -> Path:
 @pytest.mark.parametrize("kind", ["file", "stream", "feather"])
 def test_files_and_streams_are_read(tmp_path, kind, monkeypatch):
     """Both kinds give the same rows, in chunks of bounded length."""
-    monkeypatch.setattr(batch_files, "MAX_CHUNK_ROWS", 3)
+    monkeypatch.setattr(source_format, "MAX_CHUNK_ROWS", 3)
     path = write_table(tmp_path / "a.arrow", kind)
     assert read_rows(path) == ROWS
     plan = plan_of(path)

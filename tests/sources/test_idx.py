@@ -131,7 +131,7 @@ def test_chunks_of_a_compressed_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
         tmp_path / "b" / "train-images-idx3-ubyte",
     ):
         for chunk_bytes in (1 << 24, 8 * 784 * 7):
-            monkeypatch.setattr("beam_pipelines.sources.images.idx.CHUNK_BYTES", chunk_bytes)
+            monkeypatch.setattr("beam_pipelines.sources.source_format.CHUNK_BYTES", chunk_bytes)
             assert read_rows(path) == rows
             plan = plan_of(path)
             chunks = list(read.read_range(plan, plan.ranges[0], {}, reject=False))

@@ -21,7 +21,7 @@ from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.sources import planner
-from beam_pipelines.sources.parquet import format as format_module
+from beam_pipelines.sources.parquet import columns
 from beam_pipelines.sources.parquet.columns import (
     decode,
     dictionary_columns,
@@ -175,8 +175,8 @@ def test_long_values_are_decoded_some_rows_at_a_time(tmp_path: Path, stored: boo
 def test_common_tables_are_read_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without long values, only one row is read with its dictionary."""
     path = write(tmp_path / "a.parquet", 300_000, ["short", "text"], np.arange(300_000) % 2)
-    monkeypatch.setattr(format_module, "decode", pytest.fail)
-    monkeypatch.setattr(format_module, "row_bytes", pytest.fail)
+    monkeypatch.setattr(columns, "decode", pytest.fail)
+    monkeypatch.setattr(columns, "row_bytes", pytest.fail)
     (table, *_) = read.read_table(planner.plan_source(Source("a", (str(path),)), ""), reject=False)
     assert table.num_rows == 300_000
 

@@ -17,15 +17,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, path_pb2, schema_pb2, st
 
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
 from beam_pipelines.analysis.anomalies.rules import comparators
-from beam_pipelines.analysis.anomalies.rules.feature import (
-    feature_findings,
-    is_in_environment,
-    is_required,
-    is_retired,
-    missing_column,
-    new_column,
-    not_in_environment,
-)
+from beam_pipelines.analysis.anomalies.rules import feature as feature_rules
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 from beam_pipelines.analysis.anomalies.rules.specification import corrected
 from beam_pipelines.analysis.compare import compare_columns, same_splits
@@ -172,26 +164,28 @@ def _feature_reasons(
     retired: set[schema_features.Steps] = set()  # with the features of such structs
     for path, feature in features.items():
         name = schema_features.name_of(path)
-        if is_retired(feature) or path[:-1] in retired:
+        if feature_rules.is_retired(feature) or path[:-1] in retired:
             retired.add(path)
             continue
-        required = is_required(feature, schema, environment)
+        required = feature_rules.is_required(feature, schema, environment)
         column = columns.get(path)
         if column is None:
-            yield name, (missing_column(),) if required else ()
+            yield name, (feature_rules.missing_column(),) if required else ()
             continue
         checked, contradictions = corrected(feature, domains)
         wrong = tuple(contradictions)
-        if is_retired(checked):
+        if feature_rules.is_retired(checked):
             yield name, wrong
             continue
-        if column.column.present and not is_in_environment(feature, schema, environment):
-            wrong = (*wrong, not_in_environment(name, environment or ""))
-        findings = feature_findings(checked, column, domains, required)
+        if column.column.present and not feature_rules.is_in_environment(
+            feature, schema, environment
+        ):
+            wrong = (*wrong, feature_rules.not_in_environment(name, environment or ""))
+        findings = feature_rules.feature_findings(checked, column, domains, required)
         yield name, (*wrong, *findings)
     for path in columns:
         if path not in features:
-            yield schema_features.name_of(path), (new_column(),)
+            yield schema_features.name_of(path), (feature_rules.new_column(),)
 
 
 def _differences(
@@ -250,7 +244,7 @@ def _comparisons(
 
 def _is_comparable(feature: schema_pb2.Feature, column: FeatureView | None) -> bool:
     """Whether a feature is active, present and of the schema's type."""
-    if is_retired(feature) or column is None or not column.column.present:
+    if feature_rules.is_retired(feature) or column is None or not column.column.present:
         return False
     return bool(schema_features.TYPE_FOR_STATISTICS_TYPE[column.type] == feature.type)
 

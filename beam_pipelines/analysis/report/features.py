@@ -10,14 +10,7 @@ import pyarrow as pa
 
 from beam_pipelines.analysis import description
 from beam_pipelines.analysis.drift import FEW_VALUES
-from beam_pipelines.analysis.report import details
-from beam_pipelines.analysis.report.charts import (
-    Bar,
-    Outlines,
-    bars,
-    distribution,
-    frequent_values,
-)
+from beam_pipelines.analysis.report import charts, details
 from beam_pipelines.analysis.report.values import Report, ReportData
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import MAX_DISTINCT, NumberStatistics
@@ -57,8 +50,8 @@ class FeatureRow(NamedTuple):
     distinct: int
     drift: float | None
     order: Sequence[tuple[str, float]]
-    bars: Sequence[Bar]
-    outlines: Outlines | None
+    bars: Sequence[charts.Bar]
+    outlines: charts.Outlines | None
     cells: Sequence[Sequence[details.Cell]]
     tables: Sequence[details.DetailTable]
 
@@ -87,7 +80,7 @@ def _feature(
     first, described = next(iter(columns.values())), data.sampled.described
     show = description.show_of(name, columns.values())
     named = description.show_of(name, columns.values(), class_names)
-    values = frequent_values(columns, _TOP_VALUES, named)
+    values = charts.frequent_values(columns, _TOP_VALUES, named)
     is_text = isinstance(first.values, TextStatistics)
     stats = list(columns.values())
     found, cuts = dict(description.describe(stats, show)), dict(description.quantiles(stats, show))
@@ -106,8 +99,8 @@ def _feature(
         ),
         drift=largest and largest.value,
         order=[(one.key, one.order[name]) for one in described if name in one.order],
-        bars=bars(drawn, details.totals_of(columns)),
-        outlines=None if drawn else distribution(columns, show),
+        bars=charts.bars(drawn, details.totals_of(columns)),
+        outlines=None if drawn else charts.distribution(columns, show),
         cells=(
             _once(map(_missing, stats, found["Missing"])),
             _once(map(details.cell_of, found["Distinct"])),

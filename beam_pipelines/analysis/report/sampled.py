@@ -9,13 +9,7 @@ from typing import NamedTuple
 from beam_pipelines.analysis.alerts import Alert
 from beam_pipelines.analysis.description import describe, show_of
 from beam_pipelines.analysis.drift import FEW_VALUES
-from beam_pipelines.analysis.report.charts import (
-    Bar,
-    Outlines,
-    bars,
-    distribution,
-    frequent_values,
-)
+from beam_pipelines.analysis.report import charts
 from beam_pipelines.analysis.report.details import Cell, DetailTable, cell_of, totals_of
 from beam_pipelines.analysis.report.images import ImageSample
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
@@ -41,8 +35,8 @@ class Coverage(NamedTuple):
 class Picture(NamedTuple):
     """A chart: bars of few values, or a distribution."""
 
-    bars: Sequence[Bar]
-    outlines: Outlines | None
+    bars: Sequence[charts.Bar]
+    outlines: charts.Outlines | None
 
 
 class EncodedFeature(NamedTuple):
@@ -99,9 +93,9 @@ def describe_encoding(
 
 def _picture(name: str, columns: _Columns, labels: Sequence[str] = ()) -> Picture:
     show = show_of(name, columns.values(), labels)
-    values = frequent_values(columns, FEW_VALUES, show)
-    outlines = None if values else distribution(columns, show)
-    return Picture(bars(values, totals_of(columns)), outlines)
+    values = charts.frequent_values(columns, FEW_VALUES, show)
+    outlines = None if values else charts.distribution(columns, show)
+    return Picture(charts.bars(values, totals_of(columns)), outlines)
 
 
 def _lines(after: _Columns, coverage: Collection[Coverage]) -> Iterator[tuple[str, list[Cell]]]:

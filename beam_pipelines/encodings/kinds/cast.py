@@ -11,13 +11,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.columns import parse_type, type_name
 from beam_pipelines.core.errors import nearest
-from beam_pipelines.encodings.array_values import (
-    check_parameters,
-    map_values,
-    narrowed,
-    need_text,
-    smallest_normal,
-)
+from beam_pipelines.encodings import array_values
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import checked, narrowed_tensor
@@ -60,8 +54,8 @@ class Cast(Fixed):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Cast:
         """Takes the type: ``{cast: float32}``."""
-        check_parameters(parameters, {"value": _EXPECTED})
-        name = need_text(parameters, "value", _EXPECTED)
+        array_values.check_parameters(parameters, {"value": _EXPECTED})
+        name = array_values.need_text(parameters, "value", _EXPECTED)
         if name not in _TARGETS:
             hint = (
                 " A feature of float64 is float32."
@@ -104,7 +98,7 @@ class Cast(Fixed):
         Raises:
           pa.ArrowInvalid: a value does not fit.
         """
-        return map_values(arrays[0], self._cast)
+        return array_values.map_values(arrays[0], self._cast)
 
     def _cast(self, array: pa.Array) -> pa.Array:
         if self.to == "bool":
@@ -114,7 +108,7 @@ class Cast(Fixed):
         if self.to == "float32":
             if pa.types.is_string(array.type):
                 return _parsed_floats(array)
-            return narrowed(array).cast(pa.float32(), safe=False)
+            return array_values.narrowed(array).cast(pa.float32(), safe=False)
         if self.to not in _RANGES:
             return pc.cast(array, self._type())
         if pa.types.is_string(array.type):
@@ -145,7 +139,7 @@ class Cast(Fixed):
         import tensorflow as tf
 
         if x.dtype.is_floating and self.to != "float32":
-            least = smallest_normal(x.dtype.as_numpy_dtype)
+            least = array_values.smallest_normal(x.dtype.as_numpy_dtype)
             x = tf.where(tf.abs(x) < least, tf.zeros_like(x), x)
         if self.to == "bool":
             return tf.cast(x != tf.zeros_like(x), tf.int64)
@@ -178,7 +172,7 @@ def _without_subnormals(array: pa.Array) -> pa.Array:
     """Returns numbers with subnormal floats as 0, as TensorFlow's kernels compute them."""
     if not pa.types.is_floating(array.type):
         return array
-    is_tiny = pc.less(pc.abs(array), smallest_normal(array.type))
+    is_tiny = pc.less(pc.abs(array), array_values.smallest_normal(array.type))
     return pc.if_else(is_tiny, pa.scalar(0, array.type), array)
 
 

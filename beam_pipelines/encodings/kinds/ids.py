@@ -10,26 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow.columns import type_name
-from beam_pipelines.encodings.array_values import (
-    MOST_IDS,
-    check_parameters,
-    map_values,
-    need_whole,
-    short_form,
-)
+from beam_pipelines.encodings import array_values
+from beam_pipelines.encodings import tokens as text_tokens
 from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import from_matrix, to_matrix
-from beam_pipelines.encodings.tokens import (
-    NO_TOKENS,
-    NOTHING,
-    TokenCounts,
-    as_tokens,
-    need_amount,
-    need_tokens,
-    tensor_tokens,
-    token_ids,
-)
 from beam_pipelines.encodings.vocabulary_asset import token_table
 
 if TYPE_CHECKING:
@@ -67,32 +52,34 @@ class Vocabulary(Encoding):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Vocabulary:
         """Takes ``top_k``, also the short form, ``min_count``, ``reserved``, ``num_oov``."""
-        parameters = short_form(parameters, "top_k")
-        check_parameters(parameters, _VOCABULARY)
+        parameters = array_values.short_form(parameters, "top_k")
+        array_values.check_parameters(parameters, _VOCABULARY)
         return cls(
-            need_whole(parameters["top_k"], 1, _VOCABULARY["top_k"])
+            array_values.need_whole(parameters["top_k"], 1, _VOCABULARY["top_k"])
             if "top_k" in parameters
             else None,
-            need_amount(parameters.get("min_count", 0), _VOCABULARY["min_count"]),
+            text_tokens.need_amount(parameters.get("min_count", 0), _VOCABULARY["min_count"]),
             _reserved(parameters.get("reserved", ())),
-            need_whole(parameters.get("num_oov", 0), 0, _VOCABULARY["num_oov"], MOST_IDS // 2),
+            array_values.need_whole(
+                parameters.get("num_oov", 0), 0, _VOCABULARY["num_oov"], array_values.MOST_IDS // 2
+            ),
         )
 
     @property
-    def analyzer(self) -> TokenCounts:  # type: ignore[override]
+    def analyzer(self) -> text_tokens.TokenCounts:  # type: ignore[override]
         """Counts tokens."""
-        return TokenCounts(self.top_k, self.min_count, self.reserved)
+        return text_tokens.TokenCounts(self.top_k, self.min_count, self.reserved)
 
     def output(self, *features: Feature) -> Feature:
         """Ids, int64; lists stay lists."""
-        return need_tokens(features[0]).with_values(pa.int64())
+        return text_tokens.need_tokens(features[0]).with_values(pa.int64())
 
     def fit(self, analysis: pa.RecordBatch) -> FittedVocabulary:
         """Orders the selected tokens."""
         reserved = pa.array([token.encode() for token in self.reserved], pa.binary())
         tokens = pa.concat_arrays([reserved, self.analyzer.ordered(analysis)["key"]])
         if not len(tokens):
-            raise ValueError(NO_TOKENS)
+            raise ValueError(text_tokens.NO_TOKENS)
         return FittedVocabulary(tokens, self.num_oov)
 
 
@@ -114,11 +101,13 @@ class FittedVocabulary(Fitted):
     def output(self, *features: Feature) -> Feature:
         """Ids below ``size``, and -1 without ``num_oov``; lists stay lists."""
         size, lowest = len(self.tokens) + self.num_oov, 0 if self.num_oov else -1
-        return need_tokens(features[0]).with_values(pa.int64(), size, lowest)
+        return text_tokens.need_tokens(features[0]).with_values(pa.int64(), size, lowest)
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Looks values up."""
-        return map_values(arrays[0], lambda x: token_ids(self.tokens, x, self.num_oov))
+        return array_values.map_values(
+            arrays[0], lambda x: text_tokens.token_ids(self.tokens, x, self.num_oov)
+        )
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Looks the flat values up in a table.
@@ -127,7 +116,7 @@ class FittedVocabulary(Fitted):
         """
         (x,) = features
         return x.with_flat_values(
-            token_table(self.tokens, self.num_oov).lookup(tensor_tokens(x.flat_values))
+            token_table(self.tokens, self.num_oov).lookup(text_tokens.tensor_tokens(x.flat_values))
         )
 
 
@@ -163,16 +152,18 @@ class HashBucket(Fixed):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> HashBucket:
         """Takes the number of buckets: ``{hash_bucket: 1000}``."""
-        check_parameters(parameters, {"value": _HASH_BUCKETS})
-        return cls(need_whole(parameters.get("value"), 1, _HASH_BUCKETS))
+        array_values.check_parameters(parameters, {"value": _HASH_BUCKETS})
+        return cls(array_values.need_whole(parameters.get("value"), 1, _HASH_BUCKETS))
 
     def output(self, *features: Feature) -> Feature:
         """Ids, int64; lists stay lists."""
-        return need_tokens(features[0]).with_values(pa.int64(), size=self.buckets)
+        return text_tokens.need_tokens(features[0]).with_values(pa.int64(), size=self.buckets)
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Hashes distinct values only."""
-        return map_values(arrays[0], lambda x: token_ids(NOTHING, x, self.buckets))
+        return array_values.map_values(
+            arrays[0], lambda x: text_tokens.token_ids(text_tokens.NOTHING, x, self.buckets)
+        )
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Hashes the flat values."""
@@ -180,7 +171,7 @@ class HashBucket(Fixed):
 
         (x,) = features
         return x.with_flat_values(
-            tf.strings.to_hash_bucket_fast(tensor_tokens(x.flat_values), self.buckets)
+            tf.strings.to_hash_bucket_fast(text_tokens.tensor_tokens(x.flat_values), self.buckets)
         )
 
 
@@ -209,7 +200,7 @@ class Cross(Fixed):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Cross:
         """Takes ``columns`` and ``buckets``."""
-        check_parameters(parameters, {"columns": _COLUMNS, "buckets": _BUCKETS})
+        array_values.check_parameters(parameters, {"columns": _COLUMNS, "buckets": _BUCKETS})
         columns = parameters.get("columns")
         if (
             not isinstance(columns, list | tuple)
@@ -217,12 +208,12 @@ class Cross(Fixed):
             or not all(isinstance(name, str) for name in columns)
         ):
             raise ValueError(f"found columns {columns!r}, expected {_COLUMNS}.")
-        return cls(need_whole(parameters.get("buckets"), 1, _BUCKETS), tuple(columns))
+        return cls(array_values.need_whole(parameters.get("buckets"), 1, _BUCKETS), tuple(columns))
 
     def output(self, *features: Feature) -> Feature:
         """An id, int64, in every row."""
         for name, feature in zip(self.inputs, features, strict=True):
-            if need_tokens(feature).is_list:
+            if text_tokens.need_tokens(feature).is_list:
                 raise ValueError(
                     f"found {type_name(feature.type)} in '{name}', expected one value a row."
                 )
@@ -230,18 +221,19 @@ class Cross(Fixed):
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Hashes distinct joined texts only."""
-        parts = [as_tokens(array) for array in arrays]
+        parts = [text_tokens.as_tokens(array) for array in arrays]
         joined = pc.binary_join_element_wise(
             *parts, SEPARATOR.encode(), null_handling="replace", null_replacement=b""
         )
-        return token_ids(NOTHING, joined, self.buckets)
+        return text_tokens.token_ids(text_tokens.NOTHING, joined, self.buckets)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Joins and hashes; a row without a value joins as empty text."""
         import tensorflow as tf
 
         parts = [
-            to_matrix(x.with_flat_values(tensor_tokens(x.flat_values)), "", 1) for x in features
+            to_matrix(x.with_flat_values(text_tokens.tensor_tokens(x.flat_values)), "", 1)
+            for x in features
         ]
         joined = tf.strings.join(parts, SEPARATOR)
         return from_matrix(tf.strings.to_hash_bucket_fast(joined, self.buckets))

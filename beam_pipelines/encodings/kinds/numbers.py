@@ -12,28 +12,10 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow.binary_arrays import is_valid
 from beam_pipelines.core.arrow.columns import type_name
+from beam_pipelines.encodings import array_values, formula
 from beam_pipelines.encodings.analyzers import Moments
-from beam_pipelines.encodings.array_values import (
-    as_lists,
-    check_parameters,
-    map_exact,
-    need_number,
-    need_numbers,
-    short_form,
-    to_float64,
-)
 from beam_pipelines.encodings.encoding import Encoding, Fixed
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.formula import (
-    NUMPY,
-    Formula,
-    Library,
-    ToFloat,
-    from_matrix,
-    tensor_to_float64,
-    tensorflow_library,
-    to_matrix,
-)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -59,18 +41,20 @@ class Clip(Fixed):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Clip:
         """Takes the bounds: ``{clip: [0, null]}``."""
-        check_parameters(parameters, {"value": _BOUNDS})
+        array_values.check_parameters(parameters, {"value": _BOUNDS})
         value = parameters.get("value")
         if not isinstance(value, list | tuple) or len(value) != 2 or list(value) == [None, None]:
             raise ValueError(f"found {value!r}, expected {_BOUNDS}.")
-        low, high = (item if item is None else need_number(item, _BOUNDS) for item in value)
+        low, high = (
+            item if item is None else array_values.need_number(item, _BOUNDS) for item in value
+        )
         if low is not None and high is not None and low > high:
             raise ValueError(f"found {value!r}, expected {_BOUNDS}; the lower one first.")
         return cls(low, high)
 
     def output(self, *features: Feature) -> Feature:
         """The same type; integers need whole bounds."""
-        feature = need_numbers(features[0])
+        feature = array_values.need_numbers(features[0])
         if pa.types.is_integer(feature.value_type):
             for bound in (self.low, self.high):
                 if bound is not None and not (
@@ -84,7 +68,7 @@ class Clip(Fixed):
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Clips numbers, or the items of lists."""
-        return map_exact(arrays[0], lambda x: self._clipped(x, np.where, x.dtype.type))
+        return array_values.map_exact(arrays[0], lambda x: self._clipped(x, np.where, x.dtype.type))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Clips the flat values."""
@@ -108,7 +92,7 @@ class Clip(Fixed):
 
 
 @dataclasses.dataclass(frozen=True)
-class Log1p(Formula, Fixed):
+class Log1p(formula.Formula, Fixed):
     """Natural logarithm of 1 + x; null stays null.
 
     -1 becomes -inf, and smaller values NaN, as in numpy and TensorFlow.
@@ -116,7 +100,7 @@ class Log1p(Formula, Fixed):
 
     elementwise = True
 
-    def formula(self, x: Any, library: Library) -> Any:
+    def formula(self, x: Any, library: formula.Library) -> Any:
         """Takes the logarithm."""
         return library.math.log1p(x)
 
@@ -125,7 +109,7 @@ _RANGE = "two numbers, the first one less, as in {min_max: [0, 1]}"
 
 
 @dataclasses.dataclass(frozen=True)
-class MinMax(ToFloat, Encoding):
+class MinMax(formula.ToFloat, Encoding):
     """Maps the smallest value to ``low`` and the largest to ``high``, linearly.
 
     As ``tft.scale_by_min_max``. Values beyond the fitted range go beyond ``low`` and ``high``;
@@ -145,11 +129,11 @@ class MinMax(ToFloat, Encoding):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> MinMax:
         """Takes the range: ``{min_max: [-1, 1]}``; 0 to 1 by default."""
-        check_parameters(parameters, {"value": _RANGE})
+        array_values.check_parameters(parameters, {"value": _RANGE})
         value = parameters.get("value", [0, 1])
         if not isinstance(value, list | tuple) or len(value) != 2:
             raise ValueError(f"found {value!r}, expected {_RANGE}.")
-        low, high = (float(need_number(item, _RANGE)) for item in value)
+        low, high = (float(array_values.need_number(item, _RANGE)) for item in value)
         if not low < high:
             raise ValueError(f"found {value!r}, expected {_RANGE}.")
         return cls(low, high)
@@ -165,7 +149,7 @@ class MinMax(ToFloat, Encoding):
 
 
 @dataclasses.dataclass(frozen=True)
-class FittedMinMax(Formula):
+class FittedMinMax(formula.Formula):
     """``(x - minimum) · scale + low``.
 
     Attributes:
@@ -178,13 +162,13 @@ class FittedMinMax(Formula):
     scale: float
     low: float
 
-    def formula(self, x: Any, library: Library) -> Any:
+    def formula(self, x: Any, library: formula.Library) -> Any:
         """Scales."""
         return (x - self.minimum) * self.scale + self.low
 
 
 @dataclasses.dataclass(frozen=True)
-class ZScore(ToFloat, Encoding):
+class ZScore(formula.ToFloat, Encoding):
     """Subtracts the mean and divides by the population standard deviation.
 
     As ``tft.scale_to_z_score``. Null stays null, NaN stays NaN, infinities stay infinite; fitting
@@ -200,7 +184,7 @@ class ZScore(ToFloat, Encoding):
 
 
 @dataclasses.dataclass(frozen=True)
-class FittedZScore(Formula):
+class FittedZScore(formula.Formula):
     """``(x - mean) / deviation``.
 
     Attributes:
@@ -210,7 +194,7 @@ class FittedZScore(Formula):
     mean: float
     deviation: float
 
-    def formula(self, x: Any, library: Library) -> Any:
+    def formula(self, x: Any, library: formula.Library) -> Any:
         """Standardizes."""
         return (x - self.mean) / self.deviation
 
@@ -218,7 +202,7 @@ class FittedZScore(Formula):
 _PERIOD = "a period above 0, as in {cyclic: 24}"
 
 
-def sine_and_cosine(turns: Any, library: Library) -> tuple[Any, Any]:
+def sine_and_cosine(turns: Any, library: formula.Library) -> tuple[Any, Any]:
     """Returns float64 sine and cosine of an angle in turns.
 
     They are exact at quarters. The angle is reduced to an eighth of a turn around a quarter, where
@@ -258,16 +242,18 @@ class Cyclic(Fixed):
     def of(cls, parameters: Mapping[str, Any]) -> Cyclic:
         """Takes the period, or period and offset: ``{cyclic: {period: 12, offset: 1}}``."""
         offset = "where the period begins, as in {cyclic: {period: 12, offset: 1}}"
-        parameters = short_form(parameters, "period")
-        check_parameters(parameters, {"period": _PERIOD, "offset": offset})
-        period = need_number(parameters.get("period"), _PERIOD)
+        parameters = array_values.short_form(parameters, "period")
+        array_values.check_parameters(parameters, {"period": _PERIOD, "offset": offset})
+        period = array_values.need_number(parameters.get("period"), _PERIOD)
         if period <= 0:
             raise ValueError(f"found {period}, expected {_PERIOD}.")
-        return cls(float(period), float(need_number(parameters.get("offset", 0), offset)))
+        return cls(
+            float(period), float(array_values.need_number(parameters.get("offset", 0), offset))
+        )
 
     def output(self, *features: Feature) -> Feature:
         """Numbers become a vector of two float32."""
-        if need_numbers(features[0]).is_list:
+        if array_values.need_numbers(features[0]).is_list:
             raise ValueError(f"found {type_name(features[0].type)}, expected one number a row.")
         return Feature(pa.list_(pa.float32()), required=True, length=2)
 
@@ -275,23 +261,26 @@ class Cyclic(Fixed):
         """Computes sines and cosines."""
         (array,) = arrays
         with np.errstate(all="ignore"):
-            pairs = np.stack(self._point(to_float64(array), NUMPY), axis=1).astype(np.float32)
+            pairs = np.stack(
+                self._point(array_values.to_float64(array), formula.NUMPY), axis=1
+            ).astype(np.float32)
         if array.null_count:
             pairs[~is_valid(array)] = 0
-        return as_lists(pa.array(pairs.ravel()), np.full(len(array), 2))
+        return array_values.as_lists(pa.array(pairs.ravel()), np.full(len(array), 2))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Computes sines and cosines, and puts zeros where a row is empty."""
         import tensorflow as tf
 
         (x,) = features
-        parts = self._point(tensor_to_float64(x.flat_values), tensorflow_library())
+        parts = self._point(formula.tensor_to_float64(x.flat_values), formula.tensorflow_library())
         columns = [
-            to_matrix(x.with_flat_values(tf.cast(part, tf.float32)), 0.0, 1) for part in parts
+            formula.to_matrix(x.with_flat_values(tf.cast(part, tf.float32)), 0.0, 1)
+            for part in parts
         ]
-        return from_matrix(tf.concat(columns, axis=1))
+        return formula.from_matrix(tf.concat(columns, axis=1))
 
-    def _point(self, x: Any, library: Library) -> tuple[Any, Any]:
+    def _point(self, x: Any, library: formula.Library) -> tuple[Any, Any]:
         return sine_and_cosine(
             library.remainder(x - self.offset, self.period) / self.period, library
         )

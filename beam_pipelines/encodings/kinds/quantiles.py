@@ -12,16 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.encodings import array_values
 from beam_pipelines.encodings.analyzers import Quantiles
-from beam_pipelines.encodings.array_values import (
-    MOST_PLACES,
-    check_parameters,
-    narrow,
-    need_number,
-    need_numbers,
-    need_whole,
-    short_form,
-)
 from beam_pipelines.encodings.encoding import Encoding, Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import Formula, Library, ToFloat
@@ -49,11 +41,11 @@ class Boundaries(Formula, Fixed):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Boundaries:
         """Takes the boundaries: ``{boundaries: [18, 30, 65]}``."""
-        check_parameters(parameters, {"value": _ASCENDING})
+        array_values.check_parameters(parameters, {"value": _ASCENDING})
         value = parameters.get("value")
         if not isinstance(value, list | tuple) or not value:
             raise ValueError(f"found {value!r}, expected {_ASCENDING}.")
-        numbers = [float(need_number(item, _ASCENDING)) for item in value]
+        numbers = [float(array_values.need_number(item, _ASCENDING)) for item in value]
         if not all(low < high for low, high in itertools.pairwise(numbers)):
             raise ValueError(
                 f"found {value!r}, expected {_ASCENDING}; each more than the one before."
@@ -62,11 +54,15 @@ class Boundaries(Formula, Fixed):
 
     def output(self, *features: Feature) -> Feature:
         """Numbers become int64; the size is the number of boundaries + 1."""
-        return need_numbers(features[0]).with_values(pa.int64(), len(self.boundaries) + 1)
+        return array_values.need_numbers(features[0]).with_values(
+            pa.int64(), len(self.boundaries) + 1
+        )
 
     def for_float32(self) -> Formula:
         """Rounds the boundaries."""
-        return dataclasses.replace(self, boundaries=tuple(map(narrow, self.boundaries)))
+        return dataclasses.replace(
+            self, boundaries=tuple(map(array_values.narrow, self.boundaries))
+        )
 
     def formula(self, x: Any, library: Library) -> Any:
         """Counts the boundaries."""
@@ -101,13 +97,17 @@ class Bucketize(Encoding):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Bucketize:
         """Takes the number of buckets: ``{bucketize: 10}``."""
-        parameters = short_form(parameters, "buckets")
-        check_parameters(parameters, {"buckets": _BUCKETS})
-        return cls(need_whole(parameters.get("buckets"), 2, _BUCKETS, MOST_PLACES))
+        parameters = array_values.short_form(parameters, "buckets")
+        array_values.check_parameters(parameters, {"buckets": _BUCKETS})
+        return cls(
+            array_values.need_whole(
+                parameters.get("buckets"), 2, _BUCKETS, array_values.MOST_PLACES
+            )
+        )
 
     def output(self, *features: Feature) -> Feature:
         """Numbers become int64; their size is known after fitting."""
-        return need_numbers(features[0]).with_values(pa.int64())
+        return array_values.need_numbers(features[0]).with_values(pa.int64())
 
     def fit(self, analysis: Quantiles) -> Boundaries:  # type: ignore[override]
         """Takes the boundaries; without values there are none."""
@@ -209,8 +209,12 @@ class QuantileNormal(ToFloat, Encoding):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> QuantileNormal:
         """Takes the number of quantiles; 1000 by default."""
-        check_parameters(parameters, {"value": _QUANTILES})
-        return cls(need_whole(parameters.get("value", 1000), 2, _QUANTILES, MOST_PLACES))
+        array_values.check_parameters(parameters, {"value": _QUANTILES})
+        return cls(
+            array_values.need_whole(
+                parameters.get("value", 1000), 2, _QUANTILES, array_values.MOST_PLACES
+            )
+        )
 
     def fit(self, analysis: Quantiles) -> FittedQuantileNormal:  # type: ignore[override]
         """Takes the quantiles; without values, a single one at 0."""

@@ -13,17 +13,7 @@ import pyarrow as pa
 from beam_pipelines.core.arrow.binary_arrays import byte_lengths
 from beam_pipelines.core.arrow.columns import type_name, value_type
 from beam_pipelines.core.errors import nearest
-from beam_pipelines.encodings import formula
-from beam_pipelines.encodings.array_values import (
-    MOST_PLACES,
-    as_lists,
-    check_parameters,
-    narrowed,
-    need_flag,
-    need_numbers,
-    need_whole,
-    short_form,
-)
+from beam_pipelines.encodings import array_values, formula
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.tokens import flat_values, row_numbers
@@ -55,9 +45,9 @@ class OneHot(Fixed):
         It is needed if the encoding before does not give it.
         """
         expected = f"the number of ids, as in {{{cls.kind}: 12}}"
-        check_parameters(parameters, {"value": expected})
+        array_values.check_parameters(parameters, {"value": expected})
         return cls(
-            need_whole(parameters["value"], 1, expected, MOST_PLACES)
+            array_values.need_whole(parameters["value"], 1, expected, array_values.MOST_PLACES)
             if "value" in parameters
             else None
         )
@@ -73,10 +63,10 @@ class OneHot(Fixed):
                 f"found {type_name(features[0].type)}, expected ids, as 'vocabulary' or "
                 "'bucketize' give."
             )
-        if self.size is not None and self.size > MOST_PLACES:
+        if self.size is not None and self.size > array_values.MOST_PLACES:
             raise ValueError(
-                f"found {self.size:,} ids, expected at most {MOST_PLACES:,} for a vector. Take "
-                "fewer, or leave them as ids."
+                f"found {self.size:,} ids, expected at most {array_values.MOST_PLACES:,} for a "
+                "vector. Take fewer, or leave them as ids."
             )
         return Feature(pa.list_(pa.float32()), required=True, length=self.size)
 
@@ -96,7 +86,7 @@ class OneHot(Fixed):
         inside = (ids >= 0) & (ids < size)
         vectors = np.zeros(len(array) * size, np.float32)
         vectors[rows[inside] * size + ids[inside]] = 1
-        return as_lists(pa.array(vectors), np.full(len(array), size))
+        return array_values.as_lists(pa.array(vectors), np.full(len(array), size))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Adds the vectors of each row's ids and caps at one."""
@@ -159,14 +149,14 @@ class Vector(Fixed):
         ``{vector: [a, b]}``, ``{vector: {columns: [a, b], as: bytes, keep: true, lengths: {b:
         10}}}``.
         """
-        parameters = short_form(parameters, "columns")
+        parameters = array_values.short_form(parameters, "columns")
         known = {
             "columns": _COLUMNS,
             "as": "list or bytes",
             "keep": "true or false",
             "lengths": _LENGTHS,
         }
-        check_parameters(parameters, known)
+        array_values.check_parameters(parameters, known)
         columns = parameters.get("columns")
         columns = [columns] if isinstance(columns, str) else columns
         if (
@@ -187,10 +177,12 @@ class Vector(Fixed):
                 )
         return cls(
             tuple(columns),
-            not need_flag(parameters, "keep"),
+            not array_values.need_flag(parameters, "keep"),
             parameters.get("as") == "bytes",
             tuple(
-                need_whole(lengths[name], 1, _LENGTHS, MOST_PLACES) if name in lengths else 0
+                array_values.need_whole(lengths[name], 1, _LENGTHS, array_values.MOST_PLACES)
+                if name in lengths
+                else 0
                 for name in columns
             ),
         )
@@ -207,7 +199,7 @@ class Vector(Fixed):
         """Numbers become one list of a fixed length, or one text."""
         for name, feature in zip(self.inputs, features, strict=True):
             try:
-                need_numbers(feature)
+                array_values.need_numbers(feature)
             except ValueError as error:
                 raise ValueError(f"'{name}': {error}") from error
         if self.as_bytes:
@@ -238,7 +230,7 @@ class Vector(Fixed):
             matrix[:, start : start + length] = _rows(name, array, length, dtype)
             start += length
         if not self.as_bytes:
-            return as_lists(pa.array(matrix.ravel()), np.full(len(matrix), start))
+            return array_values.as_lists(pa.array(matrix.ravel()), np.full(len(matrix), start))
         offsets = pa.array(np.arange(len(matrix) + 1) * (start * dtype.itemsize)).cast(pa.int32())
         return pa.BinaryArray.from_buffers(
             pa.binary(), len(matrix), [None, offsets.buffers()[1], pa.py_buffer(matrix)]
@@ -278,7 +270,7 @@ def _rows(name: str, array: pa.Array, length: int, dtype: np.dtype[Any]) -> npt.
         raise pa.ArrowInvalid(_wrong(name, length))
     values = array.flatten() if pa.types.is_list(array.type) else array
     if dtype.kind == "f":
-        values = narrowed(formula.exact_floats(values, pa.float32(), name))
+        values = array_values.narrowed(formula.exact_floats(values, pa.float32(), name))
     numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(array), length)
     return numbers
 

@@ -18,14 +18,7 @@ from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.files.beam import files
 from beam_pipelines.files.beam.file_checksums import RunFile
-from beam_pipelines.integrations.beam.batches import (
-    NUM_RANGES,
-    by_split,
-    planned,
-    read_sections,
-    schema_of_splits,
-    to_chunks,
-)
+from beam_pipelines.integrations.beam import batches as batch_chunks
 from beam_pipelines.pipeline import commit
 from beam_pipelines.pipeline.first_pass_result import (
     FirstPassResult,
@@ -92,7 +85,9 @@ class WriteShards(beam.PTransform):
         super().__init__()
         self._folder, self._overwrite = output, overwrite
         own = name or bare_name(files.name_of(output.rstrip("/")))
-        self._recipe = read_sections("WriteShards", name=own, label=label, output=options or None)
+        self._recipe = batch_chunks.read_sections(
+            "WriteShards", name=own, label=label, output=options or None
+        )
         if not self._recipe.output.shuffle or self._recipe.output.record is not None:
             raise RecipeError(
                 "WriteShards: found 'shuffle: false' or 'record', expected neither: batches have "
@@ -102,11 +97,11 @@ class WriteShards(beam.PTransform):
 
     def expand(self, batches: Any) -> beam.PCollection[str]:
         check_output(self._folder, self._overwrite)
-        splits, started = by_split(batches), time.time()
-        plan = self._plan(schema_of_splits(splits, "WriteShards"), tuple(splits))
+        splits, started = batch_chunks.by_split(batches), time.time()
+        plan = self._plan(batch_chunks.schema_of_splits(splits, "WriteShards"), tuple(splits))
         output = self._recipe.output
         addressed = [
-            batches | f"Address_{name}" >> beam.FlatMap(to_chunks, name)
+            batches | f"Address_{name}" >> beam.FlatMap(batch_chunks.to_chunks, name)
             for name, batches in splits.items()
         ]
         chunks = addressed | beam.Flatten() | "Shuffle" >> beam.Map(shuffle_chunk, output)
@@ -143,8 +138,8 @@ class WriteShards(beam.PTransform):
             JoinPlan((), columns),
             SelectPlan(None, (), columns),
             SplitPlan(names, columns),
-            planned("WriteShards", lambda: plan_encode(recipe, columns)),
-            planned(
+            batch_chunks.planned("WriteShards", lambda: plan_encode(recipe, columns)),
+            batch_chunks.planned(
                 "WriteShards",
                 lambda: statistics.plan_statistics(recipe.statistics, columns, contract),
             ),
@@ -164,7 +159,9 @@ class _SummarizeChunks(beam.PTransform):
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[FirstPassResult]:
         plan, folder = self.plan, files.join(self.folder, "statistics")
-        sent = chunks | "Statistics" >> AccumulateStatistics(NUM_RANGES, plan.statistics, folder)
+        sent = chunks | "Statistics" >> AccumulateStatistics(
+            batch_chunks.NUM_RANGES, plan.statistics, folder
+        )
         counts = chunks | "CountRows" >> beam.Map(_count)
         samples = (
             chunks

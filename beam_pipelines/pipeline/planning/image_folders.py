@@ -14,10 +14,11 @@ from beam_pipelines.recipe.reader import bare_name
 from beam_pipelines.recipe.text.yaml import Tree, tree_of
 from beam_pipelines.sources import format_of_path
 from beam_pipelines.sources.files.listing import datasets_in
-from beam_pipelines.sources.images.folder import ENCODED, FILENAME, LABEL, PARTS, SUFFIXES
+from beam_pipelines.sources.images import folder as folder_format
 
 _TABLES = ("csv", "tsv", "json_lines", "parquet", "arrow")
-COLUMNS = (ENCODED, "image/format", "image/height", "image/width", "image/channels", FILENAME)
+_PIXELS = ("image/format", "image/height", "image/width", "image/channels")
+COLUMNS = (folder_format.ENCODED, *_PIXELS, folder_format.FILENAME)
 # Names of folders, and of their splits.
 _SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -45,7 +46,7 @@ def image_folder(path: str, table: str = "") -> Tree | None:
     listed = [file.path for file in listing.list_files(files.join(path, "**"))]
     datasets = datasets_in(path.rstrip("/"), {*listed})
     listed = [file for file in listed if not file.startswith(datasets)]
-    images = [file for file in listed if file.lower().endswith(SUFFIXES)]
+    images = [file for file in listed if file.lower().endswith(folder_format.SUFFIXES)]
     tables = [
         file
         for file in listed
@@ -85,7 +86,7 @@ def _of_classes(path: str, images: Sequence[str]) -> dict[str, Any]:
     name, root = bare_name(path), path.rstrip("/")
     # One folder of all pictures is no class, such as one next to labels.
     while len(tops := _below(root, images)) == 1 and (
-        tops[0].lower() in _SPLITS or PARTS.fullmatch(tops[0])
+        tops[0].lower() in _SPLITS or folder_format.PARTS.fullmatch(tops[0])
     ):
         path = root = f"{root}/{tops[0]}"
     # Deeper folders are an error, unless the user says that folders are no classes.
@@ -94,7 +95,7 @@ def _of_classes(path: str, images: Sequence[str]) -> dict[str, Any]:
     source: dict[str, Any] = {"path": path, "format": "images"}
     recipe: dict[str, Any] = {"name": name, "sources": {name: source}}
     if depths == ({2} if splits else {1}):
-        recipe["label"] = LABEL
+        recipe["label"] = folder_format.LABEL
     if splits and depths == {2}:
         source["path"] = [f"{root}/{folder}" for folder in splits.values()]
     if splits and depths == {1}:

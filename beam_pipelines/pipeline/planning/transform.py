@@ -21,14 +21,7 @@ from beam_pipelines.core.process.plugins import KNOWN, PLANNERS
 from beam_pipelines.dataset.manifest import check_files, read_manifest
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.files.beam import files, listing
-from beam_pipelines.pipeline.planning.lacking import (
-    Lacking,
-    check_all,
-    check_features,
-    contract_of,
-    find_lacking,
-    without_lacking,
-)
+from beam_pipelines.pipeline.planning import lacking as lacking_columns
 from beam_pipelines.pipeline.planning.plan import Plan, RunPlan
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe import path_dates
@@ -130,8 +123,8 @@ def plan_transform(
     if plan is None or typed != changed:
         changed_recipe = dataclasses.replace(changed_recipe, sources=typed)
         plan = make_plan(changed_recipe, None, input_roots, planned)
-    lacking = find_lacking(plan)
-    check_features(plan, lacking, dataset)
+    lacking = lacking_columns.find_lacking(plan)
+    lacking_columns.check_features(plan, lacking, dataset)
     extra = [name for name in plan.encode.columns.names if name not in manifest.columns]
     if extra and not recipe.keep:
         drop = (*recipe.drop, *extra)
@@ -141,9 +134,9 @@ def plan_transform(
     if split is not None:
         plan = _without(plan, changed_recipe, lacking, input_roots, planned)
     else:
-        check_all(dataset, lacking)
+        lacking_columns.check_all(dataset, lacking)
     absent = lacking.selected.union(filter(None, {recipe.label} - {plan.recipe.label}))
-    contract = contract_of(dataset, recipe.schema is not None, absent)
+    contract = lacking_columns.contract_of(dataset, recipe.schema is not None, absent)
     validation = plan.validation._replace(contract=contract)
     return dataclasses.replace(plan, validation=validation, run=RunPlan(graph, of_dataset=True))
 
@@ -204,14 +197,14 @@ def _typed(source: Source, planned: dict[str, SourcePlan], manifest: Manifest) -
 def _without(
     plan: Plan,
     recipe: Recipe,
-    lacking: Lacking,
+    lacking: lacking_columns.Lacking,
     input_roots: Sequence[str],
     planned: dict[str, SourcePlan],
 ) -> Plan:
     """Returns the plan without what new data cannot have."""
     label, why = recipe.label, "its columns are not in the new data"
     if label is not None and label not in lacking.features:
-        empty = find_lacking(plan, with_null_columns=True)
+        empty = lacking_columns.find_lacking(plan, with_null_columns=True)
         if label in empty.features:
             lacking = lacking._replace(
                 joined=empty.joined, features=lacking.features | {label}, selected=empty.selected
@@ -220,7 +213,7 @@ def _without(
     if not lacking.selected and not lacking.steps:
         return plan
     columns = rename_schema(plan.joins.schema, recipe.rename).names
-    bare = without_lacking(recipe, lacking, columns)
+    bare = lacking_columns.without_lacking(recipe, lacking, columns)
     base = planned[recipe.base]
     decisions = []
     if bare.label != label:

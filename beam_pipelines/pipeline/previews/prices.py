@@ -10,15 +10,9 @@ from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.previews.estimate import Preview, Scale
+from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import needed_key, read_keys, recipe_key
 from beam_pipelines.recipe.text.yaml import parse_yaml
-from beam_pipelines.recipe.values import (
-    Value,
-    read_bytes,
-    read_integer,
-    read_text,
-    reader,
-)
 from beam_pipelines.transforms.merged_files import BIN, MERGED_BYTES
 from beam_pipelines.transforms.shards import PARTITION_BYTES
 from beam_pipelines.transforms.shuffle import MOST_PLACES
@@ -32,8 +26,8 @@ UPLOADED_BYTES = 8 << 20
 _SPREAD = 0.25
 
 
-@reader(type="number", minimum=0)
-def read_price(value: Value) -> float | None:
+@values.reader(type="number", minimum=0)
+def read_price(value: values.Value) -> float | None:
     """Reads a price from 0 up."""
     found = getattr(value.tree, "value", None)
     if isinstance(found, bool) or not isinstance(found, int | float) or not found >= 0:
@@ -46,10 +40,10 @@ def read_price(value: Value) -> float | None:
 class Prices:
     """Prices of machines, storage and requests, and the size of a worker."""
 
-    currency: str = needed_key(read_text, "The currency of all prices.", "EUR")
+    currency: str = needed_key(values.read_text, "The currency of all prices.", "EUR")
     worker_hour: float = needed_key(read_price, "An hour of a worker.", "0.17")
-    worker_cores: int = needed_key(read_integer(1), "Cores of a worker.", "4")
-    worker_memory: int = needed_key(read_bytes, "Memory of a worker.", "16GB")
+    worker_cores: int = needed_key(values.read_integer(1), "Cores of a worker.", "4")
+    worker_memory: int = needed_key(values.read_bytes, "Memory of a worker.", "16GB")
     storage_gb_month: float = recipe_key(read_price, 0.0, "0", "A GB of shards for a month.")
     requests_10000: float = recipe_key(read_price, 0.0, "0", "Requests to the storage.")
 
@@ -82,7 +76,9 @@ def read_prices(path: str) -> Prices:
       DataError: the file cannot be read.
     """
     tree, lines, problems = parse_yaml(files.read_document(path).decode(), path)
-    found = read_keys(Prices, Value(tree, (), problems), "a mapping such as {worker_hour: 0.17}")
+    found = read_keys(
+        Prices, values.Value(tree, (), problems), "a mapping such as {worker_hour: 0.17}"
+    )
     with lines.explained():
         if problems:
             raise RecipeProblems(problems)

@@ -12,13 +12,7 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe import cell_formats
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
-from beam_pipelines.sources.csv.evidence import (
-    EXPONENT,
-    LOOKED_AT,
-    Evidence,
-    Verdict,
-    judge,
-)
+from beam_pipelines.sources.csv import evidence as cell_evidence
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.csv.remarks import around, remark
 from beam_pipelines.sources.csv.sample import Misfit
@@ -42,7 +36,7 @@ def choose(
     source: Source,
     find: Callable[[str, cell_formats.CellFormat], Sequence[Misfit]],
     schema: pa.Schema,
-    evidence: Mapping[str, Evidence],
+    evidence: Mapping[str, cell_evidence.Evidence],
     wanted: tuple[str, ...],
     default: str,
 ) -> tuple[Source, dict[str, pa.DataType], list[str]]:
@@ -108,15 +102,15 @@ def choose(
 def _judge_all(
     source: Source,
     types: Mapping[str, pa.DataType],
-    evidence: Mapping[str, Evidence],
+    evidence: Mapping[str, cell_evidence.Evidence],
     names: list[str],
     default: str,
-) -> tuple[dict[str, Verdict], str]:
+) -> tuple[dict[str, cell_evidence.Verdict], str]:
     """Returns how columns are read, and the file's decimal mark."""
     texts = [name for name in names if _may_have(source, name, types)]
-    verdicts = {name: judge(evidence[name]) for name in texts}
+    verdicts = {name: cell_evidence.judge(evidence[name]) for name in texts}
     decimal = _decimal_mark(verdicts.values(), types, evidence)
-    verdicts = {name: judge(evidence[name], decimal) for name in texts}
+    verdicts = {name: cell_evidence.judge(evidence[name], decimal) for name in texts}
     # Cells that do not fit a declared type are bad rows.
     verdicts = {n: v for n, v in verdicts.items() if not v.misfits or n not in source.types}
     # Spreadsheets whose decimal mark is a comma write semicolons, and dots between days and months.
@@ -130,7 +124,7 @@ def _judge_all(
         if is_number and is_grouped(evidence[name]):
             verdicts[name] = _grouped(decimal, may_be_comma)
         elif types[name] == pa.int64() or evidence[name].lost:  # perhaps with a remark
-            verdicts[name] = Verdict()
+            verdicts[name] = cell_evidence.Verdict()
     return verdicts, decimal
 
 
@@ -141,7 +135,9 @@ def _may_have(source: Source, name: str, types: Mapping[str, pa.DataType]) -> bo
 
 
 def _decimal_mark(
-    verdicts: Iterable[Verdict], types: Mapping[str, pa.DataType], evidence: Mapping[str, Evidence]
+    verdicts: Iterable[cell_evidence.Verdict],
+    types: Mapping[str, pa.DataType],
+    evidence: Mapping[str, cell_evidence.Evidence],
 ) -> str:
     """Returns the decimal mark that the columns agree on; else nothing."""
     marks = {
@@ -158,16 +154,18 @@ def _decimal_mark(
     return marks.pop() if len(marks) == 1 else ""
 
 
-def _grouped(decimal: str, may_be_comma: bool) -> Verdict:
+def _grouped(decimal: str, may_be_comma: bool) -> cell_evidence.Verdict:
     """Returns how numbers are read that all look like 1.234."""
     if decimal == ",":
-        return Verdict((_GROUPED,), word="numbers")
+        return cell_evidence.Verdict((_GROUPED,), word="numbers")
     if may_be_comma and not decimal:
-        return Verdict((cell_formats.NumberFormat("."), _GROUPED), word="numbers")
-    return Verdict()
+        return cell_evidence.Verdict((cell_formats.NumberFormat("."), _GROUPED), word="numbers")
+    return cell_evidence.Verdict()
 
 
-def _two_readings(name: str, verdict: Verdict, evidence: Evidence) -> tuple[str, str, list[str]]:
+def _two_readings(
+    name: str, verdict: cell_evidence.Verdict, evidence: cell_evidence.Evidence
+) -> tuple[str, str, list[str]]:
     """Returns what is asked of cells with two readings: words, key, remedies."""
     key = yaml_text(name)
     cures = [f"'formats: {{{key}: {yaml_text(str(format_))}}}'" for format_ in verdict.readings]
@@ -191,7 +189,7 @@ def _misfits(
     return found, "types", [nulls] * (len(texts) <= _NULLS)
 
 
-def _decision(name: str, format_: cell_formats.CellFormat, evidence: Evidence) -> str:
+def _decision(name: str, format_: cell_formats.CellFormat, evidence: cell_evidence.Evidence) -> str:
     example = shorten(evidence.example, 40)
     years = "; years of two digits are 1969 to 2068" if "%y" in str(format_) else ""
     return (
@@ -199,7 +197,7 @@ def _decision(name: str, format_: cell_formats.CellFormat, evidence: Evidence) -
     )
 
 
-def type_of(format_: cell_formats.CellFormat, evidence: Evidence) -> pa.DataType:
+def type_of(format_: cell_formats.CellFormat, evidence: cell_evidence.Evidence) -> pa.DataType:
     """Returns the type of a column's values.
 
     Numbers without a fraction in the sample are int64.
@@ -216,7 +214,7 @@ def type_of(format_: cell_formats.CellFormat, evidence: Evidence) -> pa.DataType
         format_.is_percent
         or any("." in text for text in plain)
         or "<double>" in evidence.shapes
-        or any(EXPONENT.fullmatch(shape) for shape in evidence.shapes)
+        or any(cell_evidence.EXPONENT.fullmatch(shape) for shape in evidence.shapes)
     )
     return pa.float64() if has_parts or not plain else pa.int64()
 
@@ -226,11 +224,11 @@ def may_be_grouped(texts: pa.ChunkedArray) -> bool:
 
     Looks at the first cells only.
     """
-    some = texts.slice(0, LOOKED_AT).combine_chunks().drop_null()
+    some = texts.slice(0, cell_evidence.LOOKED_AT).combine_chunks().drop_null()
     return bool(to_plain(some, _GROUPED).null_count == 0)
 
 
-def is_grouped(evidence: Evidence) -> bool:
+def is_grouped(evidence: cell_evidence.Evidence) -> bool:
     """Whether all numbers may have dots between thousands, and some have."""
     shapes = list(evidence.shapes)
     return (

@@ -17,15 +17,8 @@ from beam_pipelines.recipe.cell_formats import WHITE_SPACE
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, whole_numbers
-from beam_pipelines.sources.csv import choice
+from beam_pipelines.sources.csv import choice, evidence
 from beam_pipelines.sources.csv.codes import are_codes, lost_by_float32, plain_numbers
-from beam_pipelines.sources.csv.evidence import (
-    LOOKED_AT,
-    Evidence,
-    codes_of,
-    evidence_of,
-    null_texts_like,
-)
 from beam_pipelines.sources.csv.header import (
     INDEX,
     cut_header,
@@ -60,7 +53,7 @@ class _Found:
     """
 
     schema: pa.Schema
-    evidence: dict[str, Evidence]
+    evidence: dict[str, evidence.Evidence]
     rows: int = 0
     counts_rows: bool = False
 
@@ -83,7 +76,8 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         header = head[slice(*first_record(head, dialect))].rstrip(b"\r\n")
     wanted = inference.selected(source, names)
     found = _Found(
-        pa.schema([(name, pa.null()) for name in wanted]), {name: Evidence() for name in wanted}
+        pa.schema([(name, pa.null()) for name in wanted]),
+        {name: evidence.Evidence() for name in wanted},
     )
     sample = CsvSample(source, dialect, files[0], names, header)
     for sampled in inference.sample_rounds(source, files, ""):
@@ -160,7 +154,11 @@ def _add_body(
     shapes, options = {name: table.column(name) for name in wanted}, source.options_of(CsvOptions)
     texts = parse(data, tuple(numbers), dict.fromkeys(numbers, pa.string())) if numbers else {}
     floats = [types[name] == pa.float64() for name in numbers]
-    plain = plain_numbers(texts, floats, LOOKED_AT) if numbers and not options.formats else set()
+    plain = (
+        plain_numbers(texts, floats, evidence.LOOKED_AT)
+        if numbers and not options.formats
+        else set()
+    )
     for name in [name for name in numbers if name not in plain]:
         column = texts[name]
         if name not in options.formats:
@@ -178,7 +176,7 @@ def _add_body(
         found.counts_rows = _counts_rows(table.column(0))
     for name in wanted:
         is_code = pa.types.is_string(types[name]) and not pa.types.is_string(table[name].type)
-        shape = (codes_of if is_code else evidence_of)(shapes[name])
+        shape = (evidence.codes_of if is_code else evidence.evidence_of)(shapes[name])
         found.evidence[name].add(_with_nulls(shape, sample, data, table[name], name))
     found.schema = inference.merge_schemas(found.schema, pa.schema(list(types.items())))
     found.rows += table.num_rows
@@ -201,11 +199,11 @@ def _first_table(
 
 
 def _with_nulls(
-    shape: Evidence, sample: CsvSample, data: bytes, column: pa.ChunkedArray, name: str
-) -> Evidence:
+    shape: evidence.Evidence, sample: CsvSample, data: bytes, column: pa.ChunkedArray, name: str
+) -> evidence.Evidence:
     """Returns the evidence with null texts that look like others."""
     has_nulls = sample.source.nulls == Source.nulls and column.null_count > 0
-    if not has_nulls or not (texts := null_texts_like(shape, Source.nulls)):
+    if not has_nulls or not (texts := evidence.null_texts_like(shape, Source.nulls)):
         return shape
     cells = sample.table(data, (name,), {name: pa.string()}, nulls=())[name]
     counts = cells.filter(pc.is_in(cells, value_set=pa.array(texts))).to_pylist()

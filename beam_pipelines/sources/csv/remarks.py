@@ -17,18 +17,8 @@ from beam_pipelines.recipe.cell_formats import BLANKS, WHITE_SPACE, DateFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources import inference
+from beam_pipelines.sources.csv import evidence as cell_evidence
 from beam_pipelines.sources.csv.codes import DIGITS, example_of
-from beam_pipelines.sources.csv.evidence import (
-    COMPACT,
-    IDENTIFIER,
-    Evidence,
-    best_reading,
-    form_of,
-    formatted_as,
-    is_formatted,
-    judge,
-    number_formats,
-)
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.options import TextsOptions
 
@@ -48,7 +38,7 @@ _MEASURED = re.compile(
 )
 
 
-def of_texts(source: Source, evidence: Mapping[str, Evidence]) -> list[str]:
+def of_texts(source: Source, evidence: Mapping[str, cell_evidence.Evidence]) -> list[str]:
     """Returns the findings of texts in files with types.
 
     Args:
@@ -67,7 +57,7 @@ def of_texts(source: Source, evidence: Mapping[str, Evidence]) -> list[str]:
 
 def around(
     source: Source,
-    evidence: Mapping[str, Evidence],
+    evidence: Mapping[str, cell_evidence.Evidence],
     nulls: Sequence[str],
     said: Collection[str] = (),
 ) -> list[str]:
@@ -114,16 +104,18 @@ def _and_others(some: Mapping[str, object]) -> str:
     return f" and of {number} other column{'' if number == 1 else 's'}" if number else ""
 
 
-def _null_text(evidence: Evidence, known: Collection[str]) -> str:
+def _null_text(evidence: cell_evidence.Evidence, known: Collection[str]) -> str:
     """Returns the most frequent text for null, if others look otherwise."""
     others = {cell.strip(WHITE_SPACE) for cell in evidence.some} - set(evidence.nulls)
     for text, _ in evidence.nulls.most_common():
-        if text not in known and any(form_of(other) != form_of(text) for other in others):
+        if text not in known and any(
+            cell_evidence.form_of(other) != cell_evidence.form_of(text) for other in others
+        ):
             return text
     return ""
 
 
-def _as_values(name: str, evidence: Evidence) -> list[str]:
+def _as_values(name: str, evidence: cell_evidence.Evidence) -> list[str]:
     """Returns the finding of texts that are all times, numbers or booleans."""
     texts = pa.array(evidence.some, pa.string())
     key = yaml_text(name)
@@ -132,7 +124,7 @@ def _as_values(name: str, evidence: Evidence) -> list[str]:
             f"times, such as {evidence.some[0]!r}; types: {{{key}: {type_name(type_)}}} reads them"
         )
         return [f"types: {{{key}: text}}  # {words}"]
-    verdict = judge(evidence)
+    verdict = cell_evidence.judge(evidence)
     if not verdict.readings or verdict.misfits or all(map(DIGITS.fullmatch, evidence.some)):
         return []
     formats = _formats(name, map(str, verdict.readings))
@@ -140,7 +132,7 @@ def _as_values(name: str, evidence: Evidence) -> list[str]:
     return [f"types: {{{key}: text}}  # {words}"]
 
 
-def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[str]:
+def remark(source: Source, name: str, evidence: cell_evidence.Evidence, decimal: str) -> list[str]:
     """Returns the findings of a column of texts: one, or none.
 
     Args:
@@ -154,9 +146,10 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
         return []
     if evidence.lost:
         return [f"types: {{{key}: float64}}  # {evidence.lost}"]
-    if evidence.dates[COMPACT]:
-        words = f"perhaps days, such as {evidence.example}; {_formats(name, [COMPACT])} reads them"
-        are_days = _LEAST <= evidence.total == evidence.dates[COMPACT]
+    if evidence.dates[cell_evidence.COMPACT]:
+        formats = _formats(name, [cell_evidence.COMPACT])
+        words = f"perhaps days, such as {evidence.example}; {formats} reads them"
+        are_days = _LEAST <= evidence.total == evidence.dates[cell_evidence.COMPACT]
         return [f"types: {{{key}: int64}}  # {words}"] * are_days
     cells = [cell.strip(WHITE_SPACE) for cell in evidence.some]
     example = example_of(name, cells)
@@ -203,7 +196,10 @@ def _kinds(name: str, cells: list[str], decimal: str) -> Iterator[tuple[str, lis
     fits = [match is not None and match["unit"] == unit for match in matches]
     if unit and _are_alike(fits):
         numbers = [match["number"] for match in matches if match and match["unit"] == unit]
-        shown = [str(dataclasses.replace(f, after=unit)) for f in number_formats(numbers, decimal)]
+        shown = [
+            str(dataclasses.replace(f, after=unit))
+            for f in cell_evidence.number_formats(numbers, decimal)
+        ]
         if shown:  # 007 kg is no number
             yield "numbers with a unit", fits, f"{_formats(name, shown)} reads numbers"
 
@@ -214,18 +210,18 @@ def _formats(name: str, formats: Iterable[str]) -> str:
     return f"formats: {' or '.join(shown)}"
 
 
-def _most_values(evidence: Evidence) -> str:
+def _most_values(evidence: cell_evidence.Evidence) -> str:
     """Returns what at least half of a column's texts are.
 
     It is nothing if most are texts, or all are numbers, dates or booleans.
     """
     some = pa.array(evidence.some, pa.string())
-    formatted = [cell for cell in evidence.some if is_formatted(cell)]
+    formatted = [cell for cell in evidence.some if cell_evidence.is_formatted(cell)]
     if len(formatted) < _LEAST or 2 * len(formatted) < len(some):
         return ""
-    found = formatted_as(some, formatted, 0.5)
-    fits, word, formats = best_reading(found)
-    are_codes = any(IDENTIFIER.fullmatch(shape) for shape in found.shapes)
+    found = cell_evidence.formatted_as(some, formatted, 0.5)
+    fits, word, formats = cell_evidence.best_reading(found)
+    are_codes = any(cell_evidence.IDENTIFIER.fullmatch(shape) for shape in found.shapes)
     if are_codes or fits < _LEAST or 2 * fits < len(some):
         return ""
     is_one = to_plain(some, formats[0]).is_valid() if formats else pc.is_valid(some)

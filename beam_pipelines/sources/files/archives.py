@@ -15,16 +15,9 @@ from collections.abc import Iterator
 from lzma import LZMAError
 from typing import IO, Any, BinaryIO, NamedTuple, cast
 
+from beam_pipelines.core import limits as size_limits
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.limits import MIB, Limits, exceeded, exceeds_ratio, ratio_exceeded
-from beam_pipelines.files.beam import files
-from beam_pipelines.files.beam.zip_members import (
-    DAMAGE,
-    IS_ENCRYPTED,
-    damaged,
-    is_zip,
-    member_path,
-)
+from beam_pipelines.files.beam import files, zip_members
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.files.compression import (
     COMPRESSION_FOR_SUFFIX,
@@ -37,7 +30,7 @@ _ENTRY_BYTES = 256
 _TOTAL, _LIST_BYTES = 4, 5  # indices into zipfile's record of an archive's end
 
 
-def list_zip(path: str, limits: Limits) -> Iterator[zipfile.ZipInfo]:
+def list_zip(path: str, limits: size_limits.Limits) -> Iterator[zipfile.ZipInfo]:
     """Yields the files in an archive, in the order of its list.
 
     Raises:
@@ -47,7 +40,7 @@ def list_zip(path: str, limits: Limits) -> Iterator[zipfile.ZipInfo]:
         yield info
 
 
-def read_zip(path: str, limits: Limits) -> Iterator[ArchiveMember]:
+def read_zip(path: str, limits: size_limits.Limits) -> Iterator[ArchiveMember]:
     """Yields an archive's files in the order of its list.
 
     Raises:
@@ -59,7 +52,9 @@ def read_zip(path: str, limits: Limits) -> Iterator[ArchiveMember]:
             yield ArchiveMember(f"{path}/{info.filename}", info.file_size, content, path)
 
 
-def _files_in(path: str, limits: Limits) -> Iterator[tuple[zipfile.ZipInfo, zipfile.ZipFile]]:
+def _files_in(
+    path: str, limits: size_limits.Limits
+) -> Iterator[tuple[zipfile.ZipInfo, zipfile.ZipFile]]:
     """Yields each checked file with the open archive."""
     with files.open_read(path) as file, explained(path):
         _check_list(file, path, limits)
@@ -73,7 +68,7 @@ def _files_in(path: str, limits: Limits) -> Iterator[tuple[zipfile.ZipInfo, zipf
 
 
 def _check_plain(info: zipfile.ZipInfo, names: Names) -> None:
-    if info.flag_bits & IS_ENCRYPTED:
+    if info.flag_bits & zip_members.IS_ENCRYPTED:
         raise names.refused(info.filename, "an encrypted file")
     # Only archives made on Unix tell.
     if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
@@ -81,7 +76,7 @@ def _check_plain(info: zipfile.ZipInfo, names: Names) -> None:
     names.add(info.filename)
 
 
-def _check_list(file: BinaryIO, path: str, limits: Limits) -> None:
+def _check_list(file: BinaryIO, path: str, limits: size_limits.Limits) -> None:
     """Raises ``DataError`` if the archive lists too many files.
 
     ``zipfile`` reads the whole list into memory.
@@ -93,23 +88,25 @@ def _check_list(file: BinaryIO, path: str, limits: Limits) -> None:
         _LIST_BYTES
     ] > limits.archive_files * _ENTRY_BYTES + (64 << 10):
         found = f"a list of {end[_TOTAL]:,} files in {end[_LIST_BYTES]:,} bytes"
-        raise DataError(f"{path}: {exceeded(limits, 'archive_files', found)}")
+        raise DataError(f"{path}: {size_limits.exceeded(limits, 'archive_files', found)}")
 
 
-def _check_ratio(file: BinaryIO, path: str, limits: Limits, infos: list[zipfile.ZipInfo]) -> None:
+def _check_ratio(
+    file: BinaryIO, path: str, limits: size_limits.Limits, infos: list[zipfile.ZipInfo]
+) -> None:
     """Raises ``DataError`` if all members are too large for the archive's size.
 
     Bytes of a member beyond its listed size are not read.
     """
     size = file.seek(0, 2)
     total = sum(info.file_size for info in infos)
-    if exceeds_ratio(limits, size, total):
-        raise DataError(f"{path}: {ratio_exceeded(limits, size, total)}")
+    if size_limits.exceeds_ratio(limits, size, total):
+        raise DataError(f"{path}: {size_limits.ratio_exceeded(limits, size, total)}")
 
 
 # Extended headers and long names are read into memory as a whole; real ones have some hundred
 # bytes.
-MAX_HEADER_BYTES = MIB
+MAX_HEADER_BYTES = size_limits.MIB
 _HEADER_TYPES = (
     tarfile.XHDTYPE,
     tarfile.XGLTYPE,
@@ -119,7 +116,7 @@ _HEADER_TYPES = (
 )
 
 
-def read_tar(path: str, compression: str, limits: Limits) -> Iterator[ArchiveMember]:
+def read_tar(path: str, compression: str, limits: size_limits.Limits) -> Iterator[ArchiveMember]:
     """Yields the files in an archive, in order. Folders are passed over.
 
     Raises:
@@ -141,7 +138,7 @@ def read_tar(path: str, compression: str, limits: Limits) -> Iterator[ArchiveMem
             fileobj=cast("Any", decompressed(file, path, compression, limits)),
             mode="r|",
             tarinfo=OwnTarInfo,
-            bufsize=MIB,
+            bufsize=size_limits.MIB,
         ) as archive,
     ):
         for info in archive:
@@ -185,9 +182,16 @@ def explained(path: str) -> Iterator[None]:
     """Raises ``DataError`` for the errors of a damaged archive."""
     try:
         yield
-    except (*DAMAGE, tarfile.TarError, LZMAError, OSError, EOFError, ValueError) as error:
-        if is_zip(path):
-            raise damaged(path, error) from error
+    except (
+        *zip_members.DAMAGE,
+        tarfile.TarError,
+        LZMAError,
+        OSError,
+        EOFError,
+        ValueError,
+    ) as error:
+        if zip_members.is_zip(path):
+            raise zip_members.damaged(path, error) from error
         raise DataError(
             f"{path}: found a damaged archive, expected a whole tar file, compressed as its name "
             f"says: {error}. "
@@ -219,7 +223,7 @@ class Names:
       limits: of the recipe.
     """
 
-    def __init__(self, archive: str, limits: Limits) -> None:
+    def __init__(self, archive: str, limits: size_limits.Limits) -> None:
         self.archive = archive
         self.limits = limits
         self._names: set[str] = set()
@@ -236,7 +240,7 @@ class Names:
         if len(self._names) > self.limits.archive_files:
             raise DataError(
                 f"{self.archive}: "
-                f"{exceeded(self.limits, 'archive_files', f'{len(self._names):,} files')}"
+                + size_limits.exceeded(self.limits, "archive_files", f"{len(self._names):,} files")
             )
 
     def refused(self, name: str, what: str) -> DataError:
@@ -249,7 +253,7 @@ class Names:
 
 def is_archive(path: str) -> bool:
     """Whether a file has the name of a zip or tar archive."""
-    return is_zip(path) or _is_tar(path)
+    return zip_members.is_zip(path) or _is_tar(path)
 
 
 def _is_tar(path: str) -> bool:
@@ -266,7 +270,7 @@ def read_members(source: Source, path: str) -> Iterator[ArchiveMember]:
       DataError: the archive is damaged or cut off, has a link, a device, or two files of one name
         in it, or is beyond a limit.
     """
-    if is_zip(path):
+    if zip_members.is_zip(path):
         return read_zip(path, source.limits)
     return read_tar(path, tar_compression(source, path), source.limits)
 
@@ -288,7 +292,7 @@ def read_member(member: ArchiveMember) -> bytes:
 
 
 # A file in an archive is decompressed from its beginning, so it is held in memory.
-MOST_BYTES = 256 * MIB
+MOST_BYTES = 256 * size_limits.MIB
 
 
 def open_whole(path: str) -> BinaryIO:
@@ -297,7 +301,7 @@ def open_whole(path: str) -> BinaryIO:
     Raises:
       DataError: it cannot be opened, or is in an archive and too large to be held in memory.
     """
-    if member_path(path) is None:
+    if zip_members.member_path(path) is None:
         return files.open_read(path)
     data = files.read_at_most(path, MOST_BYTES)
     if data is None:

@@ -20,6 +20,7 @@ from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.files.beam import files, listing, path_patterns
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import source_format
 from beam_pipelines.sources.files.archives import is_archive, read_member, read_members
 from beam_pipelines.sources.files.compression import (
     CODEC_FOR_COMPRESSION,
@@ -30,7 +31,6 @@ from beam_pipelines.sources.files.compression import (
 from beam_pipelines.sources.images import pixel_rows, safe_pickle
 from beam_pipelines.sources.images.pixel_rows import Classes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import Contents, Format, QuoteStates, Rows, empty_batch
 from beam_pipelines.sources.text.blocks import read_exactly
 
 _SHAPE = (3, 32, 32)
@@ -52,7 +52,7 @@ _AGAIN = "Get the file again."
 _Batch = tuple[npt.NDArray[np.uint8], dict[str, pa.Array]]
 
 
-class Cifar(Format):
+class Cifar(source_format.Format):
     """Batches of CIFAR, each one range."""
 
     checks_images = True  # it makes them of pixels
@@ -66,7 +66,7 @@ class Cifar(Format):
         """Returns the options of the source that the format cannot honour."""
         return pixel_rows.check(source, "CIFAR")
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
         """Finds batches, labels and columns; see ``Format``."""
         batches: list[FileInfo] = []
         names: dict[str, tuple[str, ...]] = {}
@@ -91,8 +91,12 @@ class Cifar(Format):
         return pixel_rows.contents_of(source, columns, tuple(batches), kinds)
 
     def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: source_format.QuoteStates,
+        reject: bool,
+    ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         file, is_hundred = byte_range.file, COARSE_LABEL in plan.file_schema.names
         data = _content(plan.source, file)
@@ -106,7 +110,7 @@ class Cifar(Format):
             ids = {kind: part[kind.label].to_numpy() for kind in kinds}
             part |= pixel_rows.picture_columns(planes.transpose(0, 2, 3, 1), plan.schema.names)
             yield pixel_rows.rows(plan, file, start, part, ids, reject)
-        yield Rows(empty_batch(plan.schema), crc32c=crc32c)
+        yield source_format.Rows(source_format.empty_batch(plan.schema), crc32c=crc32c)
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``image``, and the number of a batch's first one, from 0."""

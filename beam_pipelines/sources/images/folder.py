@@ -24,7 +24,7 @@ from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.files.beam import files, listing, path_patterns
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list
-from beam_pipelines.sources import inference
+from beam_pipelines.sources import inference, source_format
 from beam_pipelines.sources.batch_files import no_compression
 from beam_pipelines.sources.images.options import (
     ImageOptions,
@@ -33,17 +33,6 @@ from beam_pipelines.sources.images.options import (
     image_options,
 )
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import (
-    CHUNK_BYTES,
-    MAX_CHUNK_ROWS,
-    Contents,
-    Format,
-    Position,
-    QuoteStates,
-    Rows,
-    empty_batch,
-    problem,
-)
 
 if TYPE_CHECKING:
     from beam_pipelines.sources.images.pictures import Look
@@ -78,7 +67,7 @@ _WILDCARD = re.compile(r"[*?[]")
 _LOOKED_AT = 32
 
 
-class Images(Format):
+class Images(source_format.Format):
     """Image files, many to a range."""
 
     suffixes = SUFFIXES
@@ -91,13 +80,13 @@ class Images(Format):
         problems = no_compression(source, "Image")
         if source.types:
             problems.append(
-                problem(
+                source_format.problem(
                     source, "types", "the columns of images have their types. Leave the option out."
                 )
             )
         return problems
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
         """Finds the images and their classes; see ``Format``. Opens a few files.
 
         Raises:
@@ -109,7 +98,7 @@ class Images(Format):
         images = tuple(file for file in files if _is_image(file.path, folders))
         if not images:
             message = f"found no image ({', '.join(SUFFIXES)}) in {', '.join(source.path)}."
-            raise RecipeProblems([problem(source, "path", message)])
+            raise RecipeProblems([source_format.problem(source, "path", message)])
         classes = _classes(source, root, images, folders)
         names = [name for name in FILE_SCHEMA.names if classes or name not in (LABEL, CLASS)]
         names += [STEM] if STEM in source.columns else []
@@ -117,7 +106,7 @@ class Images(Format):
         selected = inference.selected(source, tuple(names))
         read_schema = pa.schema([known.field(name) for name in selected])
         labels = {LABEL: classes} if classes else {}
-        return Contents(
+        return source_format.Contents(
             tuple(names),
             FILE_SCHEMA,
             read_schema,
@@ -128,8 +117,12 @@ class Images(Format):
         )
 
     def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: source_format.QuoteStates,
+        reject: bool,
+    ) -> Iterator[source_format.Rows]:
         """Reads the files of one range; see ``Format``."""
         ids = {name: number for number, name in enumerate(plan.labels.get(LABEL, ()))}
         options = image_options(plan.source)
@@ -153,10 +146,10 @@ class Images(Format):
             row = dict(zip(FILE_SCHEMA.names, values, strict=True))
             rows.append({**row, STEM: os.path.splitext(filename)[0]})
             size += len(data)
-            if size >= CHUNK_BYTES or len(rows) == MAX_CHUNK_ROWS:
-                yield Rows(_batch(plan, rows), tuple(rejected))
+            if size >= source_format.CHUNK_BYTES or len(rows) == source_format.MAX_CHUNK_ROWS:
+                yield source_format.Rows(_batch(plan, rows), tuple(rejected))
                 rows, rejected, size = [], [], 0
-        yield Rows(_batch(plan, rows), tuple(rejected), crc)
+        yield source_format.Rows(_batch(plan, rows), tuple(rejected), crc)
 
     def pin(
         self, source: Source, types: Mapping[str, str], labels: Mapping[str, tuple[str, ...]]
@@ -170,15 +163,15 @@ class Images(Format):
         self,
         plan: SourcePlan,
         byte_range: ByteRange,
-        quote_states: QuoteStates,
+        quote_states: source_format.QuoteStates,
         rejected: Sequence[Rejected],
         rows: Sequence[int],
-    ) -> list[Position]:
+    ) -> list[source_format.Position]:
         """Names the files of rows; see ``Format``."""
         bad = {row.file for row in rejected}
         read = [file.path for file in plan.files[slice(*byte_range.members)]]
         good = [path for path in read if path not in bad]
-        return [Position(good[row], "", "") for row in rows]
+        return [source_format.Position(good[row], "", "") for row in rows]
 
 
 def _no_classes(classes: Sequence[str]) -> Iterator[str]:
@@ -216,7 +209,9 @@ def look_at(data: bytes, options: ImageOptions, limits: Limits) -> tuple[bytes, 
 
 def _batch(plan: SourcePlan, rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return (
-        pa.RecordBatch.from_pylist(rows, schema=plan.schema) if rows else empty_batch(plan.schema)
+        pa.RecordBatch.from_pylist(rows, schema=plan.schema)
+        if rows
+        else source_format.empty_batch(plan.schema)
     )
 
 
@@ -322,7 +317,7 @@ def _classes(
     )
     problems = [
         *(
-            problem(source, "path", message)
+            source_format.problem(source, "path", message)
             for message in _folder_problems(first_of, deep, _deeper(images, folders))
         ),
         *_unknown_classes(source, first_of),

@@ -24,20 +24,12 @@ from beam_pipelines.files.beam import files, listing
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_texts
+from beam_pipelines.sources import source_format
 from beam_pipelines.sources.files import compression
 from beam_pipelines.sources.files.compression import compression_of
 from beam_pipelines.sources.images import pixel_rows
 from beam_pipelines.sources.images.pixel_rows import COLOUR_FOR_CHANNELS, Classes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import (
-    CHUNK_BYTES,
-    Contents,
-    Format,
-    QuoteStates,
-    Rows,
-    empty_batch,
-    problem,
-)
 
 # Code of a type -> numpy's name.
 _TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
@@ -68,7 +60,7 @@ def _options(source: Source) -> IdxOptions:
 
 
 def _problem(source: Source, message: str) -> RecipeProblems:
-    return RecipeProblems([problem(source, "idx", message)])
+    return RecipeProblems([source_format.problem(source, "idx", message)])
 
 
 class _Header(NamedTuple):
@@ -92,7 +84,7 @@ class _Header(NamedTuple):
         return "×".join(map(str, self.dims))
 
 
-class Idx(Format):
+class Idx(source_format.Format):
     """Pictures.
 
     A file that is not compressed is cut at its items, any other is one range.
@@ -110,7 +102,7 @@ class Idx(Format):
         """Whether a file can be cut into ranges."""
         return compression_of(source, path) == "none"
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
         """Finds the files of labels, and the columns; see ``Format``."""
         # Files of labels that the path also matches are not read as rows.
         labels = {_label_path(file.path) for file in files}
@@ -135,8 +127,12 @@ class Idx(Format):
         return pixel_rows.contents_of(source, columns, arrays, kinds)
 
     def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: source_format.QuoteStates,
+        reject: bool,
+    ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         source, file = plan.source, byte_range.file
         header = _picture_header(source, file)
@@ -156,7 +152,10 @@ class Idx(Format):
             own = {classes: ids[row - first :][: len(pixels)]} if has_labels else {}
             yield pixel_rows.rows(plan, file, row, columns, own, reject)
             row += len(pixels)
-        yield Rows(empty_batch(plan.schema), crc32c=google_crc32c.extend(crc32c, ids.tobytes()))
+        yield source_format.Rows(
+            source_format.empty_batch(plan.schema),
+            crc32c=google_crc32c.extend(crc32c, ids.tobytes()),
+        )
 
     def companions(self, plan: SourcePlan) -> Iterator[str]:
         """Yields the paths of the files of labels; see ``Format``."""
@@ -312,7 +311,7 @@ def _read_items(
       DataError: the file ends too early or too late.
     """
     # A number takes at most 8 bytes: as an int64, or while a PNG is made.
-    step = max(1, CHUNK_BYTES // (8 * header.item_bytes))
+    step = max(1, source_format.CHUNK_BYTES // (8 * header.item_bytes))
     packing = compression_of(source, path)
     with files.open_read(path) as opened, compression.explained(path, packing):
         file: Any = compression.decompressed(opened, path, packing, source.limits)

@@ -19,31 +19,17 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_flag, read_integer, read_name
 from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.libsvm.lines import (
-    INTEGER,
-    LABEL,
-    NUMBER,
-    QID,
-    LibsvmLayout,
-    parse_lines,
-    tokenise,
-)
+from beam_pipelines.sources.libsvm import lines
 from beam_pipelines.sources.options import EncodedOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.source_format import Contents, problem
 from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text import format as text_format
 from beam_pipelines.sources.text.cells import cell_parser
-from beam_pipelines.sources.text.format import (
-    BadRecord,
-    TextFormat,
-    digits_type,
-    settled,
-    try_pieces,
-)
 from beam_pipelines.sources.text.quotes import Positions
 
 # Patterns for a whole token.
-_IS_INTEGER, _IS_INDEX, _IS_NUMBER = map(re.compile, (INTEGER, r"^-?[0-9]+$", NUMBER))
+_IS_INTEGER, _IS_INDEX, _IS_NUMBER = map(re.compile, (lines.INTEGER, r"^-?[0-9]+$", lines.NUMBER))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +63,7 @@ class SparseOptions(EncodedOptions):
 
 
 @dataclasses.dataclass(frozen=True)
-class SparseLines(TextFormat):
+class SparseLines(text_format.TextFormat):
     """Text with one sparse row a line, ``label idx:val …``.
 
     Attributes:
@@ -101,7 +87,7 @@ class SparseLines(TextFormat):
             if name in known and not _can_be(name, type_, known[name]):
                 expected = (
                     "an integer or a float type"
-                    if name == LABEL
+                    if name == lines.LABEL
                     else columns.type_name(known[name])
                 )
                 message = (
@@ -113,23 +99,25 @@ class SparseLines(TextFormat):
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds the label's type, and whether there are queries; see ``Format``."""
-        rows, has_fractions, has_qid = 0, False, QID in source.types
+        rows, has_fractions, has_qid = 0, False, lines.QID in source.types
         for sampled in inference.sample_rounds(source, files):
             for file, body in blocks.sample_bodies(source, sampled, blocks.LINES):
                 blocks.check_lines(source, file, body)
-                tokens = tokenise(body.data)
+                tokens = lines.tokenise(body.data)
                 labels = tokens.labels()
                 rows += len(labels)
                 # A label that is no number is a bad row, and does not decide the type.
                 is_fraction = pc.and_not(
-                    pc.match_substring_regex(labels, NUMBER),
-                    pc.match_substring_regex(labels, INTEGER),
+                    pc.match_substring_regex(labels, lines.NUMBER),
+                    pc.match_substring_regex(labels, lines.INTEGER),
                 )
                 has_fractions |= pc.any(is_fraction, min_count=0).as_py()
                 has_qid |= len(tokens.queries()) > 0
             if rows:
                 break
-        label = columns.parse_type(source.types[LABEL]) if LABEL in source.types else None
+        label = (
+            columns.parse_type(source.types[lines.LABEL]) if lines.LABEL in source.types else None
+        )
         layout = self._layout(
             source, label or (pa.float64() if has_fractions else pa.int64()), has_qid
         )
@@ -146,41 +134,43 @@ class SparseLines(TextFormat):
     ) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
         """Reads whole lines; see ``TextFormat``."""
         schema = plan.file_schema
-        layout = self._layout(plan.source, schema.field(LABEL).type, QID in schema.names)
+        layout = self._layout(
+            plan.source, schema.field(lines.LABEL).type, lines.QID in schema.names
+        )
         blocks.check_lines(plan.source, file, body)
         names = plan.schema.names
         try:
-            return parse_lines(body.data, layout).select(names), ()
+            return lines.parse_lines(body.data, layout).select(names), ()
         except bad_rows.ERRORS:
             pass
-        tokens = tokenise(body.data)
-        found = try_pieces(
+        tokens = lines.tokenise(body.data)
+        found = text_format.try_pieces(
             body.data,
             (tokens.starts, tokens.ends),
-            lambda data: parse_lines(data, layout),
+            lambda data: lines.parse_lines(data, layout),
             lambda starts, ends: _by_line(body.data, starts, ends, layout),
         )
         chosen = (one.select(names) if isinstance(one, pa.RecordBatch) else one for one in found)
-        return settled(plan, file, body, chosen, reject)
+        return text_format.settled(plan, file, body, chosen, reject)
 
     def records(
         self, plan: SourcePlan, file: FileInfo, body: blocks.Body
     ) -> tuple[blocks.Body, Positions, Positions]:
         """Returns where lines with tokens begin and end; see ``TextFormat``."""
-        tokens = tokenise(body.data)
+        tokens = lines.tokenise(body.data)
         return body, tokens.starts, tokens.ends
 
-    def _layout(self, source: Source, label: pa.DataType, has_qid: bool) -> LibsvmLayout:
+    def _layout(self, source: Source, label: pa.DataType, has_qid: bool) -> lines.LibsvmLayout:
         option = source.options_of(SparseOptions).libsvm
         base = self.base if option.base is None else option.base
-        return LibsvmLayout(
+        return lines.LibsvmLayout(
             option.name,
             has_qid,
-            digits_type(label),
+            text_format.digits_type(label),
             base,
             option.size,
             not option.sort,
-            LABEL not in source.types,
+            lines.LABEL not in source.types,
         )
 
 
@@ -195,14 +185,14 @@ def _can_be(name: str, declared: str, known: pa.DataType) -> bool:
         return True
     return (
         pa.types.is_integer(type_) or pa.types.is_floating(type_)
-        if name == LABEL
+        if name == lines.LABEL
         else bool(type_ == known)
     )
 
 
 def _by_line(
-    data: bytes, starts: Sequence[int], ends: Sequence[int], layout: LibsvmLayout
-) -> Iterator[pa.RecordBatch | BadRecord]:
+    data: bytes, starts: Sequence[int], ends: Sequence[int], layout: lines.LibsvmLayout
+) -> Iterator[pa.RecordBatch | text_format.BadRecord]:
     """Yields the bad lines, and a batch of the good ones."""
     good = []
     for start, end in zip(starts, ends, strict=True):
@@ -211,10 +201,10 @@ def _by_line(
         else:
             good.append(data[start:end])
     if good:
-        yield parse_lines(b"".join(good), layout)
+        yield lines.parse_lines(b"".join(good), layout)
 
 
-def _explain_line(line: bytes, layout: LibsvmLayout) -> tuple[str, str] | None:
+def _explain_line(line: bytes, layout: lines.LibsvmLayout) -> tuple[str, str] | None:
     """Returns the column and the error of a bad line.
 
     ``None`` of a good one. It finds the first of several errors.
@@ -224,14 +214,17 @@ def _explain_line(line: bytes, layout: LibsvmLayout) -> tuple[str, str] | None:
         token.decode("utf-8", "backslashreplace") for token in re.split(rb"[ \t]+", plain)
     )
     if wrong := _explain_label(label, layout):
-        return LABEL, wrong
+        return lines.LABEL, wrong
     if tokens and tokens[0].startswith("qid:"):
         query = tokens.pop(0)[len("qid:") :]
         if not layout.has_qid:
-            cure = f"Declare 'types: {{{QID}: int64}}', or set 'infer: full' of the source."
-            return QID, f"found 'qid:{query}', expected none: no row of the sample has one. {cure}"
+            cure = f"Declare 'types: {{{lines.QID}: int64}}', or set 'infer: full' of the source."
+            return (
+                lines.QID,
+                f"found 'qid:{query}', expected none: no row of the sample has one. {cure}",
+            )
         if not _fits(query, _IS_INTEGER, pa.int64()):
-            return QID, _wrong(query, "an integer from -2^63 to 2^63-1")
+            return lines.QID, _wrong(query, "an integer from -2^63 to 2^63-1")
     before, known = -1, set[int]()
     for token in tokens:
         if why := _explain_feature(token, layout):
@@ -246,7 +239,7 @@ def _explain_line(line: bytes, layout: LibsvmLayout) -> tuple[str, str] | None:
     return None
 
 
-def _explain_feature(token: str, layout: LibsvmLayout) -> tuple[str, str] | None:
+def _explain_feature(token: str, layout: lines.LibsvmLayout) -> tuple[str, str] | None:
     index, _, value = token.partition(":")
     if token.count(":") != 1:
         cure = "Mend the line, or set another 'format'."
@@ -274,16 +267,16 @@ def _fits(text: str, pattern: re.Pattern[str], type_: pa.DataType) -> bool:
         return False
 
 
-def _explain_label(label: str, layout: LibsvmLayout) -> str:
+def _explain_label(label: str, layout: lines.LibsvmLayout) -> str:
     type_, cure = layout.label, "Mend the line: one label comes before the features."
     is_whole = pa.types.is_integer(type_)
     if not _fits(label, _IS_INTEGER if is_whole else _IS_NUMBER, type_):
         if is_whole and _IS_NUMBER.match(label):
-            cure = f"Declare 'types: {{{LABEL}: float32}}'."
+            cure = f"Declare 'types: {{{lines.LABEL}: float32}}'."
         return bad_rows.wrong_value(label, type_, cure)
     if layout.is_label_exact and type_ == pa.float64():
         expected = whole_numbers.why_text_refused(label)
-        cure = f"Declare 'types: {{{LABEL}: float64}}' to round it."
+        cure = f"Declare 'types: {{{lines.LABEL}: float64}}' to round it."
         return bad_rows.wrong_value(label, expected, cure) if expected else ""
     return ""
 

@@ -17,14 +17,7 @@ from beam_pipelines.sources.batch_files import SAMPLE_ROWS, BatchFiles, OpenedFi
 from beam_pipelines.sources.faults import damaged
 from beam_pipelines.sources.files.archives import open_whole
 from beam_pipelines.sources.nesting import nested, shapes
-from beam_pipelines.sources.parquet.columns import (
-    check_microseconds,
-    decode,
-    dictionary_columns,
-    int96_columns,
-    longest_row,
-    row_bytes,
-)
+from beam_pipelines.sources.parquet import columns as parquet_columns
 from beam_pipelines.sources.parquet.footers import Piece, check_columns, pieces_of
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.source_format import (
@@ -145,12 +138,13 @@ class _Coded:
         self._parquet, self._wanted, self._batch_rows = parquet, wanted, 0
         names = set(wanted)
         tops = {
-            path: _top_column(path, names) for path in dictionary_columns(parquet.metadata, numbers)
+            path: _top_column(path, names)
+            for path in parquet_columns.dictionary_columns(parquet.metadata, numbers)
         }
         paths = [path for path, top in tops.items() if top is not None]
         self._names = {top for top in tops.values() if top is not None}
         self._with_dictionaries = _open(file, parquet.metadata, read_dictionary=paths)
-        self._int96 = int96_columns(parquet.metadata, wanted)
+        self._int96 = parquet_columns.int96_columns(parquet.metadata, wanted)
         self._nanoseconds = _open(file, parquet.metadata, unit="ns") if self._int96 else None
         self._compressed = self._decoded = 0
 
@@ -173,7 +167,9 @@ class _Coded:
             group.column(place).total_compressed_size for place in range(group.num_columns)
         )
         longest = (
-            longest_row(self._first_row(number), group) if self._names and group.num_rows else 0
+            parquet_columns.longest_row(self._first_row(number), group)
+            if self._names and group.num_rows
+            else 0
         )
         if exceeds_ratio(source.limits, self._compressed, self._decoded + longest * group.num_rows):
             coded = self._with_dictionaries.iter_batches(
@@ -183,7 +179,7 @@ class _Coded:
                 source,
                 file,
                 number,
-                self._decoded + sum(int(row_bytes(batch).sum()) for batch in coded),
+                self._decoded + sum(int(parquet_columns.row_bytes(batch).sum()) for batch in coded),
             )
         if longest * min(group.num_rows, SAMPLE_ROWS) <= _BUFFERED_BYTES:
             self._batch_rows = self._batch_rows or _batch_rows(self._parquet, number, self._wanted)
@@ -196,8 +192,8 @@ class _Coded:
                 yield batch
             return
         for batch in self._read(self._with_dictionaries, file, number, first_row, rows):
-            self._grow(source, file, number, int(row_bytes(batch).sum()))
-            yield from decode(batch, self._parquet.schema_arrow, CHUNK_BYTES)
+            self._grow(source, file, number, int(parquet_columns.row_bytes(batch).sum()))
+            yield from parquet_columns.decode(batch, self._parquet.schema_arrow, CHUNK_BYTES)
 
     def _read(
         self, parquet: pq.ParquetFile, file: FileInfo, number: int, first_row: int, rows: int
@@ -208,7 +204,7 @@ class _Coded:
             return
         exact = self._nanoseconds.iter_batches(rows, [number], self._int96, use_threads=False)
         for batch, nanoseconds in zip(batches, exact, strict=True):
-            check_microseconds(file.path, first_row, batch, nanoseconds)
+            parquet_columns.check_microseconds(file.path, first_row, batch, nanoseconds)
             first_row += batch.num_rows
             yield batch
 
@@ -321,8 +317,8 @@ def _batch_rows(parquet: pq.ParquetFile, number: int, wanted: list[str]) -> int:
     It goes by the size of the first ones, because the file states encoded sizes.
     """
     group = parquet.metadata.row_group(number)
-    row_bytes = group.total_byte_size / max(1, group.num_rows)
+    size = group.total_byte_size / max(1, group.num_rows)
     if group.num_rows > SAMPLE_ROWS:
         first = next(parquet.iter_batches(SAMPLE_ROWS, [number], wanted, use_threads=False))
-        row_bytes = max(row_bytes, first.nbytes / max(1, first.num_rows))
-    return max(1, min(MAX_CHUNK_ROWS, int(CHUNK_BYTES / max(1, row_bytes))))
+        size = max(size, first.nbytes / max(1, first.num_rows))
+    return max(1, min(MAX_CHUNK_ROWS, int(CHUNK_BYTES / max(1, size))))

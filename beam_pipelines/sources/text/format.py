@@ -15,19 +15,11 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import source_format
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.files.compression import no_zlib
 from beam_pipelines.sources.options import EncodedOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import (
-    Format,
-    Position,
-    QuoteStates,
-    Rows,
-    combine,
-    cut_rows,
-    row_numbers,
-)
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import Dialect, Positions
 
@@ -109,10 +101,10 @@ def settled(
         place = f"line {lines.line(start)}"
         bad = Rejected(plan.source.name, file.path, place, column, reason, shorten(record))
         bad_rows.reject_or_raise(bad, rejected, reject)
-    return combine(good, plan.schema), tuple(rejected)
+    return source_format.combine(good, plan.schema), tuple(rejected)
 
 
-class TextFormat(Format):
+class TextFormat(source_format.Format):
     """A format of text, whose rows have line numbers.
 
     A text format defines ``suffixes``, ``infer`` and ``read_body``; ``records`` as well if its
@@ -141,12 +133,18 @@ class TextFormat(Format):
         return None if dialect.quote is None else dialect
 
     def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: source_format.QuoteStates,
+        reject: bool,
+    ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         dialect = self.dialect(plan.source)
         for body in blocks.read_bodies(plan.source, byte_range, quote_states, dialect):
-            *first, last = cut_rows(*self.read_body(plan, byte_range.file, body, reject))
+            *first, last = source_format.cut_rows(
+                *self.read_body(plan, byte_range.file, body, reject)
+            )
             yield from first
             yield last._replace(crc32c=body.crc32c)
 
@@ -173,14 +171,18 @@ class TextFormat(Format):
         self,
         plan: SourcePlan,
         byte_range: ByteRange,
-        quote_states: QuoteStates,
+        quote_states: source_format.QuoteStates,
         rejected: Sequence[Rejected],
         rows: Sequence[int],
-    ) -> list[Position]:
+    ) -> list[source_format.Position]:
         """Finds rows by counting records, without parsing them; see ``Format``."""
-        file, left_out, wanted = byte_range.file, row_numbers(rejected), np.asarray(rows, np.int64)
+        file, left_out, wanted = (
+            byte_range.file,
+            source_format.row_numbers(rejected),
+            np.asarray(rows, np.int64),
+        )
         dialect = self.dialect(plan.source)
-        found: list[Position] = []
+        found: list[source_format.Position] = []
         before = 0
         for whole in blocks.read_bodies(plan.source, byte_range, quote_states, dialect):
             body, starts, ends = self.records(plan, file, whole)
@@ -192,6 +194,8 @@ class TextFormat(Format):
             for start, end in spans[here - before].tolist():
                 record = body.data[start:end].decode("utf-8", errors="backslashreplace")
                 place = f"line {lines.line(start)}"
-                found.append(Position(file.path, place, shorten(record.rstrip("\r\n"))))
+                found.append(
+                    source_format.Position(file.path, place, shorten(record.rstrip("\r\n")))
+                )
             before += len(spans)
         return found

@@ -17,14 +17,8 @@ from beam_pipelines.core.layout.schema_features import (
     feature_lists_of,
     features_of,
 )
+from beam_pipelines.tfrecord import protobuf_parser
 from beam_pipelines.tfrecord.framing import RecordBlock
-from beam_pipelines.tfrecord.protobuf_parser import (
-    Layout,
-    WireError,
-    find_kinds,
-    find_layout,
-    parse_sequences,
-)
 
 
 def decode_records(
@@ -42,11 +36,13 @@ def decode_records(
     Raises:
       WireError: a record is damaged or contradicts the schema.
     """
-    layout = find_layout(records) if schema is None else layout_of(schema)
+    layout = protobuf_parser.find_layout(records) if schema is None else layout_of(schema)
     return record_batch(records, layout if is_sequence else layout._replace(lists={}))
 
 
-def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> Layout:
+def layout_of(
+    schema: schema_pb2.Schema, names: Iterable[str] | None = None
+) -> protobuf_parser.Layout:
     """Returns the features and feature lists of a schema.
 
     With ``names``, returns only those.
@@ -62,10 +58,12 @@ def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> 
             if chosen is None or feature.name in chosen
         }
 
-    return Layout(types(context), types(lists))
+    return protobuf_parser.Layout(types(context), types(lists))
 
 
-def decode_lists(records: Sequence[bytes], layout: Layout) -> tuple[list[pa.Array], list[pa.Array]]:
+def decode_lists(
+    records: Sequence[bytes], layout: protobuf_parser.Layout
+) -> tuple[list[pa.Array], list[pa.Array]]:
     """Decodes serialized tf.Examples or tf.SequenceExamples.
 
     Args:
@@ -89,10 +87,10 @@ def decode_lists(records: Sequence[bytes], layout: Layout) -> tuple[list[pa.Arra
     if batch is not None:
         number = len(layout.context)
         return list(batch.columns[:number]), list(batch.columns[number:])
-    return parse_sequences(records, layout)
+    return protobuf_parser.parse_sequences(records, layout)
 
 
-def record_batch(records: Sequence[bytes], layout: Layout) -> pa.RecordBatch:
+def record_batch(records: Sequence[bytes], layout: protobuf_parser.Layout) -> pa.RecordBatch:
     """Returns records as columns, first the context, then feature lists.
 
     A feature list with the name of a context feature gets the prefix ``##SEQUENCE##.``.
@@ -108,6 +106,6 @@ def record_batch(records: Sequence[bytes], layout: Layout) -> pa.RecordBatch:
 def is_sequence_example(record: bytes) -> bool:
     """Whether a record has the feature lists of a tf.SequenceExample."""
     try:
-        return bool(find_kinds([record]).lists)
-    except WireError:
+        return bool(protobuf_parser.find_kinds([record]).lists)
+    except protobuf_parser.WireError:
         return False

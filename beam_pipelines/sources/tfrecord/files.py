@@ -19,6 +19,7 @@ from beam_pipelines.core.layout.shard_formats import Compression, compression_of
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import source_format
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
 from beam_pipelines.sources.files.compression import (
@@ -28,7 +29,6 @@ from beam_pipelines.sources.files.compression import (
     not_as_named,
 )
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import Rows, combine, cut_rows, empty_batch, problem
 from beam_pipelines.tfrecord.framing import (
     RecordBlock,
     is_header,
@@ -44,7 +44,11 @@ def check_compression(source: Source) -> list[Problem]:
     """Returns a problem for a compression that TFRecord files cannot have."""
     if source.compression in (None, "gzip", "zlib", "none"):
         return []
-    return [problem(source, "compression", "TFRecord files are compressed with gzip or zlib.")]
+    return [
+        source_format.problem(
+            source, "compression", "TFRecord files are compressed with gzip or zlib."
+        )
+    ]
 
 
 def first_block(source: Source, paths: tuple[FileInfo, ...]) -> Sequence[bytes]:
@@ -74,7 +78,7 @@ def read_file(
     attempt: Attempt,
     explain: Callable[[Exception], tuple[str, str]],
     reject: bool,
-) -> Iterator[Rows]:
+) -> Iterator[source_format.Rows]:
     """Yields the rows of each block, and last the file's checksum.
 
     Args:
@@ -102,9 +106,11 @@ def read_file(
                 place = f"record {number + made.number}"
                 bad = Rejected(plan.source.name, file.path, place, column, reason, shown)
                 bad_rows.reject_or_raise(bad, rejected, reject)
-            yield from cut_rows(combine(good, plan.schema), tuple(rejected))
+            yield from source_format.cut_rows(
+                source_format.combine(good, plan.schema), tuple(rejected)
+            )
             number += len(block)
-        yield Rows(empty_batch(plan.schema), crc32c=stream.crc32c())
+        yield source_format.Rows(source_format.empty_batch(plan.schema), crc32c=stream.crc32c())
 
 
 def _attempted(attempt: Attempt, block: RecordBlock, start: int, end: int) -> pa.RecordBatch:

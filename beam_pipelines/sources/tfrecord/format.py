@@ -14,17 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.arrow.columns import (
-    Shape,
-    array_type,
-    has_lists_as_steps,
-    parse_type,
-    type_name,
-)
+from beam_pipelines.core.arrow import columns as arrow_columns
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.layout.schema_features import SEQUENCE, duplicates, feature_lists_of
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import tables
+from beam_pipelines.sources import source_format, tables
 from beam_pipelines.sources.exact_cast import convert_array
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.faults.bad_rows import BadRow
@@ -32,14 +26,8 @@ from beam_pipelines.sources.faults.bad_values import ColumnError
 from beam_pipelines.sources.images.columns import image_features
 from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import (
-    Contents,
-    Format,
-    QuoteStates,
-    Rows,
-    problem,
-)
 from beam_pipelines.sources.tfrecord import schema
+from beam_pipelines.sources.tfrecord import schema as record_schema
 from beam_pipelines.sources.tfrecord.decoder import (
     is_sequence_example,
     layout_of,
@@ -51,23 +39,13 @@ from beam_pipelines.sources.tfrecord.files import (
     read_file,
 )
 from beam_pipelines.sources.tfrecord.infer import infer_schema
-from beam_pipelines.sources.tfrecord.schema import (
-    INFERRED,
-    TFRecordOptions,
-    column_types,
-    may_be_shards,
-    most_values_a_step,
-    read_schema,
-    schema_path,
-    shapes_of,
-)
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError
 
 # Records that show whether there are feature lists.
 _FIRST_RECORDS = 256
 
 
-class TFRecord(Format):
+class TFRecord(source_format.Format):
     """Serialized examples.
 
     A file is one range: records cannot be found from its middle.
@@ -77,7 +55,7 @@ class TFRecord(Format):
     suffixes = (".tfrecord", ".tfrecords", ".tfrec", ".record", ".tfrecord.zlib", "data_tfrecord")
     has_arrays = True
     is_compressed = True
-    Options = TFRecordOptions
+    Options = record_schema.TFRecordOptions
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
@@ -85,31 +63,31 @@ class TFRecord(Format):
 
     def paths_of(self, source: Source) -> Mapping[str, tuple[str, ...]]:
         """Returns the path of a schema that the options name; see ``Format``."""
-        schema = source.options_of(TFRecordOptions).schema
+        schema = source.options_of(record_schema.TFRecordOptions).schema
         return {} if schema is None else {"schema": (schema,)}
 
     def placed(self, source: Source, place: Callable[[str], str]) -> Source:
         """Returns the source with another path of a schema; see ``Format``."""
-        schema = source.options_of(TFRecordOptions).schema
+        schema = source.options_of(record_schema.TFRecordOptions).schema
         return source if schema is None else source.with_options(schema=place(schema))
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
         """Finds columns and types; see ``Format``."""
-        path = schema_path(source, files)
+        path = record_schema.schema_path(source, files)
         if path is None:
             return _infer(source, files)
-        schema = read_schema(source, path)
+        schema = record_schema.read_schema(source, path)
         sample = first_block(source, files)
         _check_schema(source, path, schema, sample)
         single, seen = _seen_in_steps(source, schema, sample)
-        found = column_types(schema, single)
+        found = record_schema.column_types(schema, single)
         typed = source
         if source.planning.keeps_steps:
             lists = {one.name for one in feature_lists_of(schema)}
-            several = [one.name for one in found if has_lists_as_steps(one.type)]
+            several = [one.name for one in found if arrow_columns.has_lists_as_steps(one.type)]
             typed = _with_steps(source, found, [name for name in several if name in lists])
         contents = tables.contents_of(
-            typed, [(FileInfo(path, 0), found)], {**seen, **shapes_of(schema, found)}
+            typed, [(FileInfo(path, 0), found)], {**seen, **record_schema.shapes_of(schema, found)}
         )
         read = contents.read_schema.names
         return contents._replace(
@@ -122,13 +100,19 @@ class TFRecord(Format):
         self, source: Source, types: Mapping[str, str], labels: Mapping[str, tuple[str, ...]]
     ) -> Source:
         """Returns the source with the dataset's types, unless a schema has them."""
-        if source.options_of(TFRecordOptions).schema is not None or may_be_shards(source):
+        if source.options_of(
+            record_schema.TFRecordOptions
+        ).schema is not None or record_schema.may_be_shards(source):
             return source
         return dataclasses.replace(source, types={**types, **source.types}, infer="sample")
 
     def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: source_format.QuoteStates,
+        reject: bool,
+    ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         attempt = functools.partial(_decode, layout=_layout(plan), plan=plan)
         explained = functools.partial(_explained, plan)
@@ -139,13 +123,15 @@ class TFRecord(Format):
         return "record", 0
 
 
-def _infer(source: Source, files: tuple[FileInfo, ...]) -> Contents:
+def _infer(source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
     """Returns the columns of records; the file schema keeps the inferred one.
 
     Feature lists with several values in a step, and no shape, stay steps.
     """
     schema, seen, nulls = infer_schema(source, files)
-    found = column_types(schema).with_metadata({INFERRED: schema.SerializeToString()})
+    found = record_schema.column_types(schema).with_metadata(
+        {record_schema.INFERRED: schema.SerializeToString()}
+    )
     steps = [name for name, shape in seen.items() if source.planning.keeps_steps or not shape]
     typed = _with_steps(source, found, steps)
     contents = tables.contents_of(typed, [(files[0], found)], seen)
@@ -169,7 +155,7 @@ def _with_steps(source: Source, found: pa.Schema, names: Iterable[str]) -> Sourc
     """
     wanted = source.columns or found.names
     steps = {
-        name: f"list<list<{type_name(found.field(name).type.value_type.value_type)}>>"
+        name: f"list<list<{arrow_columns.type_name(found.field(name).type.value_type.value_type)}>>"
         for name in names
         if name not in source.types and name in wanted
     }
@@ -186,27 +172,30 @@ def _check_schema(
             f"struct_domain of a feature '{SEQUENCE}' of "
             "type STRUCT. Without it, none would be read."
         )
-        raise RecipeProblems([problem(source, "schema", message)])
+        raise RecipeProblems([source_format.problem(source, "schema", message)])
     for name, _ in duplicates(schema):
         message = (
             f"found '{name}' twice in {path}, expected one column of the name. Rename it "
             "there, or leave it out."
         )
-        raise RecipeProblems([problem(source, "schema", message)])
+        raise RecipeProblems([source_format.problem(source, "schema", message)])
 
 
 def _seen_in_steps(
     source: Source, schema: schema_pb2.Schema, sample: Sequence[bytes]
-) -> tuple[list[str], dict[str, Shape | None]]:
+) -> tuple[list[str], dict[str, arrow_columns.Shape | None]]:
     """Looks at the steps of a sample, where the schema is silent.
 
     Returns:
       The feature lists with at most one value in a step, unless the recipe declares lists of
       lists, and the shapes of the others.
     """
-    most = {feature.name: most_values_a_step(feature) for feature in feature_lists_of(schema)}
+    most = {
+        feature.name: record_schema.most_values_a_step(feature)
+        for feature in feature_lists_of(schema)
+    }
     layout = layout_of(schema, [name for name, values in most.items() if values != 1])
-    seen: dict[str, Shape | None] = {}
+    seen: dict[str, arrow_columns.Shape | None] = {}
     if not layout.lists:
         return [], seen
     found = bad_rows.sift(
@@ -230,7 +219,9 @@ def _seen_in_steps(
 
 
 def _is_list_of_lists(declared: str) -> bool:
-    return array_type(declared) is None and has_lists_as_steps(parse_type(declared))
+    return arrow_columns.array_type(declared) is None and arrow_columns.has_lists_as_steps(
+        arrow_columns.parse_type(declared)
+    )
 
 
 def _has_several(lists: pa.LargeListArray) -> bool:
@@ -239,10 +230,10 @@ def _has_several(lists: pa.LargeListArray) -> bool:
 
 def _layout(plan: SourcePlan) -> Layout:
     """Returns the features and feature lists that a plan reads."""
-    inferred = (plan.file_schema.metadata or {}).get(INFERRED)
+    inferred = (plan.file_schema.metadata or {}).get(record_schema.INFERRED)
     if inferred is None:
-        path = schema_path(plan.source, [plan.files[0]])
-        return layout_of(read_schema(plan.source, path or ""), plan.read_schema.names)
+        path = record_schema.schema_path(plan.source, [plan.files[0]])
+        return layout_of(record_schema.read_schema(plan.source, path or ""), plan.read_schema.names)
     # As in JSON Lines, a feature that is not listed in 'columns' may come up.
     is_closed = not plan.source.columns
     names = None if is_closed else plan.read_schema.names
@@ -286,7 +277,9 @@ def _convert(
     """Returns the plan's columns; only steps may be null inside lists."""
     made: dict[str, pa.Array] = {}
     others = [
-        name for name in columns if name not in lists or array_type(plan.source.types.get(name))
+        name
+        for name in columns
+        if name not in lists or arrow_columns.array_type(plan.source.types.get(name))
     ]
     if others:
         rest = dataclasses.replace(

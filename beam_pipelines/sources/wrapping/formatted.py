@@ -19,7 +19,7 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.cell_formats import WHITE_SPACE, parse_format
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
-from beam_pipelines.sources import inference
+from beam_pipelines.sources import inference, source_format
 from beam_pipelines.sources.csv import codes, remarks
 from beam_pipelines.sources.csv.choice import type_of
 from beam_pipelines.sources.csv.evidence import Evidence, evidence_of
@@ -28,7 +28,6 @@ from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import Contents, Format, QuoteStates, Rows, problem
 from beam_pipelines.sources.text.cells import Flags, parsed
 from beam_pipelines.sources.wrapping.derived import reject_rows
 from beam_pipelines.sources.wrapping.partitions import Wrapped
@@ -48,7 +47,7 @@ class Formatted(Wrapped):
 
     names: tuple[str, ...] = ()
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
         """Finds columns and types, and what the texts look like; see ``Format``."""
         if self.format.judges_cells:
             return self.format.infer(source, files)
@@ -57,7 +56,7 @@ class Formatted(Wrapped):
         contents = self.format.infer(dataclasses.replace(source, types=own), files)
         texts = _texts(contents, source)
         if problems := [
-            problem(
+            source_format.problem(
                 source,
                 "formats",
                 f"column '{name}': found no texts in the files, expected some, as 'formats' say "
@@ -89,8 +88,12 @@ class Formatted(Wrapped):
         return contents._replace(read_schema=schema, decisions=(*contents.decisions, *noted))
 
     def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: source_format.QuoteStates,
+        reject: bool,
+    ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         inner, before = self._inner(plan), 0
         left_out: list[Rejected] = []
@@ -173,7 +176,7 @@ class Formatted(Wrapped):
             return values, wrong | others
 
     def _evidence(
-        self, contents: Contents, files: tuple[FileInfo, ...], names: Sequence[str]
+        self, contents: source_format.Contents, files: tuple[FileInfo, ...], names: Sequence[str]
     ) -> dict[str, Evidence]:
         """Returns the evidence of columns of texts."""
         source = contents.source
@@ -214,7 +217,7 @@ class Formatted(Wrapped):
                     evidence[name].add(evidence_of(texts))
         return evidence
 
-    def _head(self, inner: SourcePlan, file: FileInfo) -> Iterator[Rows]:
+    def _head(self, inner: SourcePlan, file: FileInfo) -> Iterator[source_format.Rows]:
         """Yields the first rows of a file, or all of them."""
         is_cut = not inner.source.reads_all and self.format.splittable(inner.source, file.path)
         end = min(file.size_bytes, _BYTES) if is_cut else file.size_bytes
@@ -232,7 +235,9 @@ class Formatted(Wrapped):
                 return
 
 
-def formatted(format_: Format, contents: Contents, source: Source) -> Format:
+def formatted(
+    format_: source_format.Format, contents: source_format.Contents, source: Source
+) -> source_format.Format:
     """Returns the format that reads texts as the recipe says."""
     source = contents.source or source
     options = source.options_of(TextsOptions)
@@ -246,7 +251,7 @@ def formatted(format_: Format, contents: Contents, source: Source) -> Format:
     return Formatted(format_, tuple(names)) if names else format_
 
 
-def _texts(contents: Contents, source: Source) -> list[str]:
+def _texts(contents: source_format.Contents, source: Source) -> list[str]:
     """Returns the columns to read that are texts in the files."""
     declared = {*source.types, *source.options_of(TextsOptions).formats}
     types = {field.name: field.type for field in nested.flatten_fields(contents.file_schema)}
@@ -258,7 +263,7 @@ def _texts(contents: Contents, source: Source) -> list[str]:
     ]
 
 
-def _nulls(format_: Format, source: Source) -> tuple[str, ...]:
+def _nulls(format_: source_format.Format, source: Source) -> tuple[str, ...]:
     """Returns the texts that mean null.
 
     Formats with nulls of their own have others only if the recipe says so.

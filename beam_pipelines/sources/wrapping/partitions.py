@@ -20,15 +20,8 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import source_format
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import (
-    Contents,
-    Format,
-    Position,
-    QuoteStates,
-    Rows,
-    problem,
-)
 
 # Attributes of the format of the files that this format has, too.
 _TRAITS = (
@@ -39,14 +32,14 @@ _TRAITS = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Wrapped(Format):
+class Wrapped(source_format.Format):
     """A format whose rows another format reads.
 
     Attributes:
       format: of the files.
     """
 
-    format: Format
+    format: source_format.Format
 
     def __post_init__(self) -> None:
         for name in _TRAITS:
@@ -64,10 +57,10 @@ class Wrapped(Format):
         self,
         plan: SourcePlan,
         byte_range: ByteRange,
-        quote_states: QuoteStates,
+        quote_states: source_format.QuoteStates,
         rejected: Sequence[Rejected],
         rows: Sequence[int],
-    ) -> list[Position]:
+    ) -> list[source_format.Position]:
         """Finds rows of a range in their file; see ``Format``."""
         return self.format.positions(self._inner(plan), byte_range, quote_states, rejected, rows)
 
@@ -104,7 +97,9 @@ def partition_of(path: str, folders: Sequence[str]) -> dict[str, str | None]:
     return {key: None if value == _NULL else value for key, value in values.items()}
 
 
-def partitioned(format_: Format, folders: Sequence[str], listed: Sequence[FileInfo]) -> Format:
+def partitioned(
+    format_: source_format.Format, folders: Sequence[str], listed: Sequence[FileInfo]
+) -> source_format.Format:
     """Returns the format of files with the columns of their folders' names.
 
     Raises:
@@ -140,7 +135,7 @@ class Partitioned(Wrapped):
     folders: tuple[str, ...]
     names: tuple[str, ...]
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
         """Finds columns and types; see ``Format``."""
         contents = self.format.infer(self._own(source), files)
         twice = [name for name in self.names if name in contents.names]
@@ -158,7 +153,7 @@ class Partitioned(Wrapped):
         wanted = [name for name in source.columns if name in read] if selects else list(read)
         if set(wanted) <= set(self.names):
             message = "found columns of folder names only, expected one of the files, too."
-            raise RecipeProblems([problem(source, "columns", message)])
+            raise RecipeProblems([source_format.problem(source, "columns", message)])
         inner = contents.source or source
         own = inner.columns
         if own and self.has_own_names(inner) and not selects:
@@ -174,8 +169,12 @@ class Partitioned(Wrapped):
         )
 
     def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: source_format.QuoteStates,
+        reject: bool,
+    ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         inner = self._inner(plan)
         for rows in self.format.read(inner, byte_range, quote_states, reject):
@@ -252,7 +251,7 @@ class Partitioned(Wrapped):
             for value, path in first_of.items():
                 if declared is not None and not _is_value(value, types[name]):
                     message = f"column '{name}': found '{value}' in {path}, expected {declared}."
-                    problems.append(problem(source, "types", message))
+                    problems.append(source_format.problem(source, "types", message))
                     break
         if problems:
             raise RecipeProblems(problems)
@@ -267,7 +266,9 @@ class WithNulls(Partitioned):
         return dict.fromkeys(self.names)
 
 
-def with_nulls(format_: Format, contents: Contents, source: Source) -> tuple[Format, Contents]:
+def with_nulls(
+    format_: source_format.Format, contents: source_format.Contents, source: Source
+) -> tuple[source_format.Format, source_format.Contents]:
     """Returns format and contents with the columns that may lack."""
     inner = contents.source or source
     lacking = {

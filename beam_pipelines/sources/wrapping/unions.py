@@ -16,15 +16,14 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
-from beam_pipelines.sources import format_of
+from beam_pipelines.sources import format_of, source_format
 from beam_pipelines.sources.plan import ByteRange, CutRanges, FileInfo, SourcePlan
 from beam_pipelines.sources.planner import cut_files
-from beam_pipelines.sources.source_format import Contents, Format, Position, QuoteStates, Rows
 from beam_pipelines.sources.wrapping.derived import read_rows
 
 
 @dataclasses.dataclass(frozen=True)
-class UnionFormat(Format):
+class UnionFormat(source_format.Format):
     """Reads the ranges of several sources.
 
     Attributes:
@@ -47,7 +46,7 @@ class UnionFormat(Format):
         own = dataclasses.replace(byte_range, number=byte_range.number - starts[place])
         return self.members[place], own
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
         """Is not called: ``plan_union`` plans."""
         raise NotImplementedError(source.name)
 
@@ -56,8 +55,12 @@ class UnionFormat(Format):
         return True
 
     def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: source_format.QuoteStates,
+        reject: bool,
+    ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         member, own = self.member_of(plan, byte_range)
         for rows in read_rows(member, own, quote_states, reject):
@@ -67,10 +70,10 @@ class UnionFormat(Format):
         self,
         plan: SourcePlan,
         byte_range: ByteRange,
-        quote_states: QuoteStates,
+        quote_states: source_format.QuoteStates,
         rejected: Sequence[Rejected],
         rows: Sequence[int],
-    ) -> list[Position]:
+    ) -> list[source_format.Position]:
         """Finds rows of a range in their file; see ``Format``."""
         member, own = self.member_of(plan, byte_range)
         return format_of(member).positions(member.as_read, own, quote_states, rejected, rows)

@@ -22,16 +22,7 @@ from beam_pipelines.core.arrow.columns import empty_batch, take_rows
 from beam_pipelines.core.arrow.ipc import PackedBatch, pack, unpack
 from beam_pipelines.core.arrow.key_index import all_valid
 from beam_pipelines.core.chunks import Chunk, add_counts
-from beam_pipelines.joins.index import (
-    JoinIndex,
-    Matches,
-    build_index,
-    count_names,
-    count_rows,
-    find_matches,
-    join_batch,
-    table_batch,
-)
+from beam_pipelines.joins import index as join_index
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.join.plan import JoinStep
 from beam_pipelines.transforms.meet import cut_by_key, send_rows
@@ -106,37 +97,37 @@ def _joined_rows(
 ) -> Iterator[tuple[int, PackedBatch]]:
     """Yields the range of joined rows, and the rows."""
     join, number = step.join, step.number
-    matches: dict[tuple[int, int], Matches] = {}
+    matches: dict[tuple[int, int], join_index.Matches] = {}
     for index, is_only in _indexes(received, step, right_bytes):
         for batch, about in _rows_of(received, _LEFT):
             if is_only:
-                joined, counts = join_batch(batch, index, join, number)
+                joined, counts = join_index.join_batch(batch, index, join, number)
                 yield about["range"], PackedBatch(joined, {"part": about["part"], "counts": counts})
                 continue
             address = (about["range"], about["part"])
-            lows, highs = find_matches(batch, index, join)
+            lows, highs = join_index.find_matches(batch, index, join)
             matches[address] = matches.get(address, 0) + highs - lows
             if not join.adds_columns:
                 continue
-            joined, _ = join_batch(batch, index, dataclasses.replace(join, how="inner"))
+            joined, _ = join_index.join_batch(batch, index, dataclasses.replace(join, how="inner"))
             if joined.num_rows:
                 yield about["range"], PackedBatch(joined, {"part": about["part"], "counts": {}})
     if not matches:
         return
     # At last: the counts, and rows that no index had a match for, or of a semi join any.
-    none = build_index(pa.Table.from_batches([], step.right_schema), join, step.added)
+    none = join_index.build_index(pa.Table.from_batches([], step.right_schema), join, step.added)
     for batch, about in _rows_of(received, _LEFT):
         found = matches[about["range"], about["part"]]
-        counts = count_rows(batch, found, join, number)
+        counts = join_index.count_rows(batch, found, join, number)
         rows = batch.filter(pa.array((found > 0) == (join.how == "semi")))
         if join.how != "semi":
-            rows, _ = join_batch(rows, none, join)
+            rows, _ = join_index.join_batch(rows, none, join)
         yield about["range"], PackedBatch(rows, {"part": about["part"], "counts": counts})
 
 
 def _indexes(
     received: Received, step: JoinStep, right_bytes: int
-) -> Iterator[tuple[JoinIndex, bool]]:
+) -> Iterator[tuple[join_index.JoinIndex, bool]]:
     """Yields indexes of the right rows, in order, one in memory.
 
     Yields:
@@ -145,8 +136,10 @@ def _indexes(
     right: list[pa.RecordBatch] = []
     size, is_only = 0, True
 
-    def build() -> JoinIndex:
-        return build_index(pa.Table.from_batches(right, step.right_schema), step.join, step.added)
+    def build() -> join_index.JoinIndex:
+        return join_index.build_index(
+            pa.Table.from_batches(right, step.right_schema), step.join, step.added
+        )
 
     for batch, _ in _rows_of(received, _RIGHT):
         if right and size + batch.nbytes > right_bytes and step.join.timed is None:
@@ -188,7 +181,7 @@ def restore_range(received: Received, step: JoinStep) -> Iterator[Chunk]:
             joined.setdefault(part, []).append(packed)
     for part in sorted(counted):
         own = joined.pop(part, [])
-        counts = dict.fromkeys(count_names(step.join.how, step.number), 0)
+        counts = dict.fromkeys(join_index.count_names(step.join.how, step.number), 0)
         for added in (counted[part].counts, *(packed.about["counts"] for packed in own)):
             counts = add_counts(added, counts)
         batch = _in_order([packed.batch for packed in own], step.schema)
@@ -202,6 +195,6 @@ def _in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Record
     """
     if not batches:
         return empty_batch(schema)
-    batch = table_batch(pa.Table.from_batches(batches))
+    batch = join_index.table_batch(pa.Table.from_batches(batches))
     order = np.argsort(batch.column(0).to_numpy(), kind="stable")
     return take_rows(batch, order).select(batch.schema.names[1:])

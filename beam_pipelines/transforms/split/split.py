@@ -20,8 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import _native
+from beam_pipelines.core import chunks as chunk_types
 from beam_pipelines.core.arrow import columns, hashing
-from beam_pipelines.core.chunks import ASSIGNED, SPLIT_KEY, Chunk, ChunkCounts, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, missing_column
 from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.recipe.model import Recipe
@@ -32,15 +32,9 @@ from beam_pipelines.transforms import metrics
 from beam_pipelines.transforms.select.rejected_files import store_rejected
 from beam_pipelines.transforms.select.select import schema_after_split
 from beam_pipelines.transforms.shuffle import chunk_order
+from beam_pipelines.transforms.split import sample as split_sample
 from beam_pipelines.transforms.split.bounds import Bounds, assign_times, plan_bounds
 from beam_pipelines.transforms.split.key import SPLIT_SEED
-from beam_pipelines.transforms.split.sample import (
-    Sampled,
-    SamplePlan,
-    plan_sample,
-    sample_rows,
-    with_weights,
-)
 
 Assignment = npt.NDArray[np.uint8]
 
@@ -79,12 +73,12 @@ class SplitPlan(PickledOnce):
     seed: int = 0
     stratify: tuple[str, ...] = ()
     shares: tuple[float, ...] = ()
-    sample: SamplePlan | None = None
+    sample: split_sample.SamplePlan | None = None
 
     def hashes_of(self, batch: pa.RecordBatch) -> hashing.Hashes:
         """Returns uint64[rows], what decides the split of each row by its share."""
-        if self.by == (SPLIT_KEY,):
-            hashes: hashing.Hashes = batch.column(SPLIT_KEY).to_numpy()
+        if self.by == (chunk_types.SPLIT_KEY,):
+            hashes: hashing.Hashes = batch.column(chunk_types.SPLIT_KEY).to_numpy()
         else:
             hashes = _native.hash_rows([batch.column(name) for name in self.by], SPLIT_SEED)
         return hashing.mix(hashes + np.uint64(hashing.mix_int(self.seed))) if self.seed else hashes
@@ -115,7 +109,7 @@ def plan_split(recipe: Recipe, schema: pa.Schema) -> SplitPlan:
         plan = dataclasses.replace(plan, patterns=tuple(split.files.values()))
     else:
         plan = _plan_fractions(split, schema, plan, problems)
-    sample = plan_sample(recipe.sample, recipe.label, split.names, schema, problems)
+    sample = split_sample.plan_sample(recipe.sample, recipe.label, split.names, schema, problems)
     if problems:
         raise RecipeProblems(problems)
     if sample is not None and sample.weight is not None:
@@ -135,7 +129,11 @@ def _plan_fractions(
     if len(split.names) == 1:
         return plan
     thresholds = fraction_thresholds(tuple(split.fractions.values()))
-    by = (SPLIT_KEY,) if SPLIT_KEY in known else split.by or tuple(plan.schema.names)
+    by = (
+        (chunk_types.SPLIT_KEY,)
+        if chunk_types.SPLIT_KEY in known
+        else split.by or tuple(plan.schema.names)
+    )
     return dataclasses.replace(
         plan,
         by=by,
@@ -177,7 +175,7 @@ def fraction_thresholds(shares: Sequence[float]) -> tuple[int, ...]:
     return tuple(int(end * 2**64 / whole) for end in itertools.accumulate(decimals[:-1]))
 
 
-def assign_split(plan: SplitPlan, chunk: Chunk) -> Assignment:
+def assign_split(plan: SplitPlan, chunk: chunk_types.Chunk) -> Assignment:
     """Assigns each row of a chunk to a split.
 
     Returns:
@@ -194,8 +192,8 @@ def assign_split(plan: SplitPlan, chunk: Chunk) -> Assignment:
         )
     if not plan.thresholds:
         return np.zeros(chunk.batch.num_rows, np.uint8)
-    if ASSIGNED in chunk.batch.schema.names:
-        assigned: Assignment = chunk.batch.column(ASSIGNED).to_numpy()
+    if chunk_types.ASSIGNED in chunk.batch.schema.names:
+        assigned: Assignment = chunk.batch.column(chunk_types.ASSIGNED).to_numpy()
         return assigned
     hashes = plan.hashes_of(chunk.batch)
     # A threshold is the first hash of the next split; 2**64 itself, of empty splits at the end,
@@ -277,8 +275,8 @@ def _split_of_file(plan: SplitPlan, path: str) -> int:
 
 
 def split_chunk(
-    plan: SplitPlan, chunk: Chunk, rejected: str = "", output: Output | None = None
-) -> Iterator[Chunk | ChunkCounts]:
+    plan: SplitPlan, chunk: chunk_types.Chunk, rejected: str = "", output: Output | None = None
+) -> Iterator[chunk_types.Chunk | chunk_types.ChunkCounts]:
     """Yields a chunk's row counts, then its rows by split.
 
     Args:
@@ -293,11 +291,13 @@ def split_chunk(
     assignment = assign_split(plan, chunk)
     sampled = None
     if plan.sample is not None:
-        sampled = sample_rows(plan.sample, chunk, assignment, plan.names)
-    counts = chunk.counts if sampled is None else add_counts(chunk.counts, sampled.counts)
+        sampled = split_sample.sample_rows(plan.sample, chunk, assignment, plan.names)
+    counts = (
+        chunk.counts if sampled is None else chunk_types.add_counts(chunk.counts, sampled.counts)
+    )
     chosen = [_rows_of(index, assignment, sampled) for index in range(len(plan.names))]
     rows = [len(own) for own in chosen]
-    yield ChunkCounts(
+    yield chunk_types.ChunkCounts(
         chunk.range_number,
         chunk.part,
         counts,
@@ -316,19 +316,25 @@ def split_chunk(
             taken = picked if order is None else picked[order]
             part = batch if is_whole else columns.take_rows(batch, taken)
             if sampled is not None:
-                part = with_weights(part, sampled, taken, weight)
-            yield Chunk(chunk.range_number, chunk.part, part, {}, path=chunk.path, split=name)
+                part = split_sample.with_weights(part, sampled, taken, weight)
+            yield chunk_types.Chunk(
+                chunk.range_number, chunk.part, part, {}, path=chunk.path, split=name
+            )
 
 
-def _rows_of(index: int, assignment: Assignment, sampled: Sampled | None) -> npt.NDArray[np.int64]:
+def _rows_of(
+    index: int, assignment: Assignment, sampled: split_sample.Sampled | None
+) -> npt.NDArray[np.int64]:
     """Returns the rows of a split, as often as they are written."""
     rows = np.flatnonzero(assignment == index)
     return rows if sampled is None else np.repeat(rows, sampled.copies[rows])
 
 
-def _tag_counts(chunk: Chunk, plan: SplitPlan, folder: str, output: Output | None) -> Iterator[Any]:
+def _tag_counts(
+    chunk: chunk_types.Chunk, plan: SplitPlan, folder: str, output: Output | None
+) -> Iterator[Any]:
     for result in split_chunk(plan, chunk, store_rejected(chunk, folder), output):
-        if isinstance(result, ChunkCounts):
+        if isinstance(result, chunk_types.ChunkCounts):
             metrics.count_chunk(result)
             yield beam.pvalue.TaggedOutput(CHUNK_COUNTS, result)
         else:
@@ -353,6 +359,6 @@ class SplitChunks(beam.PTransform):
     rejected: str = ""
     output: Output | None = None
 
-    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, chunks: beam.PCollection[chunk_types.Chunk]) -> beam.pvalue.DoOutputsTuple:
         assign = beam.FlatMap(_tag_counts, self.plan, self.rejected, self.output)
         return chunks | "Assign" >> assign.with_outputs(CHUNK_COUNTS, main="chunks")

@@ -21,23 +21,12 @@ from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.recipe.values import read_text
-from beam_pipelines.sources import inference, tables
+from beam_pipelines.sources import inference, source_format, tables
 from beam_pipelines.sources.batch_files import no_compression
 from beam_pipelines.sources.csv.choice import without_index
 from beam_pipelines.sources.csv.header import INDEX
 from beam_pipelines.sources.options import HeaderOptions, TextsOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import (
-    Contents,
-    Format,
-    Position,
-    QuoteStates,
-    Rows,
-    check_columns,
-    empty_batch,
-    problem,
-    row_numbers,
-)
 from beam_pipelines_plugins.formats.excel_workbook import Sheet, read_sheet
 
 # Rows that are converted at a time, from Python's objects.
@@ -89,7 +78,7 @@ class _SheetTable(NamedTuple):
         ]
 
 
-class Excel(Format):
+class Excel(source_format.Format):
     """Workbooks; one range a file."""
 
     suffixes = (".xlsx", ".xlsm", ".xls", ".ods")
@@ -106,7 +95,7 @@ class Excel(Format):
         """Whether a header names the columns; see ``Format``."""
         return source.options_of(ExcelOptions).header is not False
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
         """Finds columns and types; see ``Format``."""
         types: dict[str, pa.DataType] = {}
         found, problems = list[tuple[FileInfo, _SheetTable]](), list[Problem]()
@@ -119,7 +108,7 @@ class Excel(Format):
                     own = _type_of([cell for _, cell in cells])
                     types[name] = inference.merge_types(types.get(name, pa.null()), own)
                     if message := _nearly(source, file.path, name, cells):
-                        problems.append(problem(source, "types", message))
+                        problems.append(source_format.problem(source, "types", message))
             if any(table.rows for _, table in found):
                 break
         if problems:
@@ -136,8 +125,12 @@ class Excel(Format):
         return contents._replace(source=source, decisions=decisions)
 
     def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: source_format.QuoteStates,
+        reject: bool,
+    ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         file, source = byte_range.file, plan.source
         table = _read_table(source, file.path)
@@ -159,21 +152,25 @@ class Excel(Format):
             batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
             numbers, word = (lambda some=rows: [row for row, _ in some]), f"{table.sheet}, row"
             yield from tables.rows_of(batch, plan, file, numbers, reject, word)
-        yield Rows(empty_batch(plan.schema), crc32c=google_crc32c.value(table.data))
+        yield source_format.Rows(
+            source_format.empty_batch(plan.schema), crc32c=google_crc32c.value(table.data)
+        )
 
     def positions(
         self,
         plan: SourcePlan,
         byte_range: ByteRange,
-        quote_states: QuoteStates,
+        quote_states: source_format.QuoteStates,
         rejected: Sequence[Rejected],
         rows: Sequence[int],
-    ) -> list[Position]:
+    ) -> list[source_format.Position]:
         """Finds rows of a sheet; see ``Format``."""
-        path, bad = byte_range.file.path, set(row_numbers(rejected).tolist())
+        path, bad = byte_range.file.path, set(source_format.row_numbers(rejected).tolist())
         table = _read_table(plan.source, path)
         numbers = [number for number, _ in table.rows if number not in bad]
-        return [Position(path, f"{table.sheet}, row {numbers[row]}", "") for row in rows]
+        return [
+            source_format.Position(path, f"{table.sheet}, row {numbers[row]}", "") for row in rows
+        ]
 
 
 def _read_table(source: Source, path: str) -> _SheetTable:
@@ -194,7 +191,7 @@ def _read_table(source: Source, path: str) -> _SheetTable:
         raise DataError(f"{where}: found no row with a value. Set 'sheet' or 'skip_lines'.")
     places = range(len(filled[0][1]))
     used = [place for place in places if any(cells[place] != "" for _, cells in filled)]
-    check_columns(source, path, len(used))
+    source_format.check_columns(source, path, len(used))
     rows = [(number, [cells[place] for place in used]) for number, cells in filled]
     _check_merged(where, found, rows[0][0])
     names = _names(source, where, rows)
@@ -216,7 +213,7 @@ def _chosen(source: Source, path: str, known: list[str]) -> str:
     cure = f"Say which to read: 'sheet: {known[0]}' in a recipe, or '{path}#{known[0]}'."
     if wanted is not None:
         found, cure = f"{found}; none is '{wanted}'", f"{cure}{nearest(wanted, known)}"
-    raise RecipeProblems([problem(source, "sheet", f"{found}. {cure}")])
+    raise RecipeProblems([source_format.problem(source, "sheet", f"{found}. {cure}")])
 
 
 def _check_merged(where: str, sheet: Sheet, top: int) -> None:
@@ -257,7 +254,7 @@ def _names(source: Source, where: str, rows: list[tuple[int, list[Any]]]) -> tup
     if header is False:
         if source.columns and len(source.columns) != len(cells):
             message = f"found {len(cells)} columns in {where}, expected {len(source.columns)}."
-            raise RecipeProblems([problem(source, "columns", message)])
+            raise RecipeProblems([source_format.problem(source, "columns", message)])
         return source.columns or tuple(f"column{place + 1}" for place in range(len(cells)))
     index = [cells[0] for _, cells in rows[1:]]
     if cells[0] == "" and INDEX not in cells and index and all(map(_is_whole, index)):

@@ -18,7 +18,7 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import inference, tables
+from beam_pipelines.sources import inference, source_format, tables
 from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.files.archives import read_member, read_tar, tar_compression
 from beam_pipelines.sources.files.compression import no_zlib
@@ -26,18 +26,6 @@ from beam_pipelines.sources.images.folder import SUFFIXES, look_at
 from beam_pipelines.sources.images.options import ImagesOptions, PictureError, image_options
 from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import (
-    CHUNK_BYTES,
-    MAX_CHUNK_ROWS,
-    Contents,
-    Format,
-    Position,
-    QuoteStates,
-    Rows,
-    combine,
-    problem,
-    row_numbers,
-)
 
 # The part up to the first point behind the last slash, and the part behind the point.
 _PARTS = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$", re.DOTALL)
@@ -74,7 +62,7 @@ class _Sample(NamedTuple):
         return sum(map(len, self.members.values()))
 
 
-class WebDataset(Format):
+class WebDataset(source_format.Format):
     """Tar archives; one range a file."""
 
     suffixes = (".tar", ".tgz")
@@ -87,10 +75,10 @@ class WebDataset(Format):
         problems = no_zlib(source)
         if image_options(source).classes:
             message = "a WebDataset has numbers of classes. Leave 'classes' out."
-            problems.append(problem(source, "image", message))
+            problems.append(source_format.problem(source, "image", message))
         return problems
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
         """Finds columns and types; see ``Format``."""
         found, has_several = dict[str, None](), False
         for sampled in inference.sample_rounds(source, files, ""):
@@ -114,8 +102,12 @@ class WebDataset(Format):
         return tables.contents_of(source, [(files[0], _fields(source, dict.fromkeys(slots)))])
 
     def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: source_format.QuoteStates,
+        reject: bool,
+    ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         path, slots, crc32c = byte_range.file.path, _slots_of(plan), 0
         rows, size, bad = dict[str, dict[str, Any]](), 0, list[Rejected]()
@@ -130,7 +122,7 @@ class WebDataset(Format):
                 continue
             rows[sample.first] = row
             size += sample.size_bytes
-            if size >= CHUNK_BYTES or len(rows) == MAX_CHUNK_ROWS:
+            if size >= source_format.CHUNK_BYTES or len(rows) == source_format.MAX_CHUNK_ROWS:
                 yield _converted(plan, slots, byte_range.file, rows, bad, reject)
                 rows, size, bad = {}, 0, []
         last = _converted(plan, slots, byte_range.file, rows, bad, reject)
@@ -140,16 +132,16 @@ class WebDataset(Format):
         self,
         plan: SourcePlan,
         byte_range: ByteRange,
-        quote_states: QuoteStates,
+        quote_states: source_format.QuoteStates,
         rejected: Sequence[Rejected],
         rows: Sequence[int],
-    ) -> list[Position]:
+    ) -> list[source_format.Position]:
         """Names the first file of rows; see ``Format``."""
         path = byte_range.file.path
         bad = {one.position for one in rejected}
         firsts = [sample.first for sample in _samples(plan.source, path)]
         good = [name for name in firsts if name not in bad]
-        return [Position(path, good[row], "") for row in rows]
+        return [source_format.Position(path, good[row], "") for row in rows]
 
 
 def _converted(
@@ -159,7 +151,7 @@ def _converted(
     rows: dict[str, dict[str, Any]],
     bad: list[Rejected],
     reject: bool,
-) -> Rows:
+) -> source_format.Rows:
     """Converts rows, by their first files, to the plan's columns.
 
     Raises:
@@ -177,9 +169,11 @@ def _converted(
     batch = pa.RecordBatch.from_pydict(arrays)
     found = list(tables.rows_of(batch, plan, file, 1, reject=True))
     rejected = found[0].rejected
-    for row, number in zip(rejected, row_numbers(rejected).tolist(), strict=True):
+    for row, number in zip(rejected, source_format.row_numbers(rejected).tolist(), strict=True):
         bad_rows.reject_or_raise(row._replace(position=places[number - 1]), bad, reject)
-    return Rows(combine([one.batch for one in found], plan.schema), tuple(bad))
+    return source_format.Rows(
+        source_format.combine([one.batch for one in found], plan.schema), tuple(bad)
+    )
 
 
 def name_parts(name: str) -> tuple[str, str] | None:

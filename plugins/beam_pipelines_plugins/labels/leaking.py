@@ -19,13 +19,7 @@ import pyarrow as pa
 
 from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines.encodings.apply import needed
-from beam_pipelines_plugins.labels.relations import (
-    Label,
-    can_be_label,
-    counts_of,
-    numbers_of,
-    places_of,
-)
+from beam_pipelines_plugins.labels import relations
 
 How = Literal["equal", "monotone", "predicts"]
 
@@ -76,13 +70,19 @@ def leaking_features(sample: SampledSplits, bound: float) -> Iterator[tuple[str,
     """
     raw, name, plan = sample.raw, sample.label, sample.encode
     rows = raw if name in raw.schema.names else sample.encoded
-    if name is None or name not in rows.schema.names or not can_be_label(rows.column(name).type):
+    if (
+        name is None
+        or name not in rows.schema.names
+        or not relations.can_be_label(rows.column(name).type)
+    ):
         return
     array = rows.column(name)
     _, used = needed(plan, set(plan.written) - {name})
     own = (name, sample.weight)
     names = [other for other in raw.schema.names if other in used and other not in own]
-    for found in find_giveaways(raw, array, Label(array, bool(sample.classes)), names, bound):
+    for found in find_giveaways(
+        raw, array, relations.Label(array, bool(sample.classes)), names, bound
+    ):
         data: dict[str, Any] = {"column": found.column, "label": name, "how": found.how}
         if found.measure:
             data |= {"measure": found.measure, "value": round(found.value, 6)}
@@ -92,7 +92,11 @@ def leaking_features(sample: SampledSplits, bound: float) -> Iterator[tuple[str,
 
 
 def find_giveaways(
-    batch: pa.RecordBatch, array: pa.Array, label: Label, names: Iterable[str], bound: float
+    batch: pa.RecordBatch,
+    array: pa.Array,
+    label: relations.Label,
+    names: Iterable[str],
+    bound: float,
 ) -> Iterator[Giveaway]:
     """Yields the columns that give the label away, in order.
 
@@ -109,7 +113,7 @@ def find_giveaways(
     array = array.filter(known)
     for name in names:
         column = batch.column(name).filter(known)
-        if not can_be_label(column.type) or column.null_count == len(column):
+        if not relations.can_be_label(column.type) or column.null_count == len(column):
             continue
         if _is_equal(column, array):
             yield Giveaway(name, "equal")
@@ -123,12 +127,12 @@ def _predicting(column: pa.Array, name: str, codes: _Ints, bound: float) -> Iter
     """Yields the column if it alone predicts the class of each row."""
     kinds = len(np.unique(codes))
     most = max(_CATEGORIES, 2 * kinds)
-    places = places_of(column, most - 1)
+    places = relations.places_of(column, most - 1)
     number = int(places.max()) + 1
     is_few = number <= most
     if number * kinds > _MOST_PAIRS * len(codes) if is_few else kinds > _MOST_CLASSES:
         return
-    table = counts_of(places, codes)
+    table = relations.counts_of(places, codes)
     if kinds == 2 and (area := _auc(table, is_few)) >= bound:
         yield Giveaway(name, "predicts", "AUC", area)
     # Of two classes as well: one of them may have the values in the middle.
@@ -146,7 +150,7 @@ def _is_equal(column: pa.Array, label: pa.Array) -> bool:
         return False
     if _is_text(column) or column.type == label.type:
         return bool(column.equals(label))
-    left, right = numbers_of(column), numbers_of(label)
+    left, right = relations.numbers_of(column), relations.numbers_of(label)
     if pa.float32() in (column.type, label.type):
         return np.array_equal(left.astype(np.float32), right.astype(np.float32))
     return np.array_equal(left, right)
@@ -159,7 +163,7 @@ def _is_monotone(column: pa.Array, label: pa.Array, is_strict: bool) -> bool:
     """
     if column.null_count or _is_text(column) or _is_text(label):
         return False
-    left, right = numbers_of(column), numbers_of(label)
+    left, right = relations.numbers_of(column), relations.numbers_of(label)
     order = np.argsort(right, kind="stable")
     steps, jumps = np.diff(left[order]), np.diff(right[order])
     rises = jumps > 0

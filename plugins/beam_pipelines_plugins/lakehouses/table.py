@@ -18,14 +18,13 @@ from beam_pipelines.core.arrow.columns import Shape
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import tables
+from beam_pipelines.sources import source_format, tables
 from beam_pipelines.sources.batch_files import SAMPLE_ROWS, OpenedFile, tail_rows
 from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.options import NoOptions
 from beam_pipelines.sources.parquet.footers import pieces_of
 from beam_pipelines.sources.parquet.format import Parquet, batches_of, opened, top_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import CHUNK_BYTES, Contents, QuoteStates, Rows, combine
 from beam_pipelines_plugins.kept import KeptRows, keep_batches, kept_plan
 from beam_pipelines_plugins.lakehouses import snapshots
 
@@ -63,7 +62,7 @@ class LakeFiles(Parquet):
         """Returns the source with a dataset's columns; see ``Format``."""
         return _pinned(source, types)
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
         """Returns the columns; a sample shows the shapes of arrays."""
         if shapes.open_columns(source, self.columns):
             return super().infer(source, files)
@@ -81,8 +80,12 @@ class LakeFiles(Parquet):
             )
 
     def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: source_format.QuoteStates,
+        reject: bool,
+    ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         info, names = byte_range.file, top_columns(plan, self.columns)
         with opened(info.path) as (file, parquet):
@@ -147,7 +150,7 @@ class LakeRows(KeptRows):
         """Returns the source with a dataset's columns; see ``Format``."""
         return _pinned(source, types)
 
-    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> source_format.Contents:
         """Returns the columns; a sample shows the shapes of arrays."""
         seen: dict[str, Shape | None] = {}
         if wanted := shapes.open_columns(source, self.columns):
@@ -162,11 +165,11 @@ class LakeRows(KeptRows):
         for batch in library.batches_of(self.source, self.columns):
             some.append(batch)
             size_bytes += batch.nbytes
-            if size_bytes >= CHUNK_BYTES:
-                yield combine(some, self.columns)
+            if size_bytes >= source_format.CHUNK_BYTES:
+                yield source_format.combine(some, self.columns)
                 some, size_bytes = [], 0
         if any(batch.num_rows for batch in some):
-            yield combine(some, self.columns)
+            yield source_format.combine(some, self.columns)
 
     def keep(
         self,

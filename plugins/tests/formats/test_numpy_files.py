@@ -12,7 +12,7 @@ import pytest
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.sources import batch_files
+from beam_pipelines.sources import source_format
 from beam_pipelines_plugins.formats import numpy_files
 from tests.sources.support import plan_of, read_rows, types_of
 
@@ -34,7 +34,7 @@ ARRAYS: dict[str, np.ndarray] = {
 def test_arrays_are_columns(tmp_path: Path, save: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are those of NumPy; arrays of rows have a shape."""
     monkeypatch.setattr(numpy_files, "MAX_CHUNK_ROWS", 4)
-    monkeypatch.setattr(batch_files, "MAX_CHUNK_ROWS", 3)
+    monkeypatch.setattr(source_format, "MAX_CHUNK_ROWS", 3)
     save(tmp_path / "a.npz", **ARRAYS)
     expected = [
         {

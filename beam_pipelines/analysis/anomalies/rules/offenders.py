@@ -11,15 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.analysis.anomalies.rules import texts
 from beam_pipelines.analysis.anomalies.rules.domains import domain_values, in_domain, truth_values
 from beam_pipelines.analysis.anomalies.rules.reason import Info
-from beam_pipelines.analysis.anomalies.rules.texts import (
-    Mask,
-    are_floats,
-    are_integers,
-    floats,
-    integers,
-)
 from beam_pipelines.analysis.statistics.column import as_numbers, is_text
 from beam_pipelines.core.arrow.columns import has_lists_as_steps
 from beam_pipelines.core.layout.schema_features import Domains
@@ -34,7 +28,7 @@ def can_blame_rows(type_: int) -> bool:
 
 def offending_rows(
     array: pa.Array, type_: int, feature: schema_pb2.Feature, domains: Domains
-) -> Mask:
+) -> texts.Mask:
     """Returns bool[n]: whether each row of a column causes an anomaly.
 
     Args:
@@ -43,7 +37,7 @@ def offending_rows(
       feature: feature of the schema.
       domains: string domains of the schema.
     """
-    missing: Mask = array.is_null().to_numpy(zero_copy_only=False)
+    missing: texts.Mask = array.is_null().to_numpy(zero_copy_only=False)
     if type_ in _MISSING:
         return missing
     if type_ in _BAD_LENGTHS:
@@ -53,7 +47,7 @@ def offending_rows(
         if pa.types.is_list(array.type):
             lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         is_shape = type_ == Info.INVALID_FEATURE_SHAPE
-        bad_lengths: Mask = np.where(
+        bad_lengths: texts.Mask = np.where(
             missing, is_shape, _BAD_LENGTHS[type_](lengths, feature)
         ).astype(bool)
         return bad_lengths
@@ -70,15 +64,17 @@ def offending_rows(
     return bad
 
 
-def _bad_values(items: pa.Array, type_: int, feature: schema_pb2.Feature, domains: Domains) -> Mask:
+def _bad_values(
+    items: pa.Array, type_: int, feature: schema_pb2.Feature, domains: Domains
+) -> texts.Mask:
     """Returns bool[n] for values without nulls, checking each distinct value once."""
     if not len(items):
         return np.zeros(0, bool)
     encoded = (items if is_text(items.type) else as_numbers(items)).dictionary_encode()
     distinct = encoded.dictionary
     values: Any = distinct if is_text(distinct.type) else distinct.to_numpy(zero_copy_only=False)
-    bad: Mask = np.asarray(_BAD_VALUES[type_](values, feature, domains), bool)
-    of_items: Mask = bad[encoded.indices.to_numpy()]
+    bad: texts.Mask = np.asarray(_BAD_VALUES[type_](values, feature, domains), bool)
+    of_items: texts.Mask = bad[encoded.indices.to_numpy()]
     return of_items
 
 
@@ -88,7 +84,7 @@ def _outside(bound: str, is_beyond: Callable[[Any, Any], Any], domain: str) -> C
         if domain == "float_domain":
             return is_beyond(_as_float32(values), np.float32(limit))
         if isinstance(values, pa.Array):
-            values = integers(values).fill_null(limit).to_numpy()
+            values = texts.integers(values).fill_null(limit).to_numpy()
         return is_beyond(values, limit)
 
     return find
@@ -99,15 +95,15 @@ def _as_float32(values: Any) -> Any:
     if not isinstance(values, pa.Array):
         with np.errstate(over="ignore"):
             return values.astype(np.float32)
-    good = are_floats(values)
+    good = texts.are_floats(values)
     numbers = np.full(len(values), np.nan, np.float32)
-    numbers[good] = floats(values.filter(pa.array(good)))
+    numbers[good] = texts.floats(values.filter(pa.array(good)))
     return numbers
 
 
 def _is_nan(values: Any, _: schema_pb2.Feature, __: Domains) -> Any:
     if isinstance(values, pa.Array):
-        return are_floats(values) & np.isnan(_as_float32(values))
+        return texts.are_floats(values) & np.isnan(_as_float32(values))
     return np.isnan(values)
 
 
@@ -129,10 +125,10 @@ _BAD_LENGTHS: dict[int, Callable[[Any, schema_pb2.Feature], Any]] = {
 _BAD_VALUES: dict[int, Callable[..., Any]] = {
     Info.INT_TYPE_SMALL_INT: _outside("min", np.less, "int_domain"),
     Info.INT_TYPE_BIG_INT: _outside("max", np.greater, "int_domain"),
-    Info.INT_TYPE_NOT_INT_STRING: lambda values, _, __: ~are_integers(values),
+    Info.INT_TYPE_NOT_INT_STRING: lambda values, _, __: ~texts.are_integers(values),
     Info.FLOAT_TYPE_SMALL_FLOAT: _outside("min", np.less, "float_domain"),
     Info.FLOAT_TYPE_BIG_FLOAT: _outside("max", np.greater, "float_domain"),
-    Info.FLOAT_TYPE_STRING_NOT_FLOAT: lambda values, _, __: ~are_floats(values),
+    Info.FLOAT_TYPE_STRING_NOT_FLOAT: lambda values, _, __: ~texts.are_floats(values),
     Info.FLOAT_TYPE_HAS_NAN: _is_nan,
     Info.FLOAT_TYPE_HAS_INF: lambda values, _, __: np.isinf(_as_float32(values)),
     Info.BOOL_TYPE_SMALL_INT: lambda values, _, __: (values != 0) & (values != 1),
