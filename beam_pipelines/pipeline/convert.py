@@ -35,12 +35,12 @@ from beam_pipelines.pipeline import (
     run_lock,
     serving_graph,
 )
-from beam_pipelines.pipeline.kept_tables import has_tables, keep_plan
 from beam_pipelines.pipeline.observed import observed
 from beam_pipelines.pipeline.offending_rows import find_bad_row
 from beam_pipelines.pipeline.passes import FirstPass, WriteSpilled
 from beam_pipelines.pipeline.planning.plan import Plan, store_lists, without_encodings
 from beam_pipelines.pipeline.planning.private import values_hidden
+from beam_pipelines.pipeline.prepared_sources import has_tables, keep_plan
 from beam_pipelines.pipeline.run_options import RunFolders, RunOptions
 from beam_pipelines.runners import job_server
 from beam_pipelines.runners import run as run_module

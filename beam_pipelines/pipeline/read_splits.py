@@ -9,8 +9,8 @@ from typing import Any
 import apache_beam as beam
 
 from beam_pipelines.checks.meet import Meeting
+from beam_pipelines.core.bytes_read import take_consumed
 from beam_pipelines.core.chunks import ROW, Chunk
-from beam_pipelines.core.consumed import take_consumed
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import Kind, ProgressLog

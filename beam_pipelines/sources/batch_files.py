@@ -17,8 +17,8 @@ from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, source_format, tables
-from beam_pipelines.sources.faults import damaged
-from beam_pipelines.sources.faults.bad_rows import as_bytes
+from beam_pipelines.sources.bad_input import damaged
+from beam_pipelines.sources.bad_input.bad_rows import as_bytes
 from beam_pipelines.sources.files.archives import open_whole
 from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.options import TextsOptions

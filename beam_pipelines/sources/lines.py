@@ -12,8 +12,8 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, source_format
-from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.faults.bad_rows import BadRow
+from beam_pipelines.sources.bad_input import bad_rows
+from beam_pipelines.sources.bad_input.bad_rows import BadRow
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat, settled

@@ -20,10 +20,10 @@ from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, source_format
+from beam_pipelines.sources.bad_input import bad_rows, bad_values
+from beam_pipelines.sources.bad_input.bad_rows import BadRow
+from beam_pipelines.sources.bad_input.bad_values import ColumnError
 from beam_pipelines.sources.exact_cast import convert_array
-from beam_pipelines.sources.faults import bad_rows, bad_values
-from beam_pipelines.sources.faults.bad_rows import BadRow
-from beam_pipelines.sources.faults.bad_values import ColumnError
 from beam_pipelines.sources.nesting import nested, shapes, tensors
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 

@@ -20,7 +20,7 @@ from beam_pipelines.checks import meet as row_meets
 from beam_pipelines.core import chunks as chunk_types
 from beam_pipelines.core.arrow.ipc import unpack
 from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
-from beam_pipelines.sources.faults.bad_rows import shown_row
+from beam_pipelines.sources.bad_input.bad_rows import shown_row
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.meet import MeetByKey, by_number, send_chunk

@@ -17,7 +17,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.core.private import hide_row
 from beam_pipelines.sources import format_of, source_format
-from beam_pipelines.sources.faults.bad_values import LargeCell, large_cell
+from beam_pipelines.sources.bad_input.bad_values import LargeCell, large_cell
 from beam_pipelines.sources.images.columns import first_damage
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text import blocks

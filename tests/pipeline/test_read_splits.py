@@ -6,8 +6,8 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 
+from beam_pipelines.core.bytes_read import add_consumed, take_consumed
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.consumed import add_consumed, take_consumed
 from beam_pipelines.pipeline.convert import Conversion
 from beam_pipelines.pipeline.planning.plan import store_lists
 from beam_pipelines.pipeline.planning.recipes import parse_recipe

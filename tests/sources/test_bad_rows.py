@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.faults.bad_rows import BadRow
+from beam_pipelines.sources.bad_input import bad_rows
+from beam_pipelines.sources.bad_input.bad_rows import BadRow
 
 
 @settings(max_examples=40, deadline=None)

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.sources.csv.choice import may_be_grouped
 from beam_pipelines.sources.csv.codes import are_codes, lost_by_float32, plain_numbers
+from beam_pipelines.sources.csv.column_formats import may_be_grouped
 from beam_pipelines.sources.csv.parser import CsvParser
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import Dialect

@@ -34,7 +34,7 @@ from beam_pipelines.core import _native, limits
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.sources.faults.bad_values import LargeCell, large_cell
+from beam_pipelines.sources.bad_input.bad_values import LargeCell, large_cell
 from beam_pipelines.sources.json import parser
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, quotes

@@ -27,7 +27,7 @@ def plan_take(plan: Plan, limit: int | None, share: float | None) -> Plan:
     if limit is None and share is None:
         return plan
     take = Take(limit, share)
-    # A database gives its first rows only (kept_tables.py).
+    # A database gives its first rows only (prepared_sources.py).
     if limit is None or not format_of(plan.base).has_files:
         return dataclasses.replace(plan, run=plan.run._replace(take=take))
     number, rows = _last_range(plan, limit)

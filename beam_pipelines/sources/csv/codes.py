@@ -16,8 +16,8 @@ from beam_pipelines.core.arrow.columns import only_chunk
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import parse_format
 from beam_pipelines.recipe.text.yaml_text import yaml_text
+from beam_pipelines.sources.bad_input import bad_rows
 from beam_pipelines.sources.csv.formats import to_plain
-from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.text.cells import cell_parser
 
 # RE2 syntax. A leading zero, or hexadecimal: one such text makes codes of a column.

@@ -17,7 +17,7 @@ from beam_pipelines.recipe.cell_formats import WHITE_SPACE
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, whole_numbers
-from beam_pipelines.sources.csv import choice, evidence
+from beam_pipelines.sources.csv import column_formats, evidence
 from beam_pipelines.sources.csv.codes import are_codes, lost_by_float32, plain_numbers
 from beam_pipelines.sources.csv.header import (
     INDEX,
@@ -97,10 +97,11 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         wanted = names[1:]
         index = f"column 1 has no name: {INDEX}"
         decisions = tuple(
-            choice.without_index(names) if decision == index else decision for decision in decisions
+            column_formats.without_index(names) if decision == index else decision
+            for decision in decisions
         )
 
-    source, types, chosen = choice.choose(
+    source, types, chosen = column_formats.choose(
         source, sample.misfits, found.schema, found.evidence, wanted, default
     )
     nulls = tuple(name for name in wanted if pa.types.is_null(types[name]))
@@ -167,7 +168,7 @@ def _add_body(
         if is_float:
             own = found.evidence[name]
             own.lost = own.lost or lost_by_float32(name, column, table[name])
-        is_grouped = is_float and choice.may_be_grouped(column)
+        is_grouped = is_float and column_formats.may_be_grouped(column)
         if name in options.formats or pa.types.is_string(types[name]) or is_grouped:
             shapes[name] = column
     if options.trim:

@@ -16,8 +16,8 @@ import pyarrow as pa
 from beam_pipelines.core import _native
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import whole_numbers
+from beam_pipelines.sources.bad_input import bad_rows
 from beam_pipelines.sources.csv import codes
-from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.cells import cell_parser

@@ -13,7 +13,7 @@ from typing import BinaryIO, Protocol, cast
 import google_crc32c
 import pyarrow as pa
 
-from beam_pipelines.core.consumed import add_consumed
+from beam_pipelines.core.bytes_read import add_consumed
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.files.beam import files

@@ -17,7 +17,7 @@ from beam_pipelines.core.arrow.columns import is_list
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import tables, whole_numbers
-from beam_pipelines.sources.faults import bad_rows, bad_values
+from beam_pipelines.sources.bad_input import bad_rows, bad_values
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.plan import SourcePlan

@@ -13,12 +13,12 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables, whole_numbers
-from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.faults.bad_values import ColumnError
+from beam_pipelines.sources.bad_input import bad_rows
+from beam_pipelines.sources.bad_input.bad_values import ColumnError
 from beam_pipelines.sources.files.compression import compression_of, read_head
 from beam_pipelines.sources.json.by_line import LineParser
 from beam_pipelines.sources.json.infer import types_of
-from beam_pipelines.sources.json.orients import check_is_no_table
+from beam_pipelines.sources.json.pandas_tables import check_is_no_table
 from beam_pipelines.sources.json.parser import check_depth, may_have_rounded, parse_lines
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.nesting import nested

@@ -14,10 +14,10 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, tables
-from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.faults.bad_rows import BadRow
+from beam_pipelines.sources.bad_input import bad_rows
+from beam_pipelines.sources.bad_input.bad_rows import BadRow
 from beam_pipelines.sources.json import parser
-from beam_pipelines.sources.json.orients import rows_within
+from beam_pipelines.sources.json.pandas_tables import rows_within
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.plan import FileInfo

@@ -18,7 +18,7 @@ from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_flag, read_integer, read_name
 from beam_pipelines.sources import inference, whole_numbers
-from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.bad_input import bad_rows
 from beam_pipelines.sources.libsvm import lines
 from beam_pipelines.sources.options import EncodedOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan

@@ -13,8 +13,8 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
+from beam_pipelines.sources.bad_input import damaged
 from beam_pipelines.sources.batch_files import SAMPLE_ROWS, BatchFiles, OpenedFile, tail_rows
-from beam_pipelines.sources.faults import damaged
 from beam_pipelines.sources.files.archives import open_whole
 from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.parquet import columns as parquet_columns

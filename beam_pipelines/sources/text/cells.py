@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow import columns
-from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.bad_input import bad_rows
 
 ParseCell = Callable[[str], Any]
 Flags = npt.NDArray[np.bool_]

@@ -16,7 +16,7 @@ from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import source_format
-from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.bad_input import bad_rows
 from beam_pipelines.sources.files.compression import no_zlib
 from beam_pipelines.sources.options import EncodedOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan

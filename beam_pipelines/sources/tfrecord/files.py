@@ -20,8 +20,8 @@ from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import source_format
-from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.faults.bad_rows import BadRow
+from beam_pipelines.sources.bad_input import bad_rows
+from beam_pipelines.sources.bad_input.bad_rows import BadRow
 from beam_pipelines.sources.files.compression import (
     ChecksummedFile,
     CountedFile,

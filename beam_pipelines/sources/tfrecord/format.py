@@ -19,10 +19,10 @@ from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.layout.schema_features import SEQUENCE, duplicates, feature_lists_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import source_format, tables
+from beam_pipelines.sources.bad_input import bad_rows
+from beam_pipelines.sources.bad_input.bad_rows import BadRow
+from beam_pipelines.sources.bad_input.bad_values import ColumnError
 from beam_pipelines.sources.exact_cast import convert_array
-from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.faults.bad_rows import BadRow
-from beam_pipelines.sources.faults.bad_values import ColumnError
 from beam_pipelines.sources.images.columns import image_features
 from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan

@@ -19,8 +19,8 @@ from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.layout.schema_features import add_feature, schema_type, steps_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference
-from beam_pipelines.sources.faults import bad_rows
-from beam_pipelines.sources.faults.bad_rows import BadRow
+from beam_pipelines.sources.bad_input import bad_rows
+from beam_pipelines.sources.bad_input.bad_rows import BadRow
 from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.tfrecord.decoder import decode_lists

@@ -20,11 +20,11 @@ from beam_pipelines.recipe.cell_formats import WHITE_SPACE, parse_format
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, source_format
-from beam_pipelines.sources.csv import codes, remarks
-from beam_pipelines.sources.csv.choice import type_of
+from beam_pipelines.sources.bad_input import bad_rows
+from beam_pipelines.sources.csv import codes, text_findings
+from beam_pipelines.sources.csv.column_formats import type_of
 from beam_pipelines.sources.csv.evidence import Evidence, evidence_of
 from beam_pipelines.sources.csv.formats import to_plain, typed
-from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
@@ -81,7 +81,7 @@ class Formatted(Wrapped):
             [field.with_type(types.get(field.name, field.type)) for field in contents.read_schema]
         )
         said = "".join(contents.decisions)
-        noted = remarks.of_texts(
+        noted = text_findings.of_texts(
             found,
             {n: one for n, one in evidence.items() if f"types: {{{yaml_text(n)}: " not in said},
         )

@@ -20,7 +20,7 @@ from beam_pipelines.core.chunks import ROW, Chunk, Rejected, add_counts
 from beam_pipelines.core.private import hide_row
 from beam_pipelines.encodings.apply import UnencodableError, check_encodable
 from beam_pipelines.encodings.plan import EncodePlan
-from beam_pipelines.sources.faults.bad_rows import BadRow, shown_row, sift
+from beam_pipelines.sources.bad_input.bad_rows import BadRow, shown_row, sift
 from beam_pipelines.sources.images.columns import first_damage
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.database import ExpressionError

@@ -28,7 +28,7 @@ from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.core.process.pickling import PickledOnce
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.protect import Protection
-from beam_pipelines.sources.faults.bad_values import large_cell
+from beam_pipelines.sources.bad_input.bad_values import large_cell
 from beam_pipelines.sources.images.columns import first_damage, image_columns
 from beam_pipelines.sql.conjuncts import conjuncts_of
 from beam_pipelines.sql.database import ExpressionError, LargeColumnError

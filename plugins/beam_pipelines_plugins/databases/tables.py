@@ -18,8 +18,8 @@ from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import tables
+from beam_pipelines.sources.bad_input.bad_rows import BadRow, sift
 from beam_pipelines.sources.exact_cast import exact_cast
-from beam_pipelines.sources.faults.bad_rows import BadRow, sift
 from beam_pipelines.sources.plan import FileInfo, Snapshot, SourcePlan
 from beam_pipelines.sources.source_format import Contents
 from beam_pipelines_plugins.databases import explained, opened

@@ -12,7 +12,7 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import FREE_BYTES, Limits, ratio_exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.faults.bad_rows import as_bytes
+from beam_pipelines.sources.bad_input.bad_rows import as_bytes
 from beam_pipelines.sources.parquet.format import top_columns
 from beam_pipelines_plugins.formats.avro_blocks import AvroFile, TooLargeError
 from beam_pipelines_plugins.formats.part_files import OpenedPart, Part, PartFiles

@@ -23,7 +23,7 @@ from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.recipe.values import read_text
 from beam_pipelines.sources import inference, source_format, tables
 from beam_pipelines.sources.batch_files import no_compression
-from beam_pipelines.sources.csv.choice import without_index
+from beam_pipelines.sources.csv.column_formats import without_index
 from beam_pipelines.sources.csv.header import INDEX
 from beam_pipelines.sources.options import HeaderOptions, TextsOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan

@@ -12,8 +12,8 @@ import pyarrow as pa
 from beam_pipelines.core.errors import PipelineError, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
+from beam_pipelines.sources.bad_input import damaged
 from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile, parts_of, tail_rows
-from beam_pipelines.sources.faults import damaged
 from beam_pipelines.sources.files.archives import open_whole
 from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.plan import ByteRange, SourcePlan

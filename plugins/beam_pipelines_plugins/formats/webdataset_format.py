@@ -19,7 +19,7 @@ from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, source_format, tables
-from beam_pipelines.sources.faults import bad_rows
+from beam_pipelines.sources.bad_input import bad_rows
 from beam_pipelines.sources.files.archives import read_member, read_tar, tar_compression
 from beam_pipelines.sources.files.compression import no_zlib
 from beam_pipelines.sources.images.folder import SUFFIXES, look_at

@@ -16,8 +16,8 @@ from beam_pipelines.core.arrow.columns import is_list
 from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.text.yaml_text import yaml_text
+from beam_pipelines.sources.bad_input import bad_rows
 from beam_pipelines.sources.exact_cast import NULL_INSIDE, convert_array
-from beam_pipelines.sources.faults import bad_rows
 from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.plan import SourcePlan
 

@@ -14,8 +14,8 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources.csv import evidence as cell_evidence
 from beam_pipelines.sources.csv.formats import to_plain
-from beam_pipelines.sources.csv.remarks import around, remark
 from beam_pipelines.sources.csv.sample import Misfit
+from beam_pipelines.sources.csv.text_findings import around, remark
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.source_format import problem
 
