@@ -190,7 +190,6 @@ def make_result(run: Run) -> str:
         statistics,
         run.kept("counts").load(),
         samples,
-        samples,
         first_pass_result.FittedFolders(),
     )
     stored = RunFile.keep(result, run.folders.scratch_of("result"))

@@ -83,7 +83,7 @@ def test_parts_of_checks_name_what_to_install(tmp_path):
         RecipeError, match=r"pii: check 'pii'.*in a clone: pip install \./plugins\.$"
     ):
         parse_recipe("name: d\nsources: {d: d.csv}\npii: warn\n", "r.yaml", str(tmp_path))
-    check = FindLeaks(Leaks("error"), "late", {}, None)
+    check = FindLeaks(Leaks("error"), "late", {})
     (found,) = check.judge(Facts(2, {"train": 2}, {}, sampled=sample), None)
     assert found.severity == "warn"
     assert found.line.startswith("columns that give the label away were not looked for")

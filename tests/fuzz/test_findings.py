@@ -209,7 +209,9 @@ def test_integers_of_thousands_of_digits_are_explained(tmp_path: Path, digits: i
 
 def test_more_labels_than_an_idx_file_says_are_an_error(tmp_path: Path) -> None:
     """A file with labels behind those that its header counts is damaged."""
-    arrays = support.write(tmp_path / "images-idx1", b"\0\0\x08\1" + struct.pack(">I", 2) + b"ab")
+    arrays = support.write(
+        tmp_path / "images-idx3", b"\0\0\x08\3" + struct.pack(">III", 2, 1, 1) + b"ab"
+    )
     support.write(tmp_path / "labels-idx1", b"\0\0\x08\1" + struct.pack(">I", 2) + b"\0\1\2\3")
     plan = support.plan_of(arrays, format="idx")
     with pytest.raises(DataError, match="found more than"):

@@ -178,7 +178,6 @@ def test_a_preview_shows_no_value(folder: Path, capfd: pytest.CaptureFixture[str
         ("statistics: {slice_by: email}\n", "found 'email', whose values 'pii"),
         ("split: {a: 0.5, b: 0.5, stratify: email}\n", "found 'email', whose values 'pii"),
         ("sample: {rates: {a: 0.5}, by: email}\n", "found 'email', whose values 'pii"),
-        ("leaks: {time: n}\nsplit: {a: 0.5, b: 0.5}\n", "found 'n', whose values 'pii"),
         ("expect: [{name: a, column: max(n) > 0}]\n", "found max with a column that 'pii"),
     ],
 )

@@ -112,10 +112,6 @@ def test_long_records_are_found_like_one_by_one(lengths, most, end, quoted):
     assert quotes.long_record(data, toggles, most) == (starts[long[0]] if long else -1)
 
 
-def idx(values: int) -> bytes:
-    return struct.pack(">HBBII", 0, 8, 2, 2, values) + bytes(2 * values)
-
-
 def texts(size: int) -> pa.Table:
     return pa.table({"a": ["x", "y" * size], "b": [1, 2]})
 
@@ -133,7 +129,6 @@ CELL_CASES: dict[str, tuple[str, Callable[[int], bytes], str, dict[str, Any]]] =
     "records": ("a.rec", lambda size: framed([b"x", b"y" * size]), "record 1, column 'record'", {"format": "raw_records"}),
     "libsvm": ("a.svm", lambda size: (b"1 1:1\n1 " + b" ".join(b"%d:1" % n for n in range(1, size // 8 + (size % 8 > 0) + 1)) + b"\n"),
                "line 2, column 'features_index'", {}),
-    "idx": ("a.idx", lambda size: idx(size // 8 + (size % 8 > 0)), "image 0, column 'values'", {}),
 }  # fmt: skip
 
 
@@ -386,7 +381,7 @@ RATIO_CASES: dict[str, tuple[str, Callable[[], bytes], dict[str, Any]]] = {
     "json.gz": ("a.jsonl.gz", lambda: bomb(gzip.compress, b'{"a":1}\n' * KIB), {}),
     "lines.gz": ("a.log.gz", lambda: bomb(gzip.compress, b"some text\n" * KIB), {"format": "lines"}),
     "libsvm.gz": ("a.svm.gz", lambda: bomb(gzip.compress, b"1 1:1\n" * KIB), {}),
-    "idx.gz": ("a.idx.gz", lambda: gzip.compress(struct.pack(">HBBI", 0, 8, 1, FREE_BYTES + 100) + bytes(FREE_BYTES + 100)), {}),
+    "idx.gz": ("a.idx.gz", lambda: gzip.compress(struct.pack(">HBBIII", 0, 8, 3, FREE_BYTES + 100, 1, 1) + bytes(FREE_BYTES + 100)), {}),
     "records.gz": ("a.rec.gz", lambda: bomb(gzip.compress, framed([b"y" * 1000] * 16)), {"format": "raw_records"}),
     "records.zlib": ("a.rec.zlib", lambda: bomb(zlib.compress, framed([b"y" * 1000] * 16)), {"format": "raw_records"}),
     "parquet": ("a.parquet", parquet_bomb, {}),

@@ -414,7 +414,7 @@ def test_plan_join_reports_all_problems_at_once():
                 "'hour' is int64 and 'hour' of source 'planes' is float64, expected the same type. "
                 "Add 'derive: {hour_key: \"hour::DOUBLE\"}' to the source on the left"
             ),
-            "Add 'derive: {hour_key: \"hour::VARCHAR\"}' to the source on the left",
+            "Add 'derive: {hour_key: \"TRY_CAST(hour AS BIGINT)\"}' to source 'prices'",
             "column 'tags' is a list, expected a scalar to join on",
         ],
         strict=True,

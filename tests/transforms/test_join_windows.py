@@ -229,4 +229,4 @@ def test_a_later_join_is_on_a_feature() -> None:
     [problem] = caught.value.problems
     assert problem.path == ("join", 1, "on")
     assert "'n' is int64 and 'item' of source 'c' is text" in problem.message
-    assert "Make one that is int64 by 'derive' of source 'c'" in problem.message
+    assert "TRY_CAST(item AS BIGINT)\"}' to source 'c'" in problem.message

@@ -334,11 +334,12 @@ def write_text(path: pathlib.Path) -> None:
 
 
 def write_idx(path: pathlib.Path) -> None:
-    """Writes numbers, some of them -1."""
-    numbers = np.array([-1 if value == "x" else int(value) for value in VALUES], ">i4")
-    path.write_bytes(
-        bytes([0, 0, 0x0C, 2]) + np.array([20, 1], ">i4").tobytes() + numbers.tobytes()
-    )
+    """Writes pictures of one pixel and their labels, some of them 255."""
+    numbers = np.array([255 if value == "x" else int(value) for value in VALUES], np.uint8)
+    count = np.array([20, 1, 1], ">i4").tobytes()
+    path.write_bytes(bytes([0, 0, 8, 3]) + count + numbers.tobytes())
+    labels = path.with_name(path.name.replace("images-idx3", "labels-idx1"))
+    labels.write_bytes(bytes([0, 0, 8, 1]) + count[:4] + numbers.tobytes())
 
 
 FORMATS: dict[str, tuple[Any, str, str, str, int]] = {
@@ -356,10 +357,10 @@ FORMATS: dict[str, tuple[Any, str, str, str, int]] = {
         "line",
         2,
     ),
-    "a.idx": (
+    "a-images-idx3-ubyte": (
         write_idx,
         "idx",
-        "CAST(CASE WHEN values[1] < 0 THEN 'x' ELSE '1' END AS BIGINT)",
+        "CAST(CASE WHEN label = 255 THEN 'x' ELSE '1' END AS BIGINT)",
         "image",
         0,
     ),
