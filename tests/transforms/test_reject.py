@@ -360,7 +360,7 @@ FORMATS: dict[str, tuple[Any, str, str, str, int]] = {
     "a-images-idx3-ubyte": (
         write_idx,
         "idx",
-        "CAST(CASE WHEN label = 255 THEN 'x' ELSE '1' END AS BIGINT)",
+        "CAST(CASE WHEN \"image/class/label\" = 255 THEN 'x' ELSE '1' END AS BIGINT)",
         "image",
         0,
     ),
@@ -401,7 +401,7 @@ def test_every_format_knows_where_its_rows_lie(
     more = ", schema: s.pbtxt" if format_ == "tfrecord" else ""
     recipe = (
         f"name: a\nsources: {{a: {{path: {name}, format: {format_}{more}}}}}\nderive: {{n: "
-        f'"{sql}"}}\non_error: {{reject: 3}}'
+        f"{json.dumps(sql)}}}\non_error: {{reject: 3}}"
     )
     rows = rejected_by_reading(tmp_path, recipe)
     assert [row.position for row in rows] == [f"{word} {first + row}" for row in WRONG]
