@@ -15,9 +15,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
 CODE_LINES = {
-    "beam_pipelines": 48_767,
-    PLUGINS: 7_158,
-    "tests": 53_217,
+    "beam_pipelines": 46_740,
+    PLUGINS: 6_549,
+    "tests": 52_600,
 }
 SPINE_LINES = 6_500
 MODULES, MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS, NAMES = 400, 20, 400, 8, 12, 4
