@@ -107,11 +107,11 @@ def _descriptions(label: str | None) -> Sequence[str]:
 
 def _merged(plan: EncodePlan, raw: pa.RecordBatch, encoded: pa.RecordBatch) -> Iterator[Alert]:
     """Yields alerts of float32 that merge different numbers of one column."""
-    chains = {chain.name: chain for chain in plan.chains}
+    chains, known = {chain.name: chain for chain in plan.chains}, {*raw.schema.names}
     for name in encoded.schema.names:
         chain = chains.get(name, Chain(name, (name,), ()))
         column, kinds = chain.inputs[0], {step.kind for step in chain.steps}
-        is_new = column not in raw.schema.names or (column != name and column in chains)
+        is_new = column not in known or (column != name and column in chains)
         if is_new or kinds - {"fill", "cast"}:
             continue
         before, after = flattened(raw.column(column)), flattened(encoded.column(name))
