@@ -63,7 +63,7 @@ SOURCE_ORDER = f"""{SOURCES}
 join:
   - {{source: shops, on: [shop, day], how: inner, prefix: shop_, strategy: hash}}
 split: {{train: 0.5, eval: 0.5}}
-leaks: {{entity: [user, day], time: seconds}}
+leaks: {{entity: [user, day]}}
 output: {{num_shards: 3, shuffle: false, compression: none}}
 """
 
