@@ -289,7 +289,8 @@ def find_merged(feature: str, column: str, before: pa.Array, after: pa.Array) ->
     if pa.types.is_integer(before.type):
         cure = "leave 'cast: float32' out"
     else:
-        type_ = "int64" if _are_whole(distinct) else "text"
+        are_whole = ((distinct == np.trunc(distinct)) & (np.abs(distinct) <= _LARGEST)).all()
+        type_ = "int64" if are_whole else "text"
         cure = f"'types: {{{yaml_text(column)}: {type_}}}' of the source keeps them"
     pair = [*distinct[same[0] : same[0] + 2].tolist(), written[same[0]].item()]
     low, high, both = (f"{number:.17g}" if number % 1 else str(int(number)) for number in pair)
@@ -305,8 +306,3 @@ def _count_distinct(numbers: pa.Array) -> int:
     """Returns the number of distinct values, but one; each NaN is one."""
     values = np.sort(numbers.to_numpy(zero_copy_only=False))
     return int(np.count_nonzero(values[1:] != values[:-1]))
-
-
-def _are_whole(numbers: pa.Array | np.ndarray) -> bool:
-    values = np.asarray(numbers)
-    return bool(((values == np.trunc(values)) & (np.abs(values) <= _LARGEST)).all())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ class LargeDifference(NamedTuple):
       text: what was and what is.
     """
 
-    kind: Literal["new", "vanished", "type", "missing", "join", "drift"]
+    kind: Literal["new", "vanished", "type", "missing", "drift"]
     text: str
 
 
@@ -134,8 +134,7 @@ def _compare_column(
     if differ := types[0] != types[1]:
         findings.append(LargeDifference("type", f"the type was {types[0]} and is {types[1]}"))
     views = view_of_column(name, base), view_of_column(name, test)
-    rows = [(view.rows, _missing(view)) for view in views]
-    findings += compare_shares("missing", "of the rows lacked it", rows, max_drift, chance)
+    findings += _missing_more(views, max_drift, chance)
     found = dataclasses.replace(found, findings=tuple(findings))
     if differ:
         return found
@@ -168,26 +167,16 @@ def _with_drift(
     return dataclasses.replace(column, findings=(*column.findings, LargeDifference("drift", text)))
 
 
-def compare_shares(
-    kind: Literal["missing", "join"],
-    what: str,
-    sides: Sequence[tuple[float, float]],
-    max_drift: float,
-    chance: float,
+def _missing_more(
+    views: tuple[FeatureView, FeatureView], max_drift: float, chance: float
 ) -> Iterator[LargeDifference]:
-    """Yields a finding if two shares differ by more than chance.
-
-    Args:
-      kind: of the finding.
-      what: follows the shares in its words.
-      sides: of base and test: the number of all, and of those that are so.
-      max_drift, chance: as in ``compare_columns``.
-    """
-    base, test = (some / number if number else 0.0 for number, some in sides)
-    counts = [np.array((number - some, some), np.float64) for number, some in sides]
+    """Yields a finding if shares of missing values differ beyond chance."""
+    base, test = (_missing(view) / view.rows for view in views)
+    counts = [np.array((view.rows - _missing(view), _missing(view)), np.float64) for view in views]
     found = drift_figures.divergence_of_counts(*counts)
     if abs(test - base) > max_drift and found is not None and found.p_value < chance:
-        yield LargeDifference(kind, f"{show_share(base, 1.0)} {what}, now {show_share(test, 1.0)}")
+        shares = f"{show_share(base, 1.0)} of the rows lacked it, now {show_share(test, 1.0)}"
+        yield LargeDifference("missing", shares)
 
 
 def _missing(view: FeatureView) -> int:

@@ -139,7 +139,7 @@ def test_rows_keep_their_numbers(tmp_path: Path) -> None:
 
 
 def test_kept_rows(tmp_path: Path) -> None:
-    """What the package reads is kept in ranges, whose rows are numbered."""
+    """Kept rows have numbers that go on from range to range."""
     path = tmp_path / "t"
     delta.write(path, {"n": list(range(40_000)), "text": ["x" * 1_000] * 40_000})
     (file,) = pa.table(DeltaTable(str(path)).get_add_actions())["path"].to_pylist()
