@@ -229,7 +229,7 @@ def test_shard_sizes(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", ["recipe.yaml: found an empty file, expected a recipe with 'name', 'sources' and 'output'."]),
+        ("", ["recipe.yaml: found an empty file, expected a recipe with 'name' and 'sources'."]),
         ("- a", ["recipe.yaml:1: found a list, expected a mapping with 'name', 'sources' and 'output'."]),
         ("name: [", ["recipe.yaml:1: not valid YAML: while parsing a flow node expected the node content, but found '<stream end>'."]),
         ("a: 1\n\tb: 2",

@@ -71,7 +71,7 @@ def parse_yaml(text: str, origin: str) -> tuple[Tree, Lines, list[Problem]]:
     node = _compose(text, origin)
     if node is None:
         raise RecipeError(
-            f"{origin}: found an empty file, expected a recipe with 'name', 'sources' and 'output'."
+            f"{origin}: found an empty file, expected a recipe with 'name' and 'sources'."
         )
     walk = _Walk(origin)
     tree = walk.tree(node, ())
