@@ -55,13 +55,11 @@ def image_folder(path: str, table: str = "") -> Tree | None:
     if not images or {format_of_path(file) for file in listed} - {None, "images", *_TABLES}:
         return None
     tables = [table] if table else tables
-    found = _of_table(path, images, tables, posixpath.dirname(table)) if tables else None
+    found = _of_table(path, images, tables) if tables else None
     return tree_of(found or _of_classes(path, images))
 
 
-def _of_table(
-    path: str, images: Sequence[str], tables: Sequence[str], folder: str
-) -> dict[str, Any] | None:
+def _of_table(path: str, images: Sequence[str], tables: Sequence[str]) -> dict[str, Any] | None:
     """Returns the recipe of images with a table; ``None`` without one."""
     try:
         find = plugins.load(plugins.FUNCTIONS, "image_table")
@@ -72,7 +70,7 @@ def _of_table(
             f"{path}: found images and {' and '.join(tables[:3])}. {error}; or "
             f"{alone(path, images)}"
         ) from error
-    found: dict[str, Any] | None = find(path, images, tables, folder)
+    found: dict[str, Any] | None = find(path, images, tables)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -60,16 +61,13 @@ class _Match(NamedTuple):
     is_number: bool
 
 
-def table_recipe(
-    path: str, images: Sequence[str], tables: Sequence[str], table_folder: str
-) -> dict[str, Any] | None:
+def table_recipe(path: str, images: Sequence[str], tables: Sequence[str]) -> dict[str, Any] | None:
     """Returns the recipe of images with a table that names them.
 
     Args:
       path: folder of the images.
       images: paths of its images.
-      tables: paths of files that may be the table.
-      table_folder: folder that the names may begin at; or empty.
+      tables: paths of files that may be the table; the names may begin at the folder of the first.
 
     Returns:
       The recipe as data; ``None`` if texts, such as a README, name no image.
@@ -77,7 +75,7 @@ def table_recipe(
     Raises:
       RecipeError: no other table does, or several do.
     """
-    ways = list(_ways(path.rstrip("/") or path, images, table_folder))
+    ways = list(_ways(path.rstrip("/") or path, images, posixpath.dirname(tables[0]) or "."))
     matches = [match for table in tables for match in _matches(table, ways)]
     best: dict[str, _Match] = {}
     for match in matches:
@@ -101,14 +99,12 @@ def _recipe(path: str, match: _Match) -> dict[str, Any]:
     name, column = bare_name(path), match.names.column
     columns = [*COLUMNS, *([STEM] if column == STEM else [])]
     labels = _LABELS if name != _LABELS else "table"
-    table: dict[str, Any] = {"path": match.path, "key": match.column}
-    if match.is_number:
-        table["types"] = {match.column: "text"}
+    types = {"types": {match.column: "text"}} if match.is_number else {}
     return {
         "name": name,
         "sources": {
             name: {"path": match.names.root, "format": "images", "columns": columns},
-            labels: table,
+            labels: {"path": match.path, "key": match.column, **types},
         },
         "from": name,
         "join": [{"source": labels, "on": {column: match.column}, "how": "inner"}],
@@ -122,15 +118,17 @@ def _ways(folder: str, images: Sequence[str], table_folder: str) -> Iterator[_Na
     Args:
       folder: that has the images.
       images: their paths.
-      table_folder: the folder of a table that is not in it; or empty.
+      table_folder: the folder of the table.
     """
     folders = {posixpath.dirname(file) for file in images}
     inner = common_folder(sorted(folders))
     single = sorted(folders) if len(folders) <= _MOST_FOLDERS else []
-    above = [table_folder] if table_folder and folder.startswith(f"{table_folder}/") else []
-    for root in dict.fromkeys([inner, folder, *above, *single]):
-        below = f"{root}/"
-        names = frozenset(files.relative(file, root) for file in images if file.startswith(below))
+    inside = os.path.relpath(folder, table_folder)
+    above = [] if inside.startswith(".") else [(table_folder, folder, inside)]
+    roots = [(inner, inner, ""), (folder, folder, ""), *above, *((one, one, "") for one in single)]
+    for root, below, before in dict.fromkeys(roots):
+        own = (files.relative(file, below) for file in images if file.startswith(f"{below}/"))
+        names = frozenset(posixpath.join(before, name) for name in own)
         yield _Names(root, FILENAME, names)
         yield _Names(root, STEM, frozenset(posixpath.splitext(name)[0] for name in names))
 
@@ -160,9 +158,8 @@ def _may_be_label(column: pa.ChunkedArray) -> bool:
     kind, known = column.type, column.drop_null()
     if pa.types.is_floating(kind):
         known = known.filter(pc.invert(pc.is_nan(known)))
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind):
-        return False
-    if len(known) < min(_FEW_LABELS, max(1, len(column) / 20)):
+    least = min(_FEW_LABELS, max(1, len(column) / 20))
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or len(known) < least:
         return False
     if not pa.types.is_string(kind):
         return True

@@ -46,6 +46,15 @@ def planned(path: Path) -> Plan:
     return plan
 
 
+def check_keys(plan: Plan) -> dict[str, str]:
+    """Checks that the images are those that the table names; returns the keys."""
+    [(left, right)] = plan.recipe.join[0].on
+    names = read.read_table(plan.base, reject=False)[0].column(left).to_pylist()
+    keys = read.read_table(plan.sources["labels"], reject=False)[0].column(right).to_pylist()
+    assert sorted(names) == sorted(keys)
+    return {left: right}
+
+
 def test_a_folder_a_class(tmp_path: Path) -> None:
     """The class is the label, and other files do not matter."""
     write_images(tmp_path / "pics", [f"{name}/{n}.png" for name in BREEDS for n in range(3)])
@@ -82,13 +91,8 @@ def test_a_table_names_the_images(tmp_path: Path, case: str) -> None:
     write_images(tmp_path / "pics", images)
     (tmp_path / "pics" / table).write_text(text)
     plan = planned(tmp_path / "pics")
-    [join] = plan.recipe.join
-    assert dict(join.on) == on
+    assert check_keys(plan) == on
     assert (plan.recipe.label or "") == label
-    [(left, right)] = join.on
-    names = read.read_table(plan.base, reject=False)[0].column(left).to_pylist()
-    keys = read.read_table(plan.sources["labels"], reject=False)[0].column(right).to_pylist()
-    assert sorted(names) == sorted(keys)
     assert "image/class/label" not in plan.base.schema.names
 
 
@@ -181,26 +185,26 @@ def test_the_current_folder_with_other_files(
         assert [*found.values()] == [len(BREEDS)] * len(folders)
 
 
+@pytest.mark.parametrize("folder", [".", "images", "images/deep", None])
 @pytest.mark.parametrize(
     ("name", "other"), [("a.png", "b.png"), ("a", "b"), ("images/a.png", "images/b.png")]
 )
-def test_a_table_outside_of_the_folder(tmp_path: Path, name: str, other: str) -> None:
+def test_a_table_outside_of_the_folder(tmp_path, monkeypatch, name, other, folder):
     """``init`` takes it as its other argument; other names are an error."""
     write_images(tmp_path / "images", ["a.png", "b.png"])
-    table = tmp_path / "labels.csv"
+    table, images = tmp_path / "labels.csv", tmp_path / "images"
     table.write_text(f"file,breed\n{name},pug\n{other},lab\n")
-    write_recipe([str(table), str(tmp_path / "images")], str(tmp_path / "r.yaml"))
+    if folder is not None:  # paths from the current folder
+        (tmp_path / folder).mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / folder)
+        table, images = Path(os.path.relpath(table)), Path(os.path.relpath(images))
+    write_recipe([str(table), str(images)], str(tmp_path / "r.yaml"))
     recipe = recipes.load(str(tmp_path / "r.yaml"))
     assert recipe.label == "breed"
-    [join] = recipe.join
-    [(left, right)] = join.on
-    plan = make_plan(recipe)
-    found = read.read_table(plan.base, reject=False)[0].column(left).to_pylist()
-    keys = read.read_table(plan.sources["labels"], reject=False)[0].column(right).to_pylist()
-    assert sorted(found) == sorted(keys)
+    check_keys(make_plan(recipe))
     table.write_text("file,breed\nx.png,pug\n")
     with pytest.raises(RecipeError, match="no column in it with names of the images"):
-        write_recipe([str(tmp_path / "images"), str(table)], str(tmp_path / "s.yaml"))
+        write_recipe([str(images), str(table)], str(tmp_path / "s.yaml"))
 
 
 @pytest.mark.end_to_end
