@@ -78,7 +78,7 @@ class DateFormat:
     """A day, a time of day, or both.
 
     Attributes:
-      pattern: as ``strptime`` takes it, of %d %m %b %B %Y %y %H %I %M %S %p %a %A. Names are
+      pattern: as ``strptime`` takes it, of %d %m %b %B %Y %y %H %I %M %S %p %z %a %A. Names are
         English; as for POSIX, %b is %B, and %a is %A.
     """
 
@@ -154,9 +154,10 @@ def _date(text: str) -> DateFormat | None:
     format_ = DateFormat(text)
     parts = [part for part, _ in format_.parts]
     of_day = {part for part in parts if part in "dmbByY"}
-    of_clock = set(parts) - of_day - {"a", "A"}
+    of_clock = set(parts) - of_day - {"a", "A", "z"}
     is_known = len(parts) == len(set(parts)) and of_day in _DAYS and of_clock in _CLOCKS
-    return format_ if text.startswith("%") and is_known and of_day | of_clock else None
+    is_whole = of_day and of_clock if "z" in parts else of_day or of_clock
+    return format_ if text.startswith("%") and is_known and is_whole else None
 
 
 def _words(text: str) -> WordsFormat | None:

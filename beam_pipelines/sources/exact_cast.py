@@ -5,6 +5,8 @@ Arrow's own casts lose: to bool, to date, to floats too small for a value.
 
 from __future__ import annotations
 
+import contextlib
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,7 +18,9 @@ from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.plan import SourcePlan
 
 NULL_INSIDE = "a null inside a list"
-_TIMESTAMP = pa.timestamp("us").id
+_MICROS = pa.timestamp("us")
+# A fraction of a second with zeros behind its microseconds.
+_NO_NANOS = r"([.][0-9]{6})0{1,3}"
 # Texts that are infinite numbers, in RE2's syntax.
 INFINITY = r"(?i)^\s*[+-]?inf(inity)?\s*$"
 
@@ -43,7 +47,7 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
         )
     if pa.types.is_timestamp(array.type) and pa.types.is_time(type_):
         raise pa.ArrowNotImplementedError("a timestamp has a date too")
-    if _is_zoned(array.type) != _is_zoned(type_) and {array.type.id, type_.id} == {_TIMESTAMP}:
+    if _is_zoned(array.type) != _is_zoned(type_) and {array.type.id, type_.id} == {_MICROS.id}:
         # Arrow takes times without a zone for UTC.
         raise pa.ArrowNotImplementedError("one is a timestamp with a zone, one without")
     if pa.types.is_decimal(array.type) and pa.types.is_floating(type_):
@@ -74,7 +78,11 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
 def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_time(type_) and pa.types.is_string(array.type):  # Arrow has no such cast
         _need(pc.match_substring(array, ":"), "a text that is no time")
-        array = pc.binary_join_element_wise("1970-01-01", array, "T").cast(pa.timestamp("us"))
+        array = exact_cast(pc.binary_join_element_wise("1970-01-01", array, "T"), _MICROS)
+    if pa.types.is_timestamp(type_) and pa.types.is_string(array.type):
+        with contextlib.suppress(pa.ArrowInvalid):
+            return array.cast(type_)
+        array = pc.replace_substring_regex(array, _NO_NANOS, r"\1")  # Arrow has six digits or none
     return texts_of(array) if pa.types.is_string(type_) else pc.cast(array, type_)
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.exact_cast import exact_cast
 from beam_pipelines.sources.plan import FileInfo
 
 # Together the samples are at most this long: about 0.2 s of inference.
@@ -86,12 +87,13 @@ def _merge_scalars(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 def time_type(texts: pa.Array) -> pa.DataType | None:
     """Returns the type of texts of ISO 8601 dates or times.
 
-    All times have an offset, or none has; ``None`` for other texts, and where all are null.
+    All times have an offset, or none has; ``None`` for other texts, for a fraction of a
+    microsecond, and where all are null.
     """
     if texts.null_count < len(texts):
         for type_ in (pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
             with contextlib.suppress(pa.ArrowInvalid):
-                texts.cast(type_)
+                exact_cast(texts, type_)
                 return type_
     return None
 

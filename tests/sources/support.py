@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import functools
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from beam_pipelines.core.errors import RecipeProblems
@@ -17,23 +14,6 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import plan, planner
 from beam_pipelines.transforms import read
 from tests.support.made_source import made_source
-
-
-def strict_rows(text: str, delimiter: str) -> list[list[str]] | None:
-    """Reads text with Python's csv module in strict mode; ``None`` if refused."""
-    try:
-        return [
-            row
-            for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-            if row
-        ]
-    except csv.Error:
-        return None
-
-
-def text_schema(names: Sequence[str]) -> pa.Schema:
-    """Returns a schema of text columns."""
-    return pa.schema([(name, pa.string()) for name in names])
 
 
 def write(path: Path, content: bytes | str) -> str:

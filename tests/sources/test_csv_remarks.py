@@ -19,6 +19,7 @@ from beam_pipelines.recipe.model import Source
 from tests.sources.support import plan_of, read_rows, write
 
 DAY, TIME, MOMENT = datetime.date, datetime.time, datetime.datetime
+WHEN = MOMENT(2024, 2, 29, 1, 4, 5, tzinfo=datetime.timezone.utc)
 
 
 def put(tmp_path: Path, cells: list[str], name: str = "a") -> str:
@@ -43,6 +44,10 @@ FORMATTED = [
     (["2024-01", "2024-12"] * 9, "months, such as '2024-01'", DAY(2024, 12, 1)),
     (["6:50", "10:20"] * 9, "perhaps times of day, such as '6:50'", TIME(10, 20)),
     (["06h50", "10h20"] * 9, "perhaps times of day, such as '06h50'", TIME(10, 20)),
+    (["2024-02-29 03:04:05 +0200"] * 12, "times, such as '2024-02-29 0", WHEN),
+    (["29/Feb/2024:03:04:05 +0200"] * 12, "times, such as '29/Feb", WHEN),
+    (["Thu Feb 29 03:04:05 +0200 2024"] * 12, "times, such as 'Thu Feb 29", WHEN),
+    (["Thu, 29 Feb 2024 01:04:05 GMT"] * 12, "times, such as 'Thu, 29", WHEN),
 ]
 
 

@@ -153,15 +153,12 @@ def expected(type_: pa.DataType) -> str:
         (types.is_boolean, "true or false"),
         (types.is_floating, f"a number{_FLOAT_RANGES.get(str(type_), '')}"),
         (types.is_date, "a date such as 2013-01-31"),
-        (types.is_time, "a time such as 05:15:00"),
+        (types.is_time, "a time in whole microseconds, such as 05:15:00"),
         (types.is_string, "text in UTF-8"),
         (types.is_binary, "bytes"),
     ):
         if matches(type_):
             return words
-    zone = (
-        " with an offset from UTC, such as 2013-01-31T05:15:00Z"
-        if getattr(type_, "tz", None)
-        else ""
-    )
-    return f"a timestamp{zone or ' such as 2013-01-31 05:15:00'}"
+    zone = " with an offset from UTC, such as 2013-01-31T05:15:00Z"
+    end = zone if getattr(type_, "tz", None) else ", such as 2013-01-31 05:15:00"
+    return f"a timestamp in whole microseconds{end}"

@@ -207,7 +207,8 @@ def type_of(format_: cell_formats.CellFormat, evidence: cell_evidence.Evidence) 
     if isinstance(format_, cell_formats.DateFormat):
         if not format_.has_day:
             return pa.time64("us")
-        return pa.timestamp("us") if format_.has_clock else pa.date32()
+        zone = "UTC" if "%z" in str(format_) else None
+        return pa.timestamp("us", zone) if format_.has_clock else pa.date32()
     shapes = pa.array([s for s in evidence.shapes if not s.startswith("<")], pa.string())
     plain = [text for text in to_plain(shapes, format_).to_pylist() if text is not None]
     has_parts = (
@@ -230,13 +231,6 @@ def may_be_grouped(texts: pa.ChunkedArray) -> bool:
 
 def is_grouped(evidence: cell_evidence.Evidence) -> bool:
     """Whether all numbers may have dots between thousands, and some have."""
-    shapes = list(evidence.shapes)
-    return (
-        not evidence.texts
-        and any("." in shape for shape in shapes)
-        and not any(shape != "<int64>" and shape.startswith("<") for shape in shapes)
-        and to_plain(
-            pa.array([shape for shape in shapes if shape != "<int64>"], pa.string()), _GROUPED
-        ).null_count
-        == 0
-    )
+    shapes = pa.array([shape for shape in evidence.shapes if shape != "<int64>"], pa.string())
+    has_dots = any("." in shape for shape in evidence.shapes)
+    return not evidence.texts and has_dots and not to_plain(shapes, _GROUPED).null_count

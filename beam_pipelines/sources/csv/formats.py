@@ -35,6 +35,7 @@ _DIGITS = {
     "M": "[0-5][0-9]",
     "S": "[0-5][0-9](?:[.,][0-9]{1,6})?",
     "p": "[AaPp][Mm]",
+    "z": "(?:Z|UTC|GMT|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])",
 }
 _CLOCKS = (
     "", " %H:%M", " %H:%M:%S", " %H:%M:%S UTC", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S",
@@ -161,6 +162,9 @@ def _plain_dates(texts: pa.Array, format_: cell_formats.DateFormat) -> pa.Array:
         clock = pc.binary_join_element_wise(_hour(part), part["M"], seconds, ":")
         gap = " " if format_.has_day else ""
         plain = pc.binary_join_element_wise(plain, clock, gap)
+    if "z" in part:
+        zone = pc.replace_substring_regex(part["z"], "UTC|GMT", "Z")
+        plain = pc.binary_join_element_wise(plain, zone, "")
     return pc.if_else(is_good, plain, pa.scalar(None, pa.string()))
 
 

@@ -21,15 +21,20 @@ from beam_pipelines.sources.csv import evidence as cell_evidence
 from beam_pipelines.sources.csv.codes import DIGITS, example_of
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.options import TextsOptions
+from beam_pipelines.sql.database import identifier
 
 # Cells that make a finding, and the share of them that it must fit.
 _LEAST, _LEAST_ALIKE = 10, 0.95
-# Times of day, months and days that may be something else, or that no mark divides.
-_PATTERNS = (
-    *("%H:%M", "%H:%M:%S", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Hh%M"),
-    *("%b %Y", "%b-%Y", "%b %y", "%b-%y"),
-    *("%Y年%m月%d日", "%Y年%m月", "%Y년 %m월 %d일"),
-)
+# Patterns that programs log and mail, that may be something else, or that no mark divides.
+_PATTERNS = {
+    "times": (
+        *("%Y-%m-%d %H:%M:%S %z", "%d/%b/%Y:%H:%M:%S %z"),
+        *("%a %b %d %H:%M:%S %z %Y", "%a, %d %b %Y %H:%M:%S %z"),
+    ),
+    "perhaps times of day": ("%H:%M", "%H:%M:%S", "%Hh%M"),
+    "months": ["%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%b %Y", "%b-%Y", "%b %y", "%b-%y", "%Y年%m月"],
+    "days": ("%Y年%m月%d日", "%Y년 %m월 %d일"),
+}
 # A unit of one letter has a blank before it: 5A is a code, 5th an ordinal.
 _MEASURED = re.compile(
     rf"(?P<before>[$€£¥₹₽₩₺]?)[{BLANKS}]*(?P<number>[+-]?[0-9](?:[0-9.,'\u2019{BLANKS}]*[0-9])?)"
@@ -119,11 +124,14 @@ def _as_values(name: str, evidence: cell_evidence.Evidence) -> list[str]:
     """Returns the finding of texts that are all times, numbers or booleans."""
     texts = pa.array(evidence.some, pa.string())
     key = yaml_text(name)
-    if (type_ := inference.time_type(texts)) is not None:
-        words = (
-            f"times, such as {evidence.some[0]!r}; types: {{{key}: {type_name(type_)}}} reads them"
-        )
-        return [f"types: {{{key}: text}}  # {words}"]
+    cut = pc.replace_substring_regex(texts, r"([.][0-9]{6})[0-9]{1,3}", r"\1")
+    if (type_ := inference.time_type(cut)) is not None:
+        words, sql = "times", f"{identifier(name)}::{type_name(type_).upper()}"
+        cure = f"types: {{{key}: {type_name(type_)}}} reads them"
+        if inference.time_type(texts) is None:
+            words = "times with fractions of a microsecond"
+            cure = f"derive: {{{yaml_text(f'{name}_us')}: {yaml_text(sql)}}} cuts them off"
+        return [f"types: {{{key}: text}}  # {words}, such as {evidence.some[0]!r}; {cure}"]
     verdict = cell_evidence.judge(evidence)
     if not verdict.readings or verdict.misfits or all(map(DIGITS.fullmatch, evidence.some)):
         return []
@@ -181,14 +189,11 @@ def _are_alike(fits: Sequence[bool]) -> bool:
 def _kinds(name: str, cells: list[str], decimal: str) -> Iterator[tuple[str, list[bool], str]]:
     """Yields what texts may be, which of them are, and a remedy."""
     texts = pa.array(cells, pa.string())
-    for format_ in map(DateFormat, _PATTERNS):
-        likeness, read = "perhaps times of day", "reads them"
-        if "%d" in str(format_):
-            likeness = "days"
-        elif format_.has_day:
-            likeness, read = "months", "reads the first day of each"
-        fits = to_plain(texts, format_).is_valid().to_pylist()
-        yield likeness, fits, f"{_formats(name, [str(format_)])} {read}"
+    for likeness, patterns in _PATTERNS.items():
+        read = "reads the first day of each" if likeness == "months" else "reads them"
+        for pattern in patterns:
+            fits = to_plain(texts, DateFormat(pattern)).is_valid().to_pylist()
+            yield likeness, fits, f"{_formats(name, [pattern])} {read}"
     matches = [_MEASURED.fullmatch(cell) for cell in cells]
     units = Counter(match["before"] or match["unit"] for match in matches if match)
     units.pop(None, None)
