@@ -223,8 +223,7 @@ def _write_staged(
     graph = listing.files_below(files.join(temporary, dataset_layout.TRANSFORM_GRAPH))
     others = [*(files.relative(file.path, temporary) for file in graph), *indexes]
     written = write_files(plan, result, shards, place, dataset_layout.MANIFEST, started, others)
-    moved = [*(shard.path for shard in shards), *others, *written]
-    paths = list(dict.fromkeys(moved))
+    paths = [*dict.fromkeys([*(shard.path for shard in shards), *others, *written])]
     # Files of a killed worker must not be moved with their folder.
     own = {shard.path for shard in shards}
     for name, file in listed_shards(temporary).items():
@@ -246,9 +245,13 @@ def _make_room(folder: str, temporary: str, paths: Paths) -> list[Paths]:
     Returns:
       What to move before the new manifest.
     """
+    manifest = files.join(folder, dataset_layout.MANIFEST)
+    # Looked for first: one that another attempt moves from now on is new.
+    has_old = files.exists(manifest)
     if not files.exists(staged_path(temporary, paths[-1])):
         return []  # an earlier attempt has moved all
-    file_changes.delete(files.join(folder, dataset_layout.MANIFEST))
+    if has_old:
+        file_changes.delete(manifest)
     file_changes.delete(files.join(folder, dataset_layout.DESCRIPTION))
     parts = dict.fromkeys(path.split("/")[0] for path in paths[:-1])
     if files.is_local(folder):

@@ -17,9 +17,12 @@ from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.sources.files import file_list
 from beam_pipelines.transforms import deal, merged_files
 from tests.engines import conversions
+from tests.pipeline.test_commit import about_to_commit, folder
+from tests.support.contents import contents
 from tests.support.remote_stores import Store, s3_store
 
 pytestmark = pytest.mark.remote
+__all__ = ["folder"]  # a fixture
 
 LOCAL = ("--runner=FnApiRunner", "--direct_num_workers=1")
 
@@ -94,3 +97,15 @@ def test_few_requests(data, store, tmp_path, monkeypatch):
     small_merges(monkeypatch, 64, 128 << 20)
     _, few = converted("shuffled", data, store, tmp_path / "large")
     assert few < 0.8 * many
+
+
+def test_a_commit_that_is_paused_while_another_ends(folder, store, monkeypatch):
+    """A worker that goes on after the engine gave it up harms nothing."""
+    files.use_options(store.options)
+    for paused_at in range(1, 31):
+        run = about_to_commit(folder, None, f"{store.url}/{paused_at}", monkeypatch)
+        store.faults.before = {store.faults.requests + paused_at: run}.get
+        with contextlib.suppress(Exception):  # it finds nothing any more
+            run()
+        found = store.download(str(paused_at), folder / "paused")
+        assert contents(found) == contents(folder / "new")

@@ -30,12 +30,16 @@ _BUSY = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Messag
 
 
 class Faults:
-    """Counts a server's requests; delays, refuses and breaks off some of them."""
+    """Counts a server's requests; delays, refuses and breaks off some of them.
+
+    ``before`` gets the number of each, and returns what to do before it is answered.
+    """
 
     def __init__(self) -> None:
         """Starts without any."""
         self.requests, self.delay_secs, self.busy, self.reset = 0, 0.0, 0.0, 0.0
         self._random, self._lock = random.Random(1), threading.Lock()
+        self.before: Callable[[int], Callable[[], object] | None] = lambda _: None
 
     def around(self, app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
         """Returns a WSGI application in front of another one."""
@@ -44,6 +48,9 @@ class Faults:
             with self._lock:
                 self.requests += 1
                 chance = self._random.random()
+                number = self.requests
+            if first := self.before(number):
+                first()
             time.sleep(self.delay_secs)
             if chance < self.busy:
                 environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
