@@ -22,6 +22,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 ENGINES = REPOSITORY / ".engines"
@@ -434,34 +435,20 @@ def spark_cluster(folder: Path, *properties: str) -> Iterator[Engine]:
         "SPARK_LOCAL_DIRS": str(folder),
     }
     with contextlib.ExitStack() as stack:
-        for name, value in environment.items():
-            stack.enter_context(_set(name, value))
-        where = ["--host", "127.0.0.1", "--port", str(master), "--webui-port", str(web)]
+        stack.enter_context(mock.patch.dict(os.environ, environment))
+        where = _places("127.0.0.1", master, web)
         start = [*deploy, "org.apache.spark.deploy.master.Master", *where]
         stack.enter_context(_serving(start, folder / "spark-master.log", master))
         for number in (1, 2):
             port, page = free_ports(2)
             host = f"127.0.0.{number}"  # Spark runs a task twice on two hosts only
-            where = [
-                "--host",
-                host,
-                "--port",
-                str(port),
-                "--webui-port",
-                str(page),
-                "--cores",
-                "1",
-                "--memory",
-                "1g",
-            ]
             start = [
                 *deploy,
                 "org.apache.spark.deploy.worker.Worker",
-                *where,
-                "--work-dir",
-                str(folder / f"work{number}"),
+                *_places(host, port, page),
+                *("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work{number}")),
+                f"spark://127.0.0.1:{master}",
             ]
-            start += [f"spark://127.0.0.1:{master}"]
             log = folder / f"spark-worker-{number}.log"
             stack.enter_context(_serving(start, log, port, host=host))
         url = f"spark://127.0.0.1:{master}"
@@ -476,17 +463,9 @@ def spark_cluster(folder: Path, *properties: str) -> Iterator[Engine]:
         )
 
 
-@contextlib.contextmanager
-def _set(name: str, value: str) -> Iterator[None]:
-    """Sets a variable of the environment for what the body starts."""
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        del os.environ[name]
-        if before is not None:
-            os.environ[name] = before
+def _places(host: str, port: int, page: int) -> list[str]:
+    """Returns where a part of Spark listens, and where its page is."""
+    return ["--host", host, "--port", str(port), "--webui-port", str(page)]
 
 
 STARTERS = {
