@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import resource
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from beam_pipelines.reader.columns import Ragged
 from beam_pipelines.reader.dataset import Dataset
-from beam_pipelines.reader.images import Image
+from beam_pipelines.reader.images import Image, usable_cores
+from beam_pipelines.reader.pipeline import THREADS
 
 # Shares of a resource from which on it counts as used up.
 _BUSY_THREAD, _BUSY_CORES = 0.8, 0.8
@@ -45,8 +47,8 @@ class Rate(NamedTuple):
     Attributes:
       rows, batches: that were read.
       wall, cpu: seconds, of the clock and of all threads.
-      consumer: seconds of CPU of the thread that took the batches.
-      others: seconds of CPU of other programs, on all processors.
+      consumer: seconds in which the thread that took the batches worked, or waited for a processor.
+      queued: seconds in which it and those that read and parse waited for one, all together.
       disk: bytes that did not come from memory.
       first: seconds to the first batch, which do not count.
     """
@@ -56,8 +58,8 @@ class Rate(NamedTuple):
     wall: float
     cpu: float
     consumer: float
-    others: float
-    disk: int
+    queued: float
+    disk: float
     first: float
 
 
@@ -73,7 +75,7 @@ class Feed(NamedTuple):
       advice: what to change.
       step: seconds of a step; ``None``: not asked for.
       waits: share of its time that a trainer with this step waits.
-      others_busy: processors that other programs took.
+      others_busy: processors that other programs took from this one.
     """
 
     rows_per_second: float
@@ -130,32 +132,37 @@ def _read(
     dataset: Dataset, split: str | None, batch_size: int, seconds: float, options: dict[str, Any]
 ) -> Rate:
     begun = time.perf_counter()
-    with dataset.batches(split, batch_size, **options) as reader:
+    # One pass keeps its threads, whose times end with them.
+    with dataset.batches(split, batch_size, epochs=1 << 40, **options) as reader:
         next(reader)
-        before, machine = resource.getrusage(resource.RUSAGE_SELF), _machine_cpu()
-        start, own, rows, batches = time.perf_counter(), time.thread_time(), 0, 0
-        while (wall := time.perf_counter() - start) < seconds:
-            for batch in reader:
-                one = next(iter(batch.values()))
-                rows += len(one.is_present) if isinstance(one, Ragged) else len(one)
-                batches += 1
-                if time.perf_counter() - start >= seconds:
-                    break
-        own, machine = time.thread_time() - own, _machine_cpu() - machine
-        after = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    disk = (after.ru_inblock - before.ru_inblock) * _DISK_BLOCK
-    return Rate(rows, batches, wall, cpu, own, max(0.0, machine - cpu), disk, start - begun)
+        own = (one.native_id or 0 for one in threading.enumerate() if THREADS in one.name)
+        threads = [threading.get_native_id(), *own]
+        before, start, rows, batches = _used(threads), time.perf_counter(), 0, 0
+        for batch in reader:
+            one = next(iter(batch.values()))
+            rows += len(one.is_present) if isinstance(one, Ragged) else len(one)
+            batches += 1
+            if (wall := time.perf_counter() - start) >= seconds:
+                break
+        used = zip(_used(threads), before, strict=True)
+    cpu, consumer, queued, disk = (now - then for now, then in used)
+    return Rate(rows, batches, wall, cpu, consumer, queued, disk, start - begun)
 
 
-def _machine_cpu() -> float:
-    """Returns seconds of CPU of all programs; 0 without Linux."""
-    try:
-        with open("/proc/stat") as file:
-            user, nice, system = map(int, file.readline().split()[1:4])
-    except OSError:
-        return 0.0
-    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
+def _used(threads: Sequence[int]) -> tuple[float, float, float, float]:
+    """Returns ``cpu``, ``consumer``, ``queued`` and ``disk`` of ``Rate`` until now.
+
+    Queues are those of Linux; elsewhere 0.
+
+    Args:
+      threads: the one that takes the batches, and those that read.
+    """
+    queued = [0.0] * len(threads)
+    for number, thread in enumerate(threads):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/schedstat") as file:
+            queued[number] = int(file.read().split()[1]) / 1e9
+    blocks = resource.getrusage(resource.RUSAGE_SELF).ru_inblock
+    return time.process_time(), time.thread_time() + queued[0], sum(queued), blocks * _DISK_BLOCK
 
 
 def parts_of(rates: Sequence[Rate]) -> dict[str, float]:
@@ -178,13 +185,13 @@ def judge(rate: Rate, cpu: dict[str, float], is_remote: bool, step: float | None
       is_remote: whether shards come over the network.
       step: seconds of a step.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    cores, busy, steps = cores or 1, rate.cpu / rate.wall, rate.batches / rate.wall
+    cores, busy, steps = usable_cores(), rate.cpu / rate.wall, rate.batches / rate.wall
+    others = max(0.0, min(rate.queued / rate.wall, cores - busy))
     if busy >= _BUSY_CORES * cores:
         bound = max(cpu, key=lambda name: cpu[name])
     elif rate.consumer >= _BUSY_THREAD * rate.wall:
         bound = "this thread"
-    elif busy + rate.others / rate.wall >= _BUSY_CORES * (os.cpu_count() or 1):
+    elif busy + others >= _BUSY_CORES * cores or (rate.queued > rate.cpu and not is_remote):
         bound = "other programs"
     elif is_remote:
         bound = "network"
@@ -201,5 +208,5 @@ def judge(rate: Rate, cpu: dict[str, float], is_remote: bool, step: float | None
         advice=ADVICE[bound],
         step=step,
         waits=None if step is None else max(0.0, 1 - steps * step),
-        others_busy=rate.others / rate.wall,
+        others_busy=others,
     )

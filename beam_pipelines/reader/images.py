@@ -185,14 +185,15 @@ def decode_images(
     return pixels
 
 
-def _threads() -> int:
+def usable_cores() -> int:
+    """Returns how many cores this process may use."""
     affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
     return len(affinity) or os.cpu_count() or 1
 
 
 def _arguments(image: Image, seed: int, epochs: npt.NDArray[np.int64]) -> tuple[Any, ...]:
     """Returns what the kernels take, but for the contents."""
-    return (*image.size, image.channels), image.crop, seed, epochs, _most_pixels(), _threads()
+    return (*image.size, image.channels), image.crop, seed, epochs, _most_pixels(), usable_cores()
 
 
 def _most_pixels() -> int:
@@ -225,7 +226,7 @@ def _decode_rows(
             ) from error
 
     if results:
-        with ThreadPoolExecutor(min(len(results), _threads())) as pool:
+        with ThreadPoolExecutor(min(len(results), usable_cores())) as pool:
             for _ in pool.map(decode, rows.tolist(), results):
                 pass
 

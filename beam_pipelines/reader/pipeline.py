@@ -17,6 +17,7 @@ from beam_pipelines.reader import parts as shard_parts
 from beam_pipelines.reader import sequence
 from beam_pipelines.reader.columns import FeatureValues, with_keyed
 from beam_pipelines.reader.features import ReadFeature
+from beam_pipelines.reader.images import usable_cores
 from beam_pipelines.reader.parse import gather_rows, parse_rows
 
 # Requests at a time. Arrow's client of S3 keeps 25 connections.
@@ -27,7 +28,7 @@ MOST_PLANS = 8
 
 _Place = tuple[tuple[int, int], int]
 MAX_THREADS = 16
-_THREADS = "beam-pipelines-reader"
+THREADS = "beam-pipelines-reader"
 # Groups that are planned together, as plans of few batches cost as much as those of many; and the
 # most batches of a plan.
 PLANNED_GROUPS, MOST_BATCHES = 4, 1024
@@ -297,10 +298,9 @@ def read_groups(
     plans = order.plans(reading.place, reading.end, most, reading.chosen)
     indexed = [found for stream in order.streams for found in stream.split.indexed]
     parse = partial(_parse, reading, finish)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    threads = min(MAX_THREADS, cores or 1)
+    threads = min(MAX_THREADS, usable_cores())
     ahead = groups_ahead(threads)
-    executor = ThreadPoolExecutor(threads, _THREADS)
+    executor = ThreadPoolExecutor(threads, THREADS)
     waiting: collections.deque[Future[_Finished]] = collections.deque()
     fetcher = Fetcher() if any(found.remote for found in indexed) else None
     held = _Held(executor, fetcher)

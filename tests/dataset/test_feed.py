@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import pathlib
+import subprocess
+import sys
+import time
 
 import PIL.Image
 import pytest
@@ -12,6 +16,7 @@ import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.dataset import feed
 from tests.reader.datasets import write_records
+from tests.support.web_server import served
 from tests.support.wire import example
 
 SCHEMA = """
@@ -29,7 +34,9 @@ PARTS = {"read and inflate": 10.0, "parse columns": 70.0, "decode pictures": 20.
         ({"cpu": 4.0}, False, "parse columns"),
         ({"cpu": 4.0, "consumer": 0.9}, True, "parse columns"),
         ({"cpu": 1.0, "consumer": 0.9}, True, "this thread"),
-        ({"others": 4.0}, True, "other programs"),
+        ({"queued": 4.0}, True, "other programs"),
+        ({"queued": 3.0}, True, "network"),
+        ({"queued": 0.2}, False, "other programs"),
         ({}, True, "network"),
         ({"disk": 1 << 28}, False, "disk"),
         ({"disk": 1 << 10}, False, "lock"),
@@ -38,7 +45,6 @@ PARTS = {"read and inflate": 10.0, "parse columns": 70.0, "decode pictures": 20.
 def test_bounds(change, is_remote, bound, monkeypatch):
     """A verdict names the thing that is used up, and the remedy."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(4))
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
     found = feed.judge(RATE._replace(**change), PARTS, is_remote, None)
     assert (found.bound, found.advice) == (bound, feed.ADVICE[bound])
     assert (found.rows_per_second, found.steps_per_second, found.waits) == (1000, 10, None)
@@ -61,7 +67,7 @@ def test_parts():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     picture = io.BytesIO()
-    PIL.Image.new("RGB", (9, 7)).save(picture, "JPEG")
+    PIL.Image.effect_noise((800, 600), 99).save(picture, "JPEG")
     values = [
         {"id": ("int64", [number]), "image": ("bytes", [picture.getvalue()])}
         for number in range(50)
@@ -79,6 +85,26 @@ def test_datasets(folder):
     assert found.rows_per_second / found.steps_per_second == pytest.approx(50 / 3, rel=0.2)
     assert found.waits > 0.9
     assert found.cpu.keys() == set(feed.PARTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("latency", "count", "bound"), [(0, 3, "other programs"), (1, 1, "network")]
+)
+def test_busy_machine(folder, latency, count, bound):
+    """Other programs bound a reading only if it wants what they take."""
+    hog = [sys.executable, "-c", "while True: pass"]
+    hogs = [subprocess.Popen(hog) for _ in range(count * len(os.sched_getaffinity(0)))]
+    try:
+        with served(pathlib.Path(folder), lambda *_: time.sleep(latency)) as server:
+            dataset = bp.open(server.url if latency else folder)
+            images = {"image": bp.Image((99, 99), "random")}
+            found = feed.measure_feed(dataset, None, 20, 3, images)
+    finally:
+        for each in hogs:
+            each.kill()
+            each.wait()
+    assert found.bound == bound
 
 
 def test_command(folder, capsys):

@@ -11,6 +11,7 @@ import pytest
 
 import beam_pipelines as bp
 from tests.reader.datasets import write_records
+from tests.reader.test_process import leaves
 from tests.support.wire import example
 
 SCHEMA = """
@@ -43,11 +44,6 @@ def read(folder, as_, **options):
     if as_ in {"torch", "jax"} and "word" in options.get("columns", ["word"]):
         options["lookup"] = {"word": 50}
     return bp.open(folder).batches("train", 16, shuffle=False, as_=as_, **options)
-
-
-def leaves(value):
-    """Returns the arrays of a value."""
-    return list(value) if isinstance(value, tuple) else [value]
 
 
 def test_torch(folder):
@@ -253,11 +249,8 @@ def test_cuda(folder):
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
     options = {"types": {"pair": "float16"}, "epochs": 3, "keyed": {"ids": ["id", "list"]}}
-    reader, same = (
-        read(folder, "torch", device="cuda", **options),
-        read(folder, "torch", **options),
-    )
-    with reader:
+    same = read(folder, "torch", **options)
+    with read(folder, "torch", device="cuda", **options) as reader:
         for _ in range(3):
             count = 0
             for batch, expected in zip(reader, same, strict=True):
