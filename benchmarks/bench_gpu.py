@@ -175,7 +175,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", help="the dataset")
+    parser.add_argument("folder", help="the dataset, or a pattern of several")
     parser.add_argument("--pictures", metavar="FOLDER", help="a dataset of pictures")
     parser.add_argument("--batch_sizes", type=int, nargs="+", default=[2048, 8192, 32768])
     parser.add_argument("--rows", type=int, default=2_000_000, help="to train on, in each turn")
@@ -195,7 +195,8 @@ def main() -> None:
         compare(arguments, arguments.folder, device, size, arguments.rows, table, make_step)
     if arguments.pictures:
         cut = {"columns": [PICTURE], "images": {PICTURE: bp.Image((224, 224), crop="random")}}
-        compare(arguments, arguments.pictures, device, 128, 10_000, cut, make_resnet_step)
+        size, rows = min(128, arguments.rows // 64), min(10_000, arguments.rows)
+        compare(arguments, arguments.pictures, device, size, rows, cut, make_resnet_step)
 
 
 def compare(
