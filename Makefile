@@ -95,7 +95,7 @@ test-tfx-all: .venv-tfx/installed ## Run all other tests with the older librarie
 	$(TFX_ENTER) .venv-tfx/bin/python -m pytest -m "$(UNMARKED)" $(IN_TWO) $(PYTEST_OPTIONS)
 
 .PHONY: test-adapters
-test-adapters: .venv-adapters/installed ## Run the tests with PyTorch, JAX, Lightning, Grain, Hugging Face, Keras and Ray, in an environment of its own (5 GB)
+test-adapters: .venv-adapters/installed ## Run the tests with PyTorch, JAX, Lightning, Grain, Hugging Face, Keras and Ray, in an environment of its own (10 GB)
 	KERAS_BACKEND=torch .venv-adapters/bin/python -m pytest tests/adapters -m "adapters or not adapters" $(PYTEST_OPTIONS)
 
 .PHONY: prism
