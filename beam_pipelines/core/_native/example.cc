@@ -120,11 +120,10 @@ __attribute__((noinline)) uint8_t* put_long_scalar_entry(Buffer& out, uint8_t* a
 inline uint8_t* put_scalar_entry(Buffer& out, uint8_t* at, const Feature& feature, size_t size) {
   if (size >= feature.short_sizes) return put_long_scalar_entry(out, at, feature, size);
   at = out.room(at, feature.entry_size + size);
-  uint8_t* end = at + feature.entry_size;
-  for (const Feature::Word& word : feature.entry) {
-    store(at, word.bytes + size * word.lengths);
-    at += sizeof(uint64_t);
-  }
+  uint8_t* const end = at + feature.entry_size;
+  const uint8_t* from = feature.entry.get();
+  for (uint8_t* to = at; to < end; to += sizeof(uint64_t), from += sizeof(uint64_t)) store(to, load<uint64_t>(from));
+  for (uint8_t* length : {at + 1, end - 5, end - 3, end - 1}) *length = static_cast<uint8_t>(*length + size);
   return end;
 }
 
@@ -347,14 +346,8 @@ Feature::Feature(std::string name_, Column column_, bool is_feature_list_)
   entry_size = prefix.size();
   prefix[1] = static_cast<char>(entry_size - 2);
   short_sizes = entry_size - 2 < 128 ? 128 - (entry_size - 2) : 0;
-  std::string lengths(entry_size, 0);
-  for (size_t place : {size_t{1}, entry_size - 5, entry_size - 3, entry_size - 1}) lengths[place] = 1;
-  for (size_t place = 0; place < entry_size; place += sizeof(uint64_t)) {
-    Word word{0, 0};
-    std::memcpy(&word.bytes, prefix.data() + place, std::min(sizeof(uint64_t), entry_size - place));
-    std::memcpy(&word.lengths, lengths.data() + place, std::min(sizeof(uint64_t), entry_size - place));
-    entry.push_back(word);
-  }
+  entry = std::make_unique<uint8_t[]>(entry_size + sizeof(uint64_t));
+  std::memcpy(entry.get(), prefix.data(), entry_size);
 }
 
 Records serialize(const std::vector<Feature>& features, int64_t num_rows, const Selection& selection, bool is_sequence, bool framed) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,19 +16,16 @@ namespace native {
 struct Feature {
   Feature(std::string name, Column column, bool is_feature_list);
 
+  // What every value reads comes first, in one line of the cache: a wide table has thousands of features.
+  // The entry of one value, up to that value, of no bytes yet, and eight bytes that may be read. Each of its lengths is a single byte
+  // where the value has fewer than `short_sizes` bytes.
+  std::unique_ptr<uint8_t[]> entry;
+  size_t entry_size, short_sizes;
   std::string name;
   Column column;
   bool is_feature_list;  // of a tf.SequenceExample; the others are its context
   uint8_t kind;          // the field of Feature's oneof, as a tag
   std::string key;       // the entry's key, and the tag of its value
-  // The entry of one value of `size` bytes, up to that value, for sizes below `short_sizes`, which make every length a single byte:
-  // eight bytes after eight bytes of it are bytes + size * lengths, where `lengths` has a 1 in each byte that is a length.
-  struct Word {
-    uint64_t bytes, lengths;
-  };
-  std::vector<Word> entry;
-  size_t entry_size;
-  size_t short_sizes;
 };
 
 // Serializes rows of a batch.
