@@ -175,9 +175,11 @@ class Packer {
     if (!width) return;
     with_width(width, [&](auto zero) {
       using Stored = decltype(zero);
-      for (int64_t place = 0; place < count; ++place, at_ += sizeof(Stored)) {
-        store(at_, static_cast<Stored>(static_cast<uint64_t>(value_of(place)) - static_cast<uint64_t>(least)));
+      uint8_t* const to = at_;  // a written byte may alias the member
+      for (int64_t place = 0; place < count; ++place) {
+        store(to + static_cast<size_t>(place) * sizeof(Stored), static_cast<Stored>(static_cast<uint64_t>(value_of(place)) - static_cast<uint64_t>(least)));
       }
+      at_ += static_cast<size_t>(count) * sizeof(Stored);
     });
   }
 
