@@ -16,9 +16,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.core._native import reference
 from tests.core.test_native import batch_of
 
-pytestmark = pytest.mark.skipif(
-    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
-)
+pytestmark = pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
 
 
 def texts_with_offsets(offsets: list[int]) -> pa.Array:

@@ -31,9 +31,7 @@ from beam_pipelines.sources.text.quotes import Dialect
 from beam_pipelines.transforms import read
 from tests.support.kernels import without_kernels
 
-pytestmark = pytest.mark.skipif(
-    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
-)
+pytestmark = pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
 
 NULLS = Source.nulls
 COMMAS = Dialect(ord(","), ord('"'))

@@ -25,9 +25,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.core._native import shared
 from tests.fuzz.targets.example import any_record, delimited, varint
 
-pytestmark = pytest.mark.skipif(
-    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
-)
+pytestmark = pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
 
 TYPES = {"i": pa.int64(), "f": pa.float32(), "b": pa.large_binary()}
 FEATURE_TYPE = {

@@ -16,9 +16,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.core._native import deflate, shared
 from tests.support.wire import of_values
 
-pytestmark = pytest.mark.skipif(
-    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
-)
+pytestmark = pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
 
 
 def record(features: dict[str, int | float | bytes]) -> bytes:

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core import _native
 from tests.support.kernels import without_kernels
 
-pytestmark = pytest.mark.skipif(
-    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
-)
+pytestmark = pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
 
 TYPES = [pa.binary(), pa.large_binary()]
 # Every class of lengths, and several blocks.

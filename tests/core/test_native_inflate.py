@@ -13,9 +13,7 @@ from isal import isal_zlib
 from beam_pipelines.core import _native
 from beam_pipelines.core._native import shared
 
-pytestmark = pytest.mark.skipif(
-    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
-)
+pytestmark = pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
 
 RAW_BITS = -15
 LAST_BLOCK = b"\x03\x00"

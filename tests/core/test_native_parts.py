@@ -16,9 +16,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.core._native import StoredPart, order_rows, read_parts, shared
 from beam_pipelines.core.arrow.hashing import GOLDEN, mix_int
 
-pytestmark = pytest.mark.skipif(
-    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
-)
+pytestmark = pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
 
 
 def framed(records: list[bytes]) -> bytes:

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
 
-pytestmark = pytest.mark.skipif(
-    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
-)
+pytestmark = pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
 
 SMALL = st.integers(-3, 3)
 VALUES = {

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.columns import take_rows
 
-pytestmark = pytest.mark.skipif(
-    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
-)
+pytestmark = pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
 
 VALUES = {
     pa.bool_(): st.booleans(),

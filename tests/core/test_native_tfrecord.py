@@ -19,9 +19,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core import _native
 from beam_pipelines.core._native import records, shared
 
-pytestmark = pytest.mark.skipif(
-    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
-)
+pytestmark = pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
 
 RECORDS = [b"", b"a", b"hello" * 100, bytes(range(256)), b"z" * 70_000]
 KINDS = [pa.binary(), pa.large_binary()]
