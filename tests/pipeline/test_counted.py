@@ -52,12 +52,7 @@ def converted(folder: Path, out: Path, *options: str, strategy: str, **more: Any
 
 @pytest.mark.parametrize(
     ("mode", "strategy"),
-    [
-        ("in_memory", "hash"),
-        ("multi_threading", "hash"),
-        ("multi_processing", "hash"),
-        ("multi_processing", "broadcast"),
-    ],
+    [("in_memory", "hash"), ("multi_threading", "broadcast"), ("multi_processing", "hash")],
 )
 def test_counters_are_those_of_the_dataset(folder, tmp_path, mode, strategy):
     """Rows and bytes are counted alike by threads and processes."""
