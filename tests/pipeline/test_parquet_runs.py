@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert
-from tests.support.runs import plan_in
+from tests.support.runs import plan_in, touched
 
 pytestmark = pytest.mark.end_to_end
 
@@ -74,20 +71,9 @@ def test_another_dataset_replaces_all_files(data: Path, tmp_path: Path) -> None:
 def test_lost_shards_are_written_again(data: Path, tmp_path: Path) -> None:
     """A shard is finished when its file is whole."""
     converted(data, tmp_path / "whole", "format: parquet")
-    output, table = tmp_path / "out", data / "a.csv"
-    before = table.stat()
-
-    def touch() -> None:
-        while not list(output.glob("_temporary/kept/*")):
-            time.sleep(0.001)
-        os.utime(table, (before.st_atime, before.st_mtime + 60))
-
-    thread = threading.Thread(target=touch, daemon=True)
-    thread.start()
-    with pytest.raises(DataError, match="6 shards are finished"):
+    output = tmp_path / "out"
+    with touched(data / "a.csv", output), pytest.raises(DataError, match="6 shards are finished"):
         converted(data, output, "format: parquet")
-    thread.join()
-    os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert {path.name for path in output.iterdir()} == {"_temporary"}
     first, second, *_ = sorted(output.glob("_temporary/parquet/*/*"))
     first.unlink()

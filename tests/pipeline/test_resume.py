@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,7 @@ from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import resume
 from beam_pipelines.pipeline.convert import convert
-from tests.support.runs import plan_in
+from tests.support.runs import plan_in, touched
 
 pytestmark = pytest.mark.end_to_end
 
@@ -63,20 +60,8 @@ def written(folder: Path) -> dict[str, int]:
 
 def convert_touched(data: Path, output: Path) -> str:
     """Converts while the table changes; restores it and returns the error."""
-    table = data / "visits.csv"
-    before = table.stat()
-
-    def touch() -> None:
-        while not list(output.glob("_temporary/kept/*")):
-            time.sleep(0.001)
-        os.utime(table, (before.st_atime, before.st_mtime + 60))
-
-    thread = threading.Thread(target=touch, daemon=True)
-    thread.start()
-    with pytest.raises(DataError) as raised:
+    with touched(data / "visits.csv", output), pytest.raises(DataError) as raised:
         converted(data, output)
-    thread.join()
-    os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))
     return str(raised.value)
 
 

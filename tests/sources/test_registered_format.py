@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +24,7 @@ from beam_pipelines.sources.plan import FileInfo, SourcePlan, cut_ranges
 from beam_pipelines.sources.source_format import Contents
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat
-from tests.support.runs import plan_in
+from tests.support.runs import plan_in, touched
 
 pytestmark = pytest.mark.end_to_end
 
@@ -134,19 +131,11 @@ def test_an_error_has_its_place(tmp_path: Path) -> None:
 def test_an_interrupted_conversion_resumes(tmp_path: Path) -> None:
     """A run that failed late is resumed, and keeps all finished shards."""
     write(tmp_path)
-    table, output = tmp_path / "visits.kv", tmp_path / "out"
-    before = table.stat()
-
-    def touch() -> None:
-        while not list(output.glob("_temporary/kept/*")):
-            time.sleep(0.001)
-        os.utime(table, (before.st_atime, before.st_mtime + 60))
-
-    thread = threading.Thread(target=touch, daemon=True)
-    thread.start()
-    with pytest.raises(DataError, match="8 shards are finished: run again with --resume"):
+    output = tmp_path / "out"
+    with (
+        touched(tmp_path / "visits.kv", output),
+        pytest.raises(DataError, match="8 shards are finished: run again with --resume"),
+    ):
         converted(tmp_path)
-    thread.join()
-    os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert converted(tmp_path, resume=True).timings["resumed_shards"] == 8
     assert verify_dataset(str(output)).rows == 2_000
