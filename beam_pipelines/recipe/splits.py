@@ -1,4 +1,4 @@
-"""Splits by shares, time or files, and their reader."""
+"""Splits by shares, a column or files, and their reader."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ def iso_moment(text: str) -> datetime.datetime:
 
 @dataclasses.dataclass(frozen=True)
 class TimeSplit:
-    """A split by time: rows with ``after <= column < before``.
+    """A split by a column: rows with ``after <= column < before``, or with one of its values.
 
-    Bounds are ISO 8601 texts, compared as the column's own type: date, timestamp, or number.
+    Bounds are ISO 8601 texts. They and the values are compared as the column's own type.
     """
 
     name: str
     after: str | None = recipe_key(values.read_text, None, "unbounded", "Inclusive bound.")
     before: str | None = recipe_key(values.read_text, None, "unbounded", "Exclusive bound.")
+    values: tuple[str, ...] = recipe_key(
+        values.read_texts, (), "none", "The column's values, instead of bounds.", omitted=True
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,11 +52,11 @@ class FileSplit:
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """How rows are divided: by shares, time or files.
+    """How rows are divided: by shares, a column or files.
 
     Attributes:
       fractions: split name -> share; shares add up to 1.
-      times: splits by time. A row in none of them, or with a null, is an error.
+      times: splits by a column. A row in none of them, or with a null, is an error.
       files: split name -> pattern, matched (fnmatch) against the path of the ``from`` source's
         file.
       folds: ``fractions`` has a split of equal share for each of them, the last ones.
@@ -85,7 +88,11 @@ class Split:
         omitted=True,
     )
     time_column: str | None = recipe_key(
-        values.read_text, None, "none", "With bounds: the column that is compared.", name="column"
+        values.read_text,
+        None,
+        "none",
+        "The column of bounds or values.",
+        name="column",
     )
     times: tuple[TimeSplit, ...] = ()
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -128,7 +135,8 @@ def read_split(value: values.Value) -> Split | None:
     kinds = {_split_kind(item) for _, item in parts} or {"share"}
     if len(kinds) > 1:
         value.wrong(
-            "found several kinds of split, expected all by share, all by time or all by files."
+            "found several kinds of split, expected all by share, all by bounds, all by values or "
+            "all by files."
         )
         return None
     kind = kinds.pop()
@@ -158,22 +166,21 @@ def _check_split_keys(value: values.Value, kind: str) -> None:
                 f"found '{key}' with a split that is not by shares, expected it with shares only.",
                 key,
             )
-    if "column" in given and kind != "time":
+    is_by_column = kind in ("bounds", "values")
+    if "column" in given and not is_by_column:
         value.wrong(
-            "found 'column' without times, expected {column: date, train: {before: "
-            "2013-11-01}, …}.",
+            "found 'column' without bounds or values, expected {column: date, train: {before: "
+            "2013-11-01}, …} or {column: set, train: {values: train}, …}.",
             "column",
         )
-    if "column" not in given and kind == "time":
-        value.wrong(
-            "found 'before' and 'after' without 'column', expected the column that is compared."
-        )
+    if "column" not in given and is_by_column:
+        value.wrong(f"found {kind} without 'column', expected the column that is compared.")
 
 
 def _split_kind(value: values.Value) -> str:
     if not isinstance(value.tree, dict):
         return "share"
-    return "files" if "files" in value.tree else "time"
+    return next((kind for kind in ("files", "values") if kind in value.tree), "bounds")
 
 
 def _fractions(
@@ -209,6 +216,6 @@ def _times(parts: list[tuple[str, values.Value]]) -> tuple[TimeSplit, ...]:
     for name, item in parts:
         expected = "a mapping such as {before: 2013-11-01}"
         times.append(TimeSplit(name, **read_keys(TimeSplit, item, expected)))
-        if not {"after", "before"} & item.keys:
-            item.wrong("found neither 'before' nor 'after', expected at least one.")
+        if ("values" in item.keys) == bool({"after", "before"} & item.keys):
+            item.wrong("found no rule or two, expected 'before', 'after' or both; or 'values'.")
     return tuple(times)

@@ -361,7 +361,10 @@ def test_all_problems_at_once() -> None:
         (with_split("{train: 1, by: []}"), "3: split.by", "at least one"),
         (with_split("{tr/ain: 1}"), "3: split.tr/ain", "TFX"),
         (with_split("{train: 0.5, eval: {before: 2013-01-01}}"), "3: split", "several kinds"),
-        (with_split("{train: {before: 2013-01-01}}"), "3: split", "without 'column'"),
+        (with_split("{train: {before: 2013-01-01}}"), "3: split", "bounds without 'column'"),
+        (with_split("{train: {values: a}}"), "3: split", "values without 'column'"),
+        (with_split("{column: a, train: {values: a, after: 3}}"), "3: split.train", "no rule or two"),
+        (with_split("{column: a, train: {values: a}, b: {after: 3}}"), "3: split", "several kinds"),
         (with_split("{column: a, train: 1}"), "3: split.column", "'column' without"),
         (with_split("{column: a, train: {befor: 1}}"), "3: split.train.befor", "Did you mean 'before'?"),
         (with_split("{column: a, by: b, train: {before: 3}}"), "3: split.by", "shares only"),
@@ -563,9 +566,9 @@ def test_documented(place: str) -> None:
         declared |= dict.fromkeys(plugins.known(plugins.CHECKS), "not looked for")
         declared["expect"] = "none"
     if place == "Split":
-        bounds = {key.default for key in keys_of(TimeSplit).values()}
+        own = {key.name: key.default for key in keys_of(TimeSplit).values()}
         declared |= {"train`, `eval`, …": "`{train: 1}`", "files": "none"}
-        declared["before`, `after"] = bounds.pop()
+        declared |= {"before`, `after": own["before"], "values": own["values"]}
     assert documented == declared
 
 

@@ -91,8 +91,8 @@ ADVICE = {
             "Take one of them",
         ),
         (
-            "found 'before' and 'after' without 'column'",
-            "A split by time needs the column of the times.",
+            "without 'column', expected the column",
+            "A split by a column needs its name.",
             "[Splits](joins.md#splits)",
         ),
     ),

@@ -20,16 +20,7 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.transforms.split import split
 from beam_pipelines.transforms.split.bounds import plan_bounds
-
-MASK = (1 << 64) - 1
-G = 0x9E3779B97F4A7C15
-
-
-def mix(value):
-    value &= MASK
-    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9 & MASK
-    value = (value ^ (value >> 27)) * 0x94D049BB133111EB & MASK
-    return value ^ (value >> 31)
+from tests.core.test_native_hash import G, mix
 
 
 def expected_row(values, seed):
@@ -47,6 +38,11 @@ def expected_row(values, seed):
             hashed = mix(len(data) + G + seed + keyed)
         total = mix((total ^ hashed) + G)
     return total
+
+
+def by(column, *parts):
+    """A split by the times or values of a column."""
+    return Split(fractions={}, time_column=column, times=parts)
 
 
 def plan_of(schema, split_, **rest):
@@ -139,25 +135,17 @@ def test_thresholds_are_exact():
     assert split.fraction_thresholds((0.1, 0.2, 0.7)) == (2**64 // 10, 3 * 2**64 // 10)
     assert split.fraction_thresholds((1.0, 0.0)) == (2**64,)
     plan = plan_of(batch_of([]).schema, Split(fractions={"a": 1.0, "b": 0.0}))
-    assert (
-        split.assign_split(
-            plan, chunk_of(batch_of([("u", number) for number in range(50)]))
-        ).tolist()
-        == [0] * 50
-    )
+    batch = batch_of([("u", number) for number in range(50)])
+    assert split.assign_split(plan, chunk_of(batch)).tolist() == [0] * 50
 
 
 def moment(text):
     return datetime.datetime.fromisoformat(text)
 
 
-TIME_SPLIT = Split(
-    fractions={},
-    time_column="at",
-    times=(
-        TimeSplit("train", None, "2013-11-01"),
-        TimeSplit("eval", "2013-11-01", "2013-12-01T06:30:00+01:00"),
-    ),
+TIMES = (
+    TimeSplit("train", None, "2013-11-01"),
+    TimeSplit("eval", "2013-11-01", "2013-12-01T06:30:00+01:00"),
 )
 
 
@@ -180,7 +168,7 @@ def test_times_split_at_their_bounds(value, expected):
     batch = pa.record_batch(
         {"at": pa.array([None if value is None else moment(value)], pa.timestamp("us"))}
     )
-    plan = plan_of(batch.schema, TIME_SPLIT)
+    plan = plan_of(batch.schema, by("at", *TIMES))
     if expected is not None:
         assert split.assign_split(plan, chunk_of(batch)).tolist() == [expected]
     else:
@@ -212,12 +200,39 @@ def test_times_split_at_their_bounds(value, expected):
 def test_times_split_by_other_types(kind, bounds, inside, outside):
     """Dates, numbers and times of day are compared by value."""
     batch = pa.record_batch({"at": pa.array([inside, outside], kind)})
-    plan = plan_of(
-        batch.schema, Split(fractions={}, time_column="at", times=(TimeSplit("train", *bounds),))
-    )
+    plan = plan_of(batch.schema, by("at", TimeSplit("train", *bounds)))
     assert split.assign_split(plan, chunk_of(batch.slice(0, 1))).tolist() == [0]
     with pytest.raises(DataError, match="expected a value in one of the splits"):
         split.assign_split(plan, chunk_of(batch))
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        (pa.string(), ["train", "", "é", "1"]),
+        (pa.int8(), ["-1", "0", "2", "127"]),
+        (pa.bool_(), ["true", "false"]),
+        (pa.date32(), ["2013-01-01", "1960-02-29"]),
+    ],
+)
+@given(data=st.data())
+def test_values_decide(kind, texts, data):
+    """Each row is in the split of its value; a null, or a value of none, is an error."""
+    owners = [data.draw(st.integers(0, 2)) for _ in texts]  # 2: of no split
+    parts = [tuple(t for t, o in zip(texts, owners, strict=True) if o == n) for n in (0, 1)]
+    times = tuple(TimeSplit(f"s{n}", values=part) for n, part in enumerate(parts) if part)
+    if not times:
+        return
+    rows = data.draw(st.lists(st.integers(-1, len(texts) - 1), max_size=9))  # -1: null
+    texts_ = pa.array([None if row < 0 else texts[row] for row in rows], pa.string())
+    batch = pa.record_batch({"at": texts_.cast(kind)})
+    plan = plan_of(batch.schema, by("at", *times))
+    if all(row >= 0 and owners[row] < 2 for row in rows):
+        expected = [plan.names.index(f"s{owners[row]}") for row in rows]
+        assert split.assign_split(plan, chunk_of(batch)).tolist() == expected
+    else:
+        with pytest.raises(DataError, match="expected a value in one of the splits"):
+            split.assign_split(plan, chunk_of(batch))
 
 
 @pytest.mark.parametrize(
@@ -252,49 +267,35 @@ def test_files_decide(path, expected):
     ("split_", "path", "said"),
     [
         (Split(by=("users",)), ("split", "by", 0), "found column 'users'.*Did you mean 'user'"),
+        (by("dax", *TIMES), ("split", "column"), "Did you mean 'day'"),
+        (by("user", *TIMES), ("split", "column"), "is text, expected a date"),
         (
-            Split(fractions={}, time_column="dax", times=TIME_SPLIT.times),
-            ("split", "column"),
-            "Did you mean 'day'",
-        ),
-        (
-            Split(fractions={}, time_column="user", times=TIME_SPLIT.times),
-            ("split", "column"),
-            "is text, expected a date",
-        ),
-        (
-            Split(fractions={}, time_column="day", times=(TimeSplit("train", "2013-01-01", None),)),
+            by("day", TimeSplit("train", "2013-01-01", None)),
             ("split", "train", "after"),
             "found '2013-01-01', expected an integer, because the column is int64",
         ),
+        (by("day", TimeSplit("a", "5", "5")), ("split", "a"), "holds nothing"),
         (
-            Split(fractions={}, time_column="day", times=(TimeSplit("a", "5", "5"),)),
-            ("split", "a"),
-            "holds nothing",
-        ),
-        (
-            Split(
-                fractions={},
-                time_column="day",
-                times=(TimeSplit("a", "0", "5"), TimeSplit("b", "4", None)),
-            ),
+            by("day", TimeSplit("a", "0", "5"), TimeSplit("b", "4", None)),
             ("split", "b"),
             "splits 'a' and 'b' overlap",
         ),
         (
-            Split(
-                fractions={},
-                time_column="day",
-                times=(TimeSplit("a", None, "5"), TimeSplit("b", None, "4")),
-            ),
+            by("day", TimeSplit("a", None, "5"), TimeSplit("b", None, "4")),
             ("split", "b"),
             "splits 'a' and 'b' overlap",
         ),
         (
-            Split(fractions={f"s{number}": 1 / 300 for number in range(300)}),
-            ("split",),
-            "found 300 splits",
+            by("day", TimeSplit("a", values=("x",))),
+            ("split", "a", "values"),
+            "found 'x', expected an integer, because the column is int64",
         ),
+        (
+            by("day", TimeSplit("a", values=("1",)), TimeSplit("b", values=("01", "2"))),
+            ("split", "b"),
+            "splits 'a' and 'b' overlap",
+        ),
+        (Split(fractions={f"s{n}": 1 / 300 for n in range(300)}), ("split",), "found 300 splits"),
     ],
 )
 def test_plan_split_refuses(split_, path, said):
@@ -344,7 +345,7 @@ def test_split_chunks_outputs_counts(tmp_path):
         TimeSplit("eval", "5", "7"),
         TimeSplit("test", "7", None),
     )
-    plan = plan_of(batch.schema, Split(fractions={}, time_column="day", times=times))
+    plan = plan_of(batch.schema, by("day", *times))
     rejected = (Rejected("flights", "f.csv", "line 3", "day", "found 'x'", "x"),)
     full = Chunk(0, 0, batch, {"read": 4, "filtered": 2}, rejected, 77, "f.csv")
     empty = Chunk(0, 1, batch.slice(0, 0), {"read": 0}, path="f.csv")
@@ -402,9 +403,7 @@ def test_files_are_checked_before_they_are_read(paths: list[str], message: str) 
 def test_bounds_that_are_no_values_of_the_column(kind: pa.DataType, bound: str) -> None:
     """The error shows the bound and the column's type."""
     problems: list[Problem] = []
-    times = (TimeSplit("train", None, bound),)
-    declared = Split(fractions={}, time_column="t", times=times)
-    plan_bounds(declared, pa.schema([("t", kind)]), problems)
+    plan_bounds(by("t", TimeSplit("train", None, bound)), pa.schema([("t", kind)]), problems)
     [problem] = problems
     assert problem.path == ("split", "train", "before")
     assert problem.message.startswith(f"found '{bound}', expected ")

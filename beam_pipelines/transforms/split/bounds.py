@@ -1,12 +1,12 @@
-"""Splits by time: plans their bounds, and assigns rows."""
+"""Splits by a column: plans their bounds or values, and assigns rows."""
 
 from __future__ import annotations
 
 import datetime
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,9 @@ from beam_pipelines.core.errors import DataError, Problem, missing_column
 from beam_pipelines.recipe.splits import Split, TimeSplit, iso_moment
 from beam_pipelines.sql.database import not_null_line
 
-Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
+# The first value and the first value after it; or all values.
+Interval = tuple[pa.Scalar | None, pa.Scalar | None]
+Bounds: TypeAlias = Interval | pa.Array
 
 _EXAMPLE_FOR_KIND = {
     "date": "a date such as 2013-11-01",
@@ -28,14 +30,15 @@ _EXAMPLE_FOR_KIND = {
     "timestamptz": "a date or a time such as 2013-11-01T06:00:00Z",
     "time": "a time such as 06:00:00",
     "int64": "an integer",
+    "bool": "true or false",
 }
 
 
 def plan_bounds(split: Split, schema: pa.Schema, problems: list[Problem]) -> tuple[Bounds, ...]:
-    """Returns the bounds of splits, as values of their column; notes problems.
+    """Returns bounds or values of splits, of their column's type; notes problems.
 
     Args:
-      split: the recipe's, by time.
+      split: the recipe's, by a column.
       schema: of the rows.
       problems: gets those of the column, and of bounds that are wrong or overlap.
     """
@@ -44,54 +47,60 @@ def plan_bounds(split: Split, schema: pa.Schema, problems: list[Problem]) -> tup
         problems.append(Problem(("split", "column"), missing_column(column, schema.names)))
         return ()
     kind = schema.field(column).type
-    parse = _parser_of_bounds(kind)
-    if parse is None:
-        message = (
-            f"column '{column}' is {type_name(kind)}, expected a date, timestamp, time or number"
-        )
+    has_values = any(part.values for part in split.times)
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if pa.types.is_nested(kind) or not (has_values or is_number or pa.types.is_temporal(kind)):
+        message = f"column '{column}' is {type_name(kind)}, expected a date, time or number"
         problems.append(Problem(("split", "column"), message))
         return ()
-    bounds = tuple(_parse_interval(interval, kind, parse, problems) for interval in split.times)
+    parse = _parse_values if has_values else _parse_interval
+    bounds = tuple(parse(part, kind, problems) for part in split.times)
     if not problems:
         problems.extend(_overlaps(split.times, bounds))
     return bounds
 
 
-def _parser_of_bounds(kind: pa.DataType) -> Callable[[str], Any] | None:
-    """Returns the parser of values; ``None`` if they have no order."""
+def _value_of(text: str, kind: pa.DataType) -> pa.Scalar:
+    """Parses a value of a column.
+
+    Raises:
+      ValueError: it is of another type.
+      NotImplementedError: the column has no single values.
+    """
     if pa.types.is_timestamp(kind):
-        return iso_moment
-    if pa.types.is_date(kind):
-        return datetime.date.fromisoformat
+        return pa.scalar(iso_moment(text), kind)
     if pa.types.is_time(kind):
-        return datetime.time.fromisoformat
-    if pa.types.is_integer(kind):
-        return int
-    return _finite if pa.types.is_floating(kind) else None
-
-
-def _finite(text: str) -> float:
-    if not math.isfinite(number := float(text)):
+        return pa.scalar(datetime.time.fromisoformat(text), kind)
+    found = pa.scalar(text).cast(kind)
+    if pa.types.is_floating(kind) and not math.isfinite(found.as_py()):
         raise ValueError(text)
-    return number
+    return found
 
 
-def _parse_interval(
-    interval: TimeSplit, kind: pa.DataType, parse: Callable[[str], Any], problems: list[Problem]
-) -> Bounds:
+def _parsed(
+    part: TimeSplit, key: str, text: str, kind: pa.DataType, problems: list[Problem]
+) -> pa.Scalar | None:
+    """Parses a value of a column, or notes a problem."""
+    try:
+        return _value_of(text, kind)
+    except (ValueError, NotImplementedError):
+        example = _EXAMPLE_FOR_KIND.get(type_name(kind), "a number")
+        message = f"found '{text}', expected {example}, because the column is {kind}"
+        problems.append(Problem(("split", part.name, key), message))
+        return None
+
+
+def _parse_values(part: TimeSplit, kind: pa.DataType, problems: list[Problem]) -> pa.Array:
+    """Parses the values and notes their problems."""
+    return pa.array([_parsed(part, "values", text, kind, problems) for text in part.values], kind)
+
+
+def _parse_interval(interval: TimeSplit, kind: pa.DataType, problems: list[Problem]) -> Interval:
     """Parses both bounds and notes their problems."""
-    found: list[pa.Scalar | None] = []
-    for key, text in (("after", interval.after), ("before", interval.before)):
-        try:
-            found.append(None if text is None else pa.scalar(parse(text), kind))
-        except (ValueError, OverflowError, pa.ArrowInvalid):
-            found.append(None)
-            expected = (
-                f"expected {_EXAMPLE_FOR_KIND.get(type_name(kind), 'a number')}, because the "
-                f"column is {kind}"
-            )
-            problems.append(Problem(("split", interval.name, key), f"found '{text}', {expected}"))
-    start, end = found
+    start, end = (
+        None if text is None else _parsed(interval, key, text, kind, problems)
+        for key, text in (("after", interval.after), ("before", interval.before))
+    )
     if start is not None and end is not None and not pc.less(start, end).as_py():
         message = (
             f"found after {interval.after} and before {interval.before}, which holds "
@@ -106,9 +115,13 @@ def _overlaps(times: Sequence[TimeSplit], bounds: Sequence[Bounds]) -> Iterator[
     for (left, left_bounds), (right, right_bounds) in itertools.combinations(
         zip(times, bounds, strict=True), 2
     ):
-        if not _ends_before(left_bounds, right_bounds) and not _ends_before(
-            right_bounds, left_bounds
-        ):
+        if isinstance(left_bounds, pa.Array):
+            is_apart = not pc.any(pc.is_in(left_bounds, value_set=right_bounds)).as_py()
+        else:
+            is_apart = _ends_before(left_bounds, right_bounds) or _ends_before(
+                right_bounds, left_bounds
+            )
+        if not is_apart:
             message = (
                 f"splits '{left.name}' and '{right.name}' overlap, expected every value in "
                 "one split at most"
@@ -116,7 +129,7 @@ def _overlaps(times: Sequence[TimeSplit], bounds: Sequence[Bounds]) -> Iterator[
             yield Problem(("split", right.name), message)
 
 
-def _ends_before(left: Bounds, right: Bounds) -> bool:
+def _ends_before(left: Interval, right: Interval) -> bool:
     return (
         left[1] is not None
         and right[0] is not None
@@ -138,17 +151,13 @@ def assign_times(chunk: Chunk, name: str, splits: Mapping[str, Bounds]) -> npt.N
     column = chunk.batch.column(name)
     assignment = np.full(len(column), len(splits), np.uint8)
     for index, bounds in enumerate(splits.values()):
-        assignment[_is_between(column, *bounds)] = index
+        assignment[_is_within(column, bounds)] = index
     outside = np.flatnonzero(assignment == len(splits))
     if len(outside):
         value = python_value(column, int(outside[0]))
         found = "null" if value is None else f"'{value}'"
         such = not_null_line(name) if value is None else "filter:"
-        intervals = "; ".join(
-            f"{split}:{'' if start is None else f' from {start}'}"
-            f"{'' if end is None else f' until before {end}'}"
-            for split, (start, end) in splits.items()
-        )
+        intervals = "; ".join(f"{split}:{_shown(bounds)}" for split, bounds in splits.items())
         raise DataError(
             f"{chunk.path}, column '{name}': found {found} in {len(outside)} of "
             f"{len(column)} rows of a chunk, "
@@ -158,10 +167,20 @@ def assign_times(chunk: Chunk, name: str, splits: Mapping[str, Bounds]) -> npt.N
     return assignment
 
 
-def _is_between(
-    column: pa.Array, start: pa.Scalar | None, end: pa.Scalar | None
-) -> npt.NDArray[np.bool_]:
-    """Returns bool[n]: start <= value < end; false for null and NaN."""
+def _shown(bounds: Bounds) -> str:
+    if isinstance(bounds, pa.Array):
+        return f" {', '.join(map(str, bounds))}"
+    start, end = bounds
+    since = "" if start is None else f" from {start}"
+    return since if end is None else f"{since} until before {end}"
+
+
+def _is_within(column: pa.Array, bounds: Bounds) -> npt.NDArray[np.bool_]:
+    """Returns bool[n]: start <= value < end, or one of the values; false for null and NaN."""
+    if isinstance(bounds, pa.Array):
+        found: npt.NDArray[np.bool_] = pc.is_in(column, value_set=bounds).to_numpy(False)
+        return found
+    start, end = bounds
     inside = column.is_valid()
     if pa.types.is_floating(column.type):
         inside = pc.and_not(inside, pc.is_nan(column))

@@ -1,4 +1,4 @@
-"""Assigns each row to a split: by hash, time or file.
+"""Assigns each row to a split: by hash, column or file.
 
 The same row, or the same value of the ``by`` columns, always gets the same split, whatever its
 batch, the number of workers, or other rows. A column that decides the split may be dropped; it is
@@ -45,7 +45,7 @@ _SHOWN_FILES = 10  # files in no split; a source of images may have a million of
 
 @dataclasses.dataclass(frozen=True)
 class SplitPlan(PickledOnce):
-    """Splits that are ready to be assigned: by hash, time or file.
+    """Splits that are ready to be assigned: by hash, column or file.
 
     A single split has none of the three.
 
@@ -58,8 +58,8 @@ class SplitPlan(PickledOnce):
       shares: of the splits, if they are divided by shares.
       sample: leaves out and repeats rows once they are divided, or ``None``.
       thresholds: ascending; split i has the hashes below threshold i, the last split has the rest.
-      time_column, bounds: for each split its first value and the first value after it, of the
-        column's type.
+      time_column, bounds: for each split its first value and the first value after it, or its
+        values, of the column's type.
       patterns: for each split the pattern of its files' paths.
     """
 
@@ -182,7 +182,7 @@ def assign_split(plan: SplitPlan, chunk: chunk_types.Chunk) -> Assignment:
       uint8[rows], indexes into ``plan.names``.
 
     Raises:
-      DataError: a time is null or in no split; or the file matches no pattern, or several.
+      DataError: a value is null or in no split; or the file matches no pattern, or several.
     """
     if plan.patterns:
         return np.full(chunk.batch.num_rows, _split_of_file(plan, chunk.path), np.uint8)
