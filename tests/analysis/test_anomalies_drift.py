@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe, find_anomalies
-from beam_pipelines.analysis.anomalies.rules.distances import (
+from beam_pipelines.analysis.anomalies.rules.comparators import (
     jensen_shannon_of_histograms,
     jensen_shannon_of_texts,
     largest_difference,
