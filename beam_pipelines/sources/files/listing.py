@@ -170,6 +170,8 @@ class _Lister:
             those = f" with {', '.join(suffixes)}" if is_folder and suffixes else ""
             own = suffixes if is_folder else ()
             hint = _only_hidden(looked_for, own) or _other_suffix(looked_for, own)
+            if pattern == "-":
+                hint = " Standard input is not read: save it ('cat > FILE'), and name the file."
             hint = hint or nearest_file(pattern)
             raise ValueError(f"no file{those} matches '{pattern}'.{hint}")
         for file in listed:
