@@ -50,7 +50,7 @@ class _Encodings(MutableMapping[str, type[Encoding]]):
     def __getitem__(self, kind: str) -> type[Encoding]:
         if kind not in self._found and kind in _MODULES:
             module = importlib.import_module(f"{__name__}.kinds.{_MODULES[kind]}")
-            self._found[kind] = getattr(module, _class_name(kind))
+            self._found[kind] = getattr(module, "".join(map(str.capitalize, kind.split("_"))))
         elif kind not in self._found:
             self._found[kind] = plugins.load(plugins.ENCODINGS, kind)
         return self._found[kind]
@@ -69,11 +69,6 @@ class _Encodings(MutableMapping[str, type[Encoding]]):
 
     def __contains__(self, kind: object) -> bool:
         return kind in {*_MODULES, *self._found} or plugins.has(plugins.ENCODINGS, str(kind))
-
-
-def _class_name(kind: str) -> str:
-    """Returns ``OneHot`` of ``one_hot``."""
-    return "".join(word.capitalize() for word in kind.split("_"))
 
 
 ENCODING_FOR_KIND: MutableMapping[str, type[Encoding]] = _Encodings()

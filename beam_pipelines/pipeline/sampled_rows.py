@@ -95,14 +95,10 @@ def describe_sample(
     )
     alerts = *_merged(plan, raw_rows, encoded_rows), *_unknown(plan, sample)
     rows = SampledSplits(raw_rows, encoded_rows, plan, *label)
-    own = (plugins.load(plugins.DESCRIPTIONS, name)(rows) for name in _descriptions(label.name))
+    names = () if label.name is None else plugins.installed(plugins.DESCRIPTIONS)
+    own = (plugins.load(plugins.DESCRIPTIONS, name)(rows) for name in names)
     described = tuple(one for one in own if one is not None)
     return dataclasses.replace(found, alerts=alerts, described=described), rows
-
-
-def _descriptions(label: str | None) -> Sequence[str]:
-    """Returns the names of what describes columns by a label."""
-    return () if label is None else plugins.installed(plugins.DESCRIPTIONS)
 
 
 def _merged(plan: EncodePlan, raw: pa.RecordBatch, encoded: pa.RecordBatch) -> Iterator[Alert]:

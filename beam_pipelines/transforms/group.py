@@ -214,7 +214,7 @@ def group_batch(rows: pa.RecordBatch, plan: GroupPlan) -> pa.RecordBatch:
     numbers = _group_numbers(rows, plan.by)
     order = _order(rows, numbers, plan.order_by)
     ordered, numbers = take_rows(rows, order), numbers[order]
-    starts = _starts(numbers)
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     for name in plan.context:
         if name not in plan.by:
             _check_one_value(name, ordered, starts, plan)
@@ -253,11 +253,6 @@ def _order(rows: pa.RecordBatch, numbers: Rows, order_by: tuple[str, ...]) -> Ro
         pc.sort_indices(table, [(name, "ascending") for name in names]).to_numpy().astype(np.int64)
     )
     return order
-
-
-def _starts(numbers: Rows) -> Rows:
-    """Returns the first row of each group, of rows sorted by group."""
-    return np.flatnonzero(np.diff(numbers, prepend=-1))
 
 
 def _cut(starts: Rows, rows: int, max_length: int | None) -> Rows:

@@ -115,7 +115,7 @@ def chunk_order(
     Numbers are those in source order. ``None``: source order.
     """
     return (
-        permutation((output.shuffle_seed, _number(split), *address), count)
+        permutation((output.shuffle_seed, zlib.crc32(split.encode()), *address), count)
         if output.shuffle
         else None
     )
@@ -145,7 +145,3 @@ def permutation(address: Sequence[int], count: int) -> npt.NDArray[np.int64]:
     keys = mix(np.arange(count, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
     # All steps are bijections of 64 bits: no two keys are equal, so any sort gives the same order.
     return np.argsort(keys)
-
-
-def _number(name: str) -> int:
-    return zlib.crc32(name.encode())

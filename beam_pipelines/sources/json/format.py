@@ -53,13 +53,14 @@ class JsonLines(TextFormat):
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
-        head = _head(source, files[0])
-        check_is_text(source, files[0].path, head)
+        path, compression = files[0].path, compression_of(source, files[0].path)
+        head = read_head(path, compression, _HEAD_BYTES, source.limits)
+        check_is_text(source, path, head)
         if source.format is not None:
             return types_of(source, files).contents(files[0])
         form, reason = "json_lines", ""
         text = start_of_text(head.removeprefix(blocks.BYTE_ORDER_MARK), source)
-        check_is_no_table(text.decode("utf-8", errors="replace"), files[0].path)
+        check_is_no_table(text.decode("utf-8", errors="replace"), path)
         if is_document(text):
             form, reason = DOCUMENTS, "an array, or objects without a line each"
             source = dataclasses.replace(source, format=form)
@@ -117,7 +118,3 @@ def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
         ):  # JSON has no infinity
             raise ColumnError(name, "a number beyond the range of its type")
     return converted
-
-
-def _head(source: Source, file: FileInfo) -> bytes:
-    return read_head(file.path, compression_of(source, file.path), _HEAD_BYTES, source.limits)

@@ -162,16 +162,12 @@ def parse_lines(data: bytes, layout: LibsvmLayout) -> pa.RecordBatch:
 
 def _labels(texts: pa.Array, layout: LibsvmLayout) -> pa.Array:
     type_ = layout.label
-    labels = _numbers(texts, _label_pattern(type_), type_)
+    labels = _numbers(texts, INTEGER if pa.types.is_integer(type_) else NUMBER, type_)
     if pa.types.is_floating(type_):
         _check(pc.is_finite(labels))
     if layout.is_label_exact and type_ == pa.float64() and whole_numbers.may_be_rounded(labels):
         _check(pc.invert(whole_numbers.refused(texts)))
     return labels
-
-
-def _label_pattern(type_: pa.DataType) -> str:
-    return INTEGER if pa.types.is_integer(type_) else NUMBER
 
 
 def _numbers(texts: pa.Array, pattern: str, type_: pa.DataType) -> pa.Array:

@@ -77,11 +77,8 @@ def transcoded_from(source: Source) -> str | None:
     Its files are then read as streams.
     """
     encoding = source.options_of(EncodedOptions).encoding
-    return None if encoding is None or _is_utf8(encoding) else encoding
-
-
-def _is_utf8(name: str) -> bool:
-    return codecs.lookup(name).name in ("utf-8", "utf-8-sig", "ascii")
+    is_utf8 = encoding and codecs.lookup(encoding).name in ("utf-8", "utf-8-sig", "ascii")
+    return None if is_utf8 else encoding
 
 
 def find_encoding(head: bytes) -> TextEncoding:
