@@ -30,9 +30,10 @@ def iso_moment(text: str) -> datetime.datetime:
 
 @dataclasses.dataclass(frozen=True)
 class TimeSplit:
-    """A split by a column: rows with ``after <= column < before``, or with one of its values.
+    """A split by a column.
 
-    Bounds are ISO 8601 texts. They and the values are compared as the column's own type.
+    Its rows have ``after <= column < before``, or one of the values. Bounds are ISO 8601 texts.
+    They and the values are compared as the column's own type.
     """
 
     name: str

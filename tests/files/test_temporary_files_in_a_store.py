@@ -100,7 +100,7 @@ def test_few_requests(data, store, tmp_path, monkeypatch):
 
 
 def test_a_commit_that_is_paused_while_another_ends(folder, store, monkeypatch):
-    """A worker that goes on after the engine gave it up harms nothing."""
+    """A worker that the engine gave up goes on, and harms nothing."""
     files.use_options(store.options)
     for paused_at in range(1, 13):
         run = about_to_commit(folder, None, f"{store.url}/{paused_at}", monkeypatch)

@@ -59,7 +59,7 @@ def test_times_with_offsets_are_as_python_reads_them(seconds, minutes, pattern):
 
 @given(st.times(), st.text("0123456789", max_size=9), st.sampled_from(["", "Z", "+05:30", "-0800"]))
 def test_texts_and_cells_of_times_have_one_meaning(time, digits, zone):
-    """Texts of JSON and Parquet are the times that such cells are, to the last digit."""
+    """Texts of JSON and Parquet are the times of such cells."""
     clock = f"{time:%H:%M:%S}{'.' * bool(digits)}{digits}"
     for text, type_ in (
         (f"2024-02-29 {clock}{zone}", pa.timestamp("us", "UTC" if zone else None)),

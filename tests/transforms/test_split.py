@@ -217,7 +217,7 @@ def test_times_split_by_other_types(kind, bounds, inside, outside):
 )
 @given(data=st.data())
 def test_values_decide(kind, texts, data):
-    """Each row is in the split of its value; a null, or a value of none, is an error."""
+    """A row is in the split of its value, or an error."""
     owners = [data.draw(st.integers(0, 2)) for _ in texts]  # 2: of no split
     parts = [tuple(t for t, o in zip(texts, owners, strict=True) if o == n) for n in (0, 1)]
     times = tuple(TimeSplit(f"s{n}", values=part) for n, part in enumerate(parts) if part)

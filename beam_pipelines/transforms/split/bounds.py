@@ -176,7 +176,10 @@ def _shown(bounds: Bounds) -> str:
 
 
 def _is_within(column: pa.Array, bounds: Bounds) -> npt.NDArray[np.bool_]:
-    """Returns bool[n]: start <= value < end, or one of the values; false for null and NaN."""
+    """Returns bool[n]: start <= value < end, or one of the values.
+
+    It is false for null and NaN.
+    """
     if isinstance(bounds, pa.Array):
         found: npt.NDArray[np.bool_] = pc.is_in(column, value_set=bounds).to_numpy(False)
         return found

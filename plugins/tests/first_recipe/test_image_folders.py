@@ -47,7 +47,7 @@ def planned(path: Path) -> Plan:
 
 
 def check_keys(plan: Plan) -> dict[str, str]:
-    """Checks that the images are those that the table names; returns the keys."""
+    """Checks that the images are those of the table; returns the keys."""
     [(left, right)] = plan.recipe.join[0].on
     names = read.read_table(plan.base, reject=False)[0].column(left).to_pylist()
     keys = read.read_table(plan.sources["labels"], reject=False)[0].column(right).to_pylist()
