@@ -226,7 +226,7 @@ def _write_staged(
     paths = [*dict.fromkeys([*(shard.path for shard in shards), *others, *written])]
     # Files of a killed worker must not be moved with their folder.
     found = listed_shards(temporary)
-    for name in found.keys() - {shard.path for shard in shards}:
+    for name in sorted(found.keys() - {shard.path for shard in shards}):
         file_changes.delete(found[name].path)
     files.write_bytes(files.join(temporary, STAGED, _PATHS), json.dumps(paths).encode())
     return paths
@@ -259,7 +259,7 @@ def _make_room(folder: str, temporary: str, paths: Paths) -> list[Paths]:
                 _set_aside(files.join(folder, part), files.join(temporary, _REPLACED, part))
         return [[*parts]]
     # Files of the new names are replaced when they are moved. Another attempt may have moved them.
-    for part in {*PARTS} - parts.keys():
+    for part in sorted({*PARTS} - parts.keys()):
         file_changes.delete(files.join(folder, part))
     old = listed_files(folder, parts)
     file_changes.delete_files([old[name].path for name in old.keys() - set(paths)])
