@@ -89,11 +89,7 @@ class Split:
         omitted=True,
     )
     time_column: str | None = recipe_key(
-        values.read_text,
-        None,
-        "none",
-        "The column of bounds or values.",
-        name="column",
+        values.read_text, None, "none", "The column of bounds or values.", name="column"
     )
     times: tuple[TimeSplit, ...] = ()
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)

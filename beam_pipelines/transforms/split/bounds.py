@@ -49,8 +49,10 @@ def plan_bounds(split: Split, schema: pa.Schema, problems: list[Problem]) -> tup
     kind = schema.field(column).type
     has_values = any(part.values for part in split.times)
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    if pa.types.is_nested(kind) or not (has_values or is_number or pa.types.is_temporal(kind)):
-        message = f"column '{column}' is {type_name(kind)}, expected a date, time or number"
+    is_time = pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind)
+    if pa.types.is_nested(kind) or not (has_values or is_number or is_time):
+        expected = "one value in a row" if has_values else "a date, timestamp, time or number"
+        message = f"column '{column}' is {type_name(kind)}, expected {expected}"
         problems.append(Problem(("split", "column"), message))
         return ()
     parse = _parse_values if has_values else _parse_interval
@@ -65,7 +67,6 @@ def _value_of(text: str, kind: pa.DataType) -> pa.Scalar:
 
     Raises:
       ValueError: it is of another type.
-      NotImplementedError: the column has no single values.
     """
     if pa.types.is_timestamp(kind):
         return pa.scalar(iso_moment(text), kind)
@@ -83,7 +84,7 @@ def _parsed(
     """Parses a value of a column, or notes a problem."""
     try:
         return _value_of(text, kind)
-    except (ValueError, NotImplementedError):
+    except ValueError:
         example = _EXAMPLE_FOR_KIND.get(type_name(kind), "a number")
         message = f"found '{text}', expected {example}, because the column is {kind}"
         problems.append(Problem(("split", part.name, key), message))
