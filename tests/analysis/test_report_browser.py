@@ -312,6 +312,11 @@ def test_features_beyond_200_come_on_demand(visit) -> None:
     page = visit("widest")
     features, button = page.locator("#table > tbody"), page.get_by_role("button", name="200 more")
     assert features.count() == 200
+    # A page that grows where it is scrolled to moves the button from under the pointer.
+    height = page.evaluate("document.body.scrollHeight")
+    button.hover()
+    page.evaluate("new Promise(requestAnimationFrame)")
+    assert page.evaluate("document.body.scrollHeight") == height
     button.click()
     assert features.count() == 400
     page.evaluate("location.hash = 'feature-feature_0999'")
