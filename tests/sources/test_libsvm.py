@@ -40,8 +40,7 @@ def plain_row(line: str, base: int, size: int | None, sort: bool = False) -> dic
     Raises:
       ValueError: the line is bad.
     """
-    words = line.partition("#")[0].replace("\t", " ").strip(" \r\n").split(" ")
-    words = [word for word in words if word]
+    words = line.partition("#")[0].split()
     if not words:
         return None
     row: dict[str, Any] = {"label": plain_number(words[0]), "qid": None, "keys": [], "values": []}
@@ -137,7 +136,7 @@ def lines(draw: st.DrawFn) -> str:
     """A mostly good line: tokens in ascending order, most of them whole."""
     kind = draw(st.integers(0, 11))
     comment = draw(st.sampled_from(["", "", "", "# c", " #1:2 # é", "#"]))
-    blanks = draw(st.sampled_from(["", "", " ", "\t", " \t "]))
+    blanks = draw(st.sampled_from(["", "", " ", "\t", " \t \v"]))
     if kind == 0:
         return blanks + comment
     if kind == 1:
@@ -155,7 +154,7 @@ def lines(draw: st.DrawFn) -> str:
     words = [label, *([query] if query else []), *found]
     return (
         draw(st.sampled_from(["", " "]))
-        + draw(st.sampled_from([" ", "  ", "\t"])).join(words)
+        + draw(st.sampled_from([" ", "  ", "\t", "\f"])).join(words)
         + blanks
         + comment
     )

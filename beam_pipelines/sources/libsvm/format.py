@@ -209,10 +209,8 @@ def _explain_line(line: bytes, layout: lines.LibsvmLayout) -> tuple[str, str] | 
 
     ``None`` of a good one. It finds the first of several errors.
     """
-    plain = line.split(b"#", 1)[0].strip(b" \t\r\n")
-    label, *tokens = (
-        token.decode("utf-8", "backslashreplace") for token in re.split(rb"[ \t]+", plain)
-    )
+    plain = line.split(b"#", 1)[0]
+    label, *tokens = (token.decode("utf-8", "backslashreplace") for token in plain.split())
     if wrong := _explain_label(label, layout):
         return lines.LABEL, wrong
     if tokens and tokens[0].startswith("qid:"):

@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 def row_of(line: bytes, base: int) -> Row | None:
     """Returns a line's row; ``None`` if the line differs from docs/formats.md."""
-    label, *tokens = [token for token in re.split(rb"[ \t]+", line) if token]
+    label, *tokens = line.split()
     if not _NUMBER.fullmatch(label):
         return None
     query = None
@@ -76,7 +76,7 @@ def run(data: bytes) -> None:
     _, (table, _, rejected) = found
     require(reject or not rejected, "libfm: rejected without being asked")
     lines = [
-        line.split(b"#")[0].strip(b" \t")
+        line.split(b"#")[0].strip()
         for line in re.split(rb"\r\n|\n|\r", text.removeprefix(b"\xef\xbb\xbf"))
     ]
     numbers = {int(bad.position.removeprefix("line ")) for bad in rejected}
