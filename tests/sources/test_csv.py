@@ -289,14 +289,15 @@ def test_lines_are_counted_over_ranges(tmp_path: Path) -> None:
         (b"a,b\n1,2,3\n1,2,3\n", "line 2: found 3 cells in each row, expected 2"),
     ],
 )
-def test_a_bad_file_is_found(tmp_path: Path, content: bytes, message: str) -> None:
+@pytest.mark.parametrize("delimiter", [b",", b"\t", b"|"])
+def test_a_bad_file_is_found(tmp_path, content, message, delimiter):
     """Unreadable files end in an error that says why.
 
     They have no data, bad headers, other encodings or open quotes.
     """
-    path = write(tmp_path / "a.csv", content)
+    path = write(tmp_path / "a.csv", content.replace(b",", delimiter))
     with pytest.raises(DataError) as caught:
-        read_rows(path, encoding="utf-8")
+        read_rows(path, encoding="utf-8", delimiter=delimiter.decode())
     assert str(caught.value).startswith(
         (f"{path}: {message}", f"{path}, {message}", f"{path}, line 1: {message}")
     )

@@ -84,7 +84,7 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
     )
     _check_blanks(text, dialect, file.path, options.encoding)
     is_one_column = len(dialect.cells) == 1
-    is_blank = dialect.delimiter == "\t" and "  " in dialect.cells[0].strip()
+    is_blank = dialect.delimiter == "\t" and "  " in "".join(dialect.cells[:1]).strip()
     if options.delimiter is None and (is_one_column or dialect.delimiter == "|" or is_blank):
         _check_delimiter(
             sniffer.whole_records(text), file.path, is_one_column or is_blank, options.encoding
