@@ -33,6 +33,7 @@ SPARK_JOB_SERVER = ENGINES / "spark-job-server" / "spark-job-server.jar"
 
 START_WORKER = Path(__file__).resolve().parent / "start_worker.py"
 START_SECS = 120
+EVENTS = "events"
 
 # Java 17 closes these packages, which Spark, and Flink's serializers, look into.
 OPENED = (
@@ -110,6 +111,14 @@ class Engine(NamedTuple):
                 if mark in path.read_bytes().split(b"\0"):
                     found.append(int(path.parent.name))
         return found
+
+    def events(self) -> Iterator[Any]:
+        """Yields what Spark has logged of its newest job, for its history server.
+
+        The last line may be unfinished; that of a job that has ended is its end.
+        """
+        newest = max((self.folder / EVENTS).glob("*/events_*"))
+        return map(json.loads, _lines(newest)[:-1])
 
     def log_tails(self, lines: int = 60) -> str:
         """Returns the ends of its logs."""
@@ -220,20 +229,17 @@ def _answers(port: int, host: str = "127.0.0.1") -> bool:
 
 
 def _job_server(
-    jar: Path, master: Sequence[str], folder: Path, ports: Sequence[int]
+    jar: Path, master: Sequence[str], folder: Path, ports: Sequence[int], *properties: str
 ) -> list[str | Path]:
     job, artifact, expansion = map(str, ports)
     ports_of = ["--job-port", job, "--artifact-port", artifact, "--expansion-port", expansion]
-    return [
-        *JAVA,
-        "-Xmx1g",
-        "-jar",
-        jar,
-        *master,
-        *ports_of,
-        "--artifacts-dir",
-        folder / "artifacts",
-    ]
+    if jar == SPARK_JOB_SERVER:
+        (folder / EVENTS).mkdir()
+        # The file of a rolling log keeps its name when the job ends.
+        log = ("enabled=true", "rolling.enabled=true", f"dir={folder / EVENTS}")
+        properties = (*properties, *(f"spark.eventLog.{given}" for given in log))
+    java = [*JAVA, "-Xmx1g", *(f"-D{given}" for given in properties)]
+    return [*java, "-jar", jar, *master, *ports_of, "--artifacts-dir", folder / "artifacts"]
 
 
 @contextlib.contextmanager
@@ -259,7 +265,7 @@ def _in_job_server(
     """An engine inside Beam's job server, with workers in our threads."""
     _need(jar, "java", f"{name}-jars")
     ports = free_ports(3)
-    command = _job_server(jar, [*master], folder, ports)
+    command = _job_server(jar, master, folder, ports)
     with _serving(command, folder / f"{name}-job-server.log", ports[0]):
         runner, endpoint = f"--runner={name.title()}Runner", f"--job_endpoint=localhost:{ports[0]}"
         yield Engine(name, (runner, endpoint, "--environment_type=LOOPBACK", *more), folder)
@@ -451,11 +457,9 @@ def spark_cluster(folder: Path, *properties: str) -> Iterator[Engine]:
             ]
             log = folder / f"spark-worker-{number}.log"
             stack.enter_context(_serving(start, log, port, host=host))
-        url = f"spark://127.0.0.1:{master}"
-        server = _job_server(
-            SPARK_JOB_SERVER, ["--spark-master-url", url], folder, (job, artifact, expansion)
-        )
-        server[1:1] = [f"-D{given}" for given in properties]
+        ports = (job, artifact, expansion)
+        where = ["--spark-master-url", f"spark://127.0.0.1:{master}"]
+        server = _job_server(SPARK_JOB_SERVER, where, folder, ports, *properties)
         stack.enter_context(_serving(server, folder / "spark-job-server.log", job))
         endpoint = f"--job_endpoint=localhost:{job}"
         yield Engine(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,31 +68,43 @@ def test_transform(engine: Engine, data: Path, reference: Reference, tmp_path: P
 
 
 def test_counters(engine: Engine, data: Path, tmp_path: Path) -> None:
-    """Every runner counts the dataset's rows and bytes; Flink's REST shows them."""
+    """Every runner counts the dataset's rows and bytes; Flink's and Spark's pages show them."""
     conversions.convert("everything", data, tmp_path / "out", engine.options)
     manifest = read_manifest(str(tmp_path / "out"))
     expected = expected_counts(manifest)
     assert found_counts(manifest) == expected
     assert {"rows_read", "rows_filtered", "rows_matched", "rows_written"} <= {*expected}
-    if engine.cluster is not None:
-        assert expected.items() <= counters_of(engine.cluster).items()
+    if engine.cluster or "spark" in engine.name:
+        found = shown_by_flink(engine.cluster) if engine.cluster else shown_by_spark(engine)
+        shown: Counter[str] = Counter()
+        for name, number in found:
+            shown[name] += number
+        assert expected.items() <= shown.items()
 
 
-def counters_of(cluster: FlinkCluster) -> dict[str, int]:
-    """Returns our counters of the newest job, as the JobManager tells them."""
+def shown_by_flink(cluster: FlinkCluster) -> list[tuple[str, int]]:
+    """Returns the counters of the newest job's steps, as the JobManager tells them."""
     job = max(cluster.ask("/jobs/overview")["jobs"], key=lambda job: job["start-time"])["jid"]
     found = cluster.ask(f"/jobs/{job}/accumulators")["user-task-accumulators"]
     (shown,) = [json.loads(each["value"]) for each in found if each["name"] == CONTAINERS]
-    totals: dict[str, int] = {}
-    for metric in shown["metrics"]["attempted"]:
-        labels = metric["labels"]
-        if (
-            labels.get("NAMESPACE") == NAMESPACE
-            and metric["type"] == monitoring_infos.SUM_INT64_TYPE
-        ):
-            number = VarIntCoder().decode(base64.b64decode(metric["payload"]))
-            totals[labels["NAME"]] = totals.get(labels["NAME"], 0) + number
-    return totals
+    return [
+        (metric["labels"]["NAME"], VarIntCoder().decode(base64.b64decode(metric["payload"])))
+        for metric in shown["metrics"]["attempted"]
+        if metric["labels"].get("NAMESPACE") == NAMESPACE
+        and metric["type"] == monitoring_infos.SUM_INT64_TYPE
+    ]
+
+
+def shown_by_spark(engine: Engine) -> list[tuple[str, int]]:
+    """Returns the counters of the newest job's steps, as its last stage shows them."""
+    *_, shown = (
+        each["Value"]
+        for event in engine.events()
+        for each in event.get("Stage Info", {}).get("Accumulables", [])
+        if each["Name"] == "Beam.Metrics"
+    )
+    found = re.findall(rf"NAME=(\w+), NAMESPACE={NAMESPACE}}}: (\d+)", shown)
+    return [(name, int(number)) for name, number in found]
 
 
 def test_describe(engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
@@ -111,20 +125,19 @@ def test_resume(engine, data, reference, tmp_path, monkeypatch):
     notes = sorted((tmp_path / "out" / "_temporary" / "finished").glob("*.json"))
     assert len(notes) > 2
     notes[0].unlink()  # so that one shard is left to write
-    left = inodes_of_shards(tmp_path / "out")
+    left = shards_in(tmp_path / "out")
     conversions.convert("source_order", data, tmp_path / "out", engine.options, resume=True)
     conversions.assert_same(tmp_path / "out", reference("source_order"))
-    assert len(left & inodes_of_shards(tmp_path / "out")) == len(notes) - 1
+    assert len(left & shards_in(tmp_path / "out")) == len(notes) - 1
 
 
-def inodes_of_shards(folder: Path) -> set[int]:
-    """Returns the identity of each shard's file.
+def shards_in(folder: Path) -> set[tuple[str, int]]:
+    """Returns the name of each shard with its identity, which another file does not have.
 
-    The shards are in a dataset, or in its temporary folder. The identity differs for another file
-    of the same name.
+    The shards are in a dataset, or in its temporary folder.
     """
     found = [path for path in folder.rglob("*-of-*") if path.parent.parent.name == "examples"]
-    return {path.stat().st_ino for path in found}
+    return {(path.name, path.stat().st_ino) for path in found}
 
 
 def _refuse(*_: object) -> None:

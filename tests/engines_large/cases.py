@@ -178,10 +178,5 @@ def make(name: str, folder: Path) -> Made:
     folder.mkdir(parents=True)
     made = Made(folder / "recipe.yaml", folder / "expected")
     made.recipe.write_text(WRITERS[name](folder))
-    convert(made, made.expected, ())
+    run(made.recipe, made.expected)
     return made
-
-
-def convert(made: Made, output: Path, options: Sequence[str]) -> None:
-    """Converts a case with the options of a runner."""
-    run(made.recipe, output, options)

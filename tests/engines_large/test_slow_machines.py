@@ -87,7 +87,7 @@ def narrow(request, tmp_path_factory) -> Iterator[tuple[str, ...]]:
 def test_narrow_workers(name: str, narrow: tuple[str, ...], made: Make, tmp_path: Path) -> None:
     """A million rows go through workers of 1 GB."""
     case = made(name)
-    cases.convert(case, tmp_path / "out", narrow)
+    cases.run(case.recipe, tmp_path / "out", narrow)
     conversions.assert_same(tmp_path / "out", case.expected)
 
 
@@ -96,7 +96,7 @@ def converting(made: Make, output: Path, engine: engines.Engine) -> Iterator[Fut
     """Converts while the block runs, and compares."""
     case = made("clicks_csv")
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(cases.convert, case, output, engine.options)
+        running = pool.submit(cases.run, case.recipe, output, engine.options)
         first_found(lambda: any((output / "_temporary").glob("*/*")) and engine.workers(), running)
         yield running
         running.result(timeout=cases.LONGEST_SECS)
@@ -159,21 +159,19 @@ def test_silent_workers(
 @pytest.mark.spark_cluster
 def test_speculation(made: Make, tmp_path: Path) -> None:
     """Spark runs a task twice whose machine is slow, and both end."""
-    events = tmp_path / "events"
-    events.mkdir()
     properties = (
         "speculation=true", "speculation.multiplier=1", "speculation.quantile=0.1",
-        "speculation.interval=50ms", "speculation.task.duration.threshold=5s", "eventLog.enabled=true", f"eventLog.dir={events}",
+        "speculation.interval=50ms", "speculation.task.duration.threshold=5s",
     )  # fmt: skip
     with started(engines.spark_cluster(tmp_path, *(f"spark.{name}" for name in properties))) as on:
         with converting(made, tmp_path / "out", on) as running:
-            while not running.done() and not _twice(events):
+            while not running.done() and not _twice(on):
                 stopped = _of_one_machine(on.workers())
                 _send(signal.SIGSTOP, stopped)
                 time.sleep(10)
                 _send(signal.SIGCONT, stopped)
                 time.sleep(1)
-        assert _twice(events), "no task was run twice"
+        assert _twice(on), "no task was run twice"
 
 
 def _of_one_machine(workers: list[int]) -> list[int]:
@@ -192,6 +190,6 @@ def _send(number: int, processes: list[int]) -> None:
             os.kill(process, number)
 
 
-def _twice(events: Path) -> bool:
-    """Whether the last job's log has a task that ran twice."""
-    return '"Speculative":true' in max(events.iterdir()).read_text()
+def _twice(engine: engines.Engine) -> bool:
+    """Whether a task of the last job has run twice."""
+    return any(event.get("Task Info", {}).get("Speculative") for event in engine.events())
