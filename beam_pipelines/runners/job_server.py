@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from apache_beam.options.pipeline_options import (
     FlinkRunnerOptions,
@@ -29,7 +30,7 @@ from apache_beam.options.pipeline_options import (
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.process.signals import ignoring_signals
 from beam_pipelines.runners.local_workers import shows_engine_logs
-from beam_pipelines.runners.options import runner_of
+from beam_pipelines.runners.options import is_inside, runner_of
 from beam_pipelines.runners.run import waits_for_end
 
 _START_SECS = 120
@@ -101,8 +102,8 @@ def _flink(options: PipelineOptions, folder: str) -> tuple[list[str], str]:
 
     flink = options.view_as(FlinkRunnerOptions)
     flink.flink_master = FlinkRunner.add_http_scheme(flink.flink_master)
-    command, endpoint = _java(FlinkJarJobServer(_server_options(options, folder)), folder)
-    if flink.flink_master in ("[local]", "[auto]") and not os.environ.get("FLINK_CONF_DIR"):
+    command, endpoint = _java(FlinkJarJobServer, options, folder)
+    if is_inside(options) and not os.environ.get("FLINK_CONF_DIR"):
         command += ["--flink-conf-dir", folder]
         for name in ("config.yaml", "flink-conf.yaml"):  # the latter before Flink 2
             lines = (f"{key}: 127.0.0.1\n" for key in _FLINK_ADDRESSES.split())
@@ -113,7 +114,7 @@ def _flink(options: PipelineOptions, folder: str) -> tuple[list[str], str]:
 def _spark(options: PipelineOptions, folder: str) -> tuple[list[str], str]:
     from apache_beam.runners.portability.spark_runner import SparkJarJobServer
 
-    return _java(SparkJarJobServer(_server_options(options, folder)), folder)
+    return _java(SparkJarJobServer, options, folder)
 
 
 def _prism(options: PipelineOptions, _: str) -> tuple[list[str], str]:
@@ -131,19 +132,15 @@ _COMMANDS: dict[str, Callable[[PipelineOptions, str], tuple[list[str], str]]] = 
 }
 
 
-def _server_options(options: PipelineOptions, folder: str) -> PipelineOptions:
-    server = options.view_as(JobServerOptions)
-    server.artifacts_dir = server.artifacts_dir or os.path.join(folder, "artifacts")
-    server.expansion_port = server.expansion_port or -1  # none: no pipeline here has Java steps
-    return options
-
-
-def _java(server: object, folder: str) -> tuple[list[str], str]:
-    """Returns the command and endpoint of a Java server.
+def _java(kind: Any, options: PipelineOptions, folder: str) -> tuple[list[str], str]:
+    """Returns the command and endpoint of a Java server of Beam's class ``kind``.
 
     Its temporary files are in a folder.
     """
-    (launcher, *arguments), endpoint = server.subprocess_cmd_and_endpoint()  # type: ignore[attr-defined]
+    server = options.view_as(JobServerOptions)
+    server.artifacts_dir = server.artifacts_dir or os.path.join(folder, "artifacts")
+    server.expansion_port = server.expansion_port or -1  # none: no pipeline here has Java steps
+    (launcher, *arguments), endpoint = kind(options).subprocess_cmd_and_endpoint()
     return [launcher, f"-Djava.io.tmpdir={folder}", *map(str, arguments)], endpoint
 
 
@@ -179,11 +176,9 @@ def _await(process: subprocess.Popen[bytes], endpoint: str, log: Path) -> None:
             if not connection.connect_ex((host, int(port))):
                 return
         time.sleep(_POLL_SECS)
-    ended = (
-        f"ended with status {process.returncode}"
-        if process.returncode is not None
-        else f"has not answered in {_START_SECS} s"
-    )
+    ended = f"has not answered in {_START_SECS} s"
+    if process.returncode is not None:
+        ended = f"ended with status {process.returncode}"
     lines = log.read_text(errors="replace").splitlines()[-_SHOWN_LINES:]
     raise DataError("\n".join([f"the job server {ended}; nothing was read. {_MANUAL}", *lines]))
 

@@ -92,7 +92,7 @@ def check_options(options: PipelineOptions, paths: Mapping[str, str]) -> None:
         ]
     elif is_engine(options):
         workers = find_workers(options)
-        problems = [*_check_job_endpoint(options), *_check_environment(workers, options)]
+        problems = [*_check_engine(workers, options)]
         if not workers.see_our_files:
             where = "in containers" if workers.kind == "DOCKER" else f"on {workers.host}"
             problems += _check_paths(paths, "gs://… or s3://…", f"workers {where}")
@@ -111,11 +111,21 @@ def runner_of(options: PipelineOptions) -> str:
     return str(name.lower().removesuffix("runner"))
 
 
+def is_inside(options: PipelineOptions) -> bool:
+    """Whether the engine is inside its job server, or is Prism."""
+    are_inside = {
+        "prism": True,
+        "flink": options.view_as(FlinkRunnerOptions).flink_master in ("[local]", "[auto]"),
+        "spark": options.view_as(SparkRunnerOptions).spark_master_url.startswith("local"),
+    }
+    return bool(are_inside.get(runner_of(options)))
+
+
 def find_workers(options: PipelineOptions) -> Workers:
     """Returns the workers of a job, by Beam's defaults."""
     portable = options.view_as(PortableOptions)
     engine = _engine_host(options)
-    kind = (portable.environment_type or _default_kind(options)).upper()
+    kind = (portable.environment_type or ("LOOPBACK" if is_inside(options) else "DOCKER")).upper()
     named = _URN.fullmatch(kind.lower())
     kind = named[1].upper() if named else kind
     config = portable.environment_config or options.view_as(WorkerOptions).sdk_container_image or ""
@@ -139,27 +149,17 @@ def check_runner(name: str | None) -> None:
     )
 
 
-def _default_kind(options: PipelineOptions) -> str:
-    """Returns the kind of workers that Beam uses if none is named."""
-    is_inside = {
-        "prism": True,
-        "flink": options.view_as(FlinkRunnerOptions).flink_master in ("[local]", "[auto]"),
-        "spark": options.view_as(SparkRunnerOptions).spark_master_url.startswith("local"),
-    }
-    return "LOOPBACK" if is_inside.get(runner_of(options), False) else "DOCKER"
-
-
 def _engine_host(options: PipelineOptions) -> str:
     """Returns the host of the engine, else of the job server.
 
     An empty text stands for this machine.
     """
-    runner, job_endpoint = runner_of(options), options.view_as(PortableOptions).job_endpoint
+    job_endpoint = options.view_as(PortableOptions).job_endpoint
     address = {
-        "flink": options.view_as(FlinkRunnerOptions).flink_master.strip("[]"),
+        "flink": options.view_as(FlinkRunnerOptions).flink_master,
         "spark": options.view_as(SparkRunnerOptions).spark_master_url,
-    }.get(runner, "")
-    if address in ("local", "auto", "") or (runner == "spark" and address.startswith("local")):
+    }.get(runner_of(options))
+    if not address or is_inside(options):
         address = job_endpoint if job_endpoint != "embed" else ""
     return _host_of(address or "")
 
@@ -189,16 +189,13 @@ def _host_of(address: str) -> str:
     return "" if is_ours else host
 
 
-def _check_job_endpoint(options: PipelineOptions) -> Iterator[str]:
+def _check_engine(workers: Workers, options: PipelineOptions) -> Iterator[str]:
+    kind, config = workers.kind, workers.config
     if runner_of(options) == "portable" and not options.view_as(PortableOptions).job_endpoint:
         yield (
             "--runner: found PortableRunner without --job_endpoint, expected the host:port of a "
             "job server."
         )
-
-
-def _check_environment(workers: Workers, options: PipelineOptions) -> Iterator[str]:
-    kind, config = workers.kind, workers.config
     if kind not in ("LOOPBACK", "EXTERNAL", "PROCESS", "DOCKER"):
         yield f"--environment_type: found {kind}, expected LOOPBACK, EXTERNAL, PROCESS or DOCKER."
     elif kind == "LOOPBACK" and workers.engine:
@@ -251,15 +248,11 @@ def _check_dataflow_workers(options: PipelineOptions) -> Iterator[str]:
             "(Dockerfile), or --extra_package with its wheels. run_dataflow.sh does either."
         )
     version = _PYTHON_OF_IMAGE.search(image or "")
-    if version is not None and version[1] != _our_python():
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if version is not None and version[1] != here:
         yield (
-            f"--sdk_container_image: found {image}, expected Python {_our_python()}, which submits "
-            "the job."
+            f"--sdk_container_image: found {image}, expected Python {here}, which submits the job."
         )
-
-
-def _our_python() -> str:
-    return f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def _check_paths(paths: Mapping[str, str], urls: str, workers: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import sys
+import threading
 import urllib.request
 import zipfile
 from collections.abc import Iterator
@@ -28,13 +29,19 @@ from apache_beam.options.pipeline_options import (
 
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.version import __version__
-from beam_pipelines.runners.options import find_workers, is_engine, runner_of
+from beam_pipelines.runners.options import find_workers, is_engine, is_inside, runner_of
 from beam_pipelines.runners.run import run
 
 _NOT_THERE = re.compile(r"No module named '(beam_pipelines|apache_beam)")
 _NO_ANSWER = re.compile("for SettableFuture|get control connection")  # of Flink, of Prism
 _FLINK = re.compile(r"flink-(\d+\.\d+)")
 _ASK_SECS = 10
+# Flink gives up after so long. A Spark of another minor version never answers, and a busy one late.
+WAIT_SECS = 180
+_WAITING = (
+    "warning: the engine has not answered a job of one step for three minutes. If it has free "
+    "workers, its version may not be that of its job server: docs/runners.md lists them.\n"
+)
 
 
 class CompareVersions(beam.DoFn):
@@ -85,15 +92,15 @@ def check_cluster(options: PipelineOptions) -> None:
         not compared.
     """
     flink = options.view_as(FlinkRunnerOptions)
-    is_inside = flink.flink_master in ("[local]", "[auto]")
-    if runner_of(options) != "flink" or is_inside or options.view_as(PortableOptions).job_endpoint:
+    has_server = options.view_as(PortableOptions).job_endpoint
+    if runner_of(options) != "flink" or is_inside(options) or has_server:
         return
     address = flink.flink_master
     url = address if address.startswith(("http://", "https://")) else f"http://{address}"
     with contextlib.suppress(OSError, ValueError, KeyError):
         with urllib.request.urlopen(f"{url}/overview", timeout=_ASK_SECS) as answer:  # noqa: S310 - http
             found = str(json.load(answer)["flink-version"])
-        ours = _flink_of(flink.flink_job_server_jar) or flink.flink_version
+        ours = _flink_of(flink.flink_job_server_jar or "") or flink.flink_version
         if found.split(".")[:2] != ours.split("."):
             raise RecipeError(
                 f"--flink_master: found Flink {found}, expected {ours}, for which the job server "
@@ -101,10 +108,8 @@ def check_cluster(options: PipelineOptions) -> None:
             )
 
 
-def _flink_of(jar: str | None) -> str | None:
+def _flink_of(jar: str) -> str | None:
     """Returns the minor version of Flink in a jar's name or manifest."""
-    if jar is None:
-        return None
     names = os.path.basename(jar)
     with contextlib.suppress(OSError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(jar) as opened:
         names += opened.read("META-INF/MANIFEST.MF").replace(b"\r\n ", b"").decode()
@@ -127,6 +132,8 @@ def check_workers(options: PipelineOptions) -> None:
         return
     options = copy.deepcopy(options)
     options.view_as(StandardOptions).no_wait_until_finish = None
+    waiting = threading.Timer(WAIT_SECS, sys.stderr.write, [_WAITING])
+    waiting.start()
     try:
         run(
             lambda pipeline: pipeline | beam.Impulse() | beam.ParDo(CompareVersions(versions())),
@@ -139,13 +146,13 @@ def check_workers(options: PipelineOptions) -> None:
             package = lacks[1].replace("_", "-")
             raise RecipeError(
                 f"the workers have no {package}, expected {package} {versions()[package]}. Install "
-                "it where they start: "
-                "docs/runners.md says how."
+                "it where they start: docs/runners.md says how."
             ) from error
         # If a worker cannot load a step, Flink waits three minutes, Prism one; neither shows why.
         if _NO_ANSWER.search(str(error)):
+            expected = ", ".join(map(" ".join, versions().items()))
             raise RecipeError(
-                f"the workers gave no answer ({error}), expected some with {_listed(versions())}. "
+                f"the workers gave no answer ({error}), expected some with {expected}. "
                 "Their own log says why; install what "
                 "they lack where they start: docs/runners.md says how."
             ) from error
@@ -153,7 +160,5 @@ def check_workers(options: PipelineOptions) -> None:
             f"the engine failed over a job of one step: {str(error).splitlines()[0]} Expected a "
             "cluster of the version that its job server was made for: docs/runners.md lists them."
         ) from error
-
-
-def _listed(found: dict[str, str]) -> str:
-    return ", ".join(f"{what} {version}" for what, version in found.items())
+    finally:
+        waiting.cancel()

@@ -58,17 +58,23 @@ def test_workers_without_our_package(engine: Engine, data: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
-def test_workers_with_other_versions(engine, tmp_path, monkeypatch):
-    """A worker compares its versions with the launcher's, and reports both."""
+def test_workers_with_other_versions(engine, tmp_path, monkeypatch, capfd):
+    """A worker compares its versions with the launcher's, and reports both.
+
+    A warning comes first if it takes long.
+    """
     here = version_check.versions()
     with engines.worker_pool(tmp_path) as environment:
         options = pipeline_options(options_of(engine, environment), 1)
         version_check.check_workers(options)
+        assert "has not answered" not in capfd.readouterr().err
+        monkeypatch.setattr(version_check, "WAIT_SECS", 0.01)
         monkeypatch.setattr(version_check, "versions", lambda: {**here, "Python": "3.9"})
         with pytest.raises(RecipeError) as caught:
             version_check.check_workers(options)
     found = f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert str(caught.value).startswith(f"the workers have Python {found}, expected 3.9, as here.")
+    assert "has not answered a job of one step" in capfd.readouterr().err
 
 
 @pytest.mark.flink_cluster
