@@ -22,10 +22,7 @@ from beam_pipelines.cli import datasets
 from beam_pipelines.cli import recipe_options as shared_options
 from beam_pipelines.cli.doctor import doctor
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted
-from beam_pipelines.cli.options import (
-    BEAM_OPTIONS,
-    BeamCommand,
-)
+from beam_pipelines.cli.options import BEAM_OPTIONS, BeamCommand
 from beam_pipelines.cli.output import answer, is_quiet, output_options, say
 from beam_pipelines.cli.plan import plan, plan_document, preview
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output

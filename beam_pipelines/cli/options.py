@@ -22,11 +22,7 @@ from beam_pipelines.core.arrow import memory
 from beam_pipelines.core.errors import PipelineError, nearest
 from beam_pipelines.runners import fork_server
 from beam_pipelines.runners.beam_import import import_beam, names_runner
-from beam_pipelines.runners.beam_patches import (
-    applied,
-    cache_option_views,
-    patch_command_process,
-)
+from beam_pipelines.runners.beam_patches import applied, cache_option_views, patch_command_process
 
 # Beam's option classes for opening files.
 STORAGE_OPTIONS = ("S3Options", "GoogleCloudOptions", "HadoopFileSystemOptions", "AzureOptions")
