@@ -42,7 +42,7 @@ _NULL_TEXTS = pa.array(
 _WORD_FORMATS = [cell_formats.WordsFormat(*text.split("/")) for text in WORDS]
 # Cells that fit, a word for the values, and the formats that fit as many.
 _Reading = tuple[int, str, tuple[cell_formats.CellFormat, ...]]
-_UNIT = re.compile(r"[$€£¥￥₹₽₩₺円元원%]|zł|kr|Kč|Ft|R\$|" + CURRENCIES)
+_UNIT = re.compile(r"[$€£¥￥₹₽₩₺円元원%]|zł|kr|Kč|Ft|R\$")
 _MARKS = (
     cell_formats.NumberFormat("."), cell_formats.NumberFormat(","),
     cell_formats.NumberFormat(".", ","), cell_formats.NumberFormat(",", "."),
@@ -296,7 +296,7 @@ def _units(shape: str) -> tuple[str, str]:
     before = re.match(r"[^0-9.,]*", shape.lstrip("+-"))
     after = re.search(r"[^0-9.,]*$", shape)
     units = [(found[0] if found else "").strip(" \u00a0\u202f+-()") for found in (before, after)]
-    known = [unit if _UNIT.fullmatch(unit) else "" for unit in units]
+    known = [unit if unit in CURRENCIES or _UNIT.fullmatch(unit) else "" for unit in units]
     return known[0], "" if shape and not re.search("[0-9]", shape) else known[1]
 
 

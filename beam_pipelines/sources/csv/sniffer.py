@@ -21,14 +21,17 @@ from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
 # The text that is looked at.
 _HEAD_BYTES = 1 << 17
 # Codes of ISO 4217 for common currencies. Other words next to numbers are other units, or names.
-CURRENCIES = (
+_CURRENCIES = (
     "AED|ARS|AUD|BGN|BHD|BRL|CAD|CHF|CLP|CNY|COP|CRC|CZK|DKK|DZD|EGP|EUR|GBP|GEL|GHS|HKD|HUF|IDR|"
     "ILS|INR|ISK|JOD|JPY|KES|KRW|KWD|KZT|LKR|MAD|MXN|MYR|NGN|NOK|NZD|OMR|PEN|PHP|PKR|PLN|QAR|RON|"
     "RSD|RUB|SAR|SEK|SGD|THB|TND|TRY|TWD|UAH|USD|UYU|VND|ZAR"
 )
-_BEFORE = rf"(?:[$€£¥￥₹]|R\$|(?:{CURRENCIES})\s)?\s?"
+CURRENCIES = frozenset(_CURRENCIES.split("|"))
+# In a pattern, all codes would take 2 ms each time.
+_CODE = re.compile("[A-Z]{3}")
+_BEFORE = rf"(?:[$€£¥￥₹]|R\$|{_CODE.pattern}\s)?\s?"
 _DIGITS = r"(?:[0-9](?:[0-9.,'’ \u00a0\u202f]*[0-9])?[.,]?|[.,][0-9]+)"
-_AFTER = rf"(?:\s?(?:[%$€£¥￥₹₽₩₺円元원]|zł|kr|Kč|Ft|{CURRENCIES}))?"
+_AFTER = rf"(?:\s?(?:[%$€£¥￥₹₽₩₺円元원]|zł|kr|Kč|Ft|{_CODE.pattern}))?"
 # Accounts write numbers below 0 in brackets, or with the minus behind the digits.
 _NUMBER = re.compile(
     rf"[-+\u2212]?\s?{_BEFORE}[-+\u2212]?{_DIGITS}(?:[eE][+-]?[0-9]+)?{_AFTER}"
@@ -93,7 +96,8 @@ def kind(cell: str) -> str:
         return ""
     if _DATE.fullmatch(cell):
         return "date"
-    return "number" if _NUMBER.fullmatch(cell) else "text"
+    is_number = _NUMBER.fullmatch(cell) and CURRENCIES.issuperset(_CODE.findall(cell))
+    return "number" if is_number else "text"
 
 
 DELIMITERS = (",", ";", "\t", "|")
