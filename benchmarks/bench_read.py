@@ -51,6 +51,7 @@ output: {{compression: gzip, shuffle_seed: 7, num_shards: 8}}
 """
 BUCKETS = 100_000
 HASHED = "encode:\n" + "".join(f"  {name}: {{hash_bucket: {BUCKETS}}}\n" for name in CATEGORICALS)
+SEQUENCE = "sequence: {features: [items, weights]}\n"
 # Mean number of values of a list.
 LIST_LENGTH = 20
 # Of the rows, for readers that take long.
@@ -273,9 +274,10 @@ def prepare_clicks(folder: pathlib.Path, rows: int, is_hashed: bool) -> str:
     return str(target)
 
 
-def prepare_lists(folder: pathlib.Path, rows: int) -> str:
-    """Returns the dataset of two lists a row; makes it if missing."""
-    target, data = folder / f"read-{rows}-lists", folder / f"read-{rows}-lists.parquet"
+def prepare_lists(folder: pathlib.Path, rows: int, is_sequence: bool) -> str:
+    """Returns the dataset of two lists a row, or feature lists; makes it if missing."""
+    data = folder / f"read-{rows}-lists.parquet"
+    target = folder / f"read-{rows}-{'sequences' if is_sequence else 'lists'}"
     if not (target / MANIFEST).exists():
         random = np.random.default_rng(7)
         lengths = random.integers(1, 2 * LIST_LENGTH, rows)
@@ -287,7 +289,9 @@ def prepare_lists(folder: pathlib.Path, rows: int) -> str:
             columns[name] = pa.ListArray.from_arrays(edges, values)
         pq.write_table(pa.table(columns), data)
         recipe = folder / f"{target.name}.yaml"
-        recipe.write_text(RECIPE.format(path=data).replace("label: label\n", ""))
+        recipe.write_text(
+            RECIPE.format(path=data).replace("label: label\n", SEQUENCE if is_sequence else "")
+        )
         convert(recipe, target)
     return str(target)
 
@@ -362,7 +366,14 @@ def main() -> None:
     for title, prepare in (
         ("40 integers", partial(prepare_clicks, folder, arguments.rows, True)),
         ("14 integers and 26 texts", partial(prepare_clicks, folder, arguments.rows, False)),
-        (f"two lists of {LIST_LENGTH} numbers", partial(prepare_lists, folder, arguments.rows)),
+        (
+            f"two lists of {LIST_LENGTH} numbers",
+            partial(prepare_lists, folder, arguments.rows, False),
+        ),
+        (
+            f"two feature lists of {LIST_LENGTH} steps",
+            partial(prepare_lists, folder, arguments.rows, True),
+        ),
         ("flights, encoded", partial(prepare_flights, folder)),
     ):
         if title.startswith(tuple(arguments.only)):
