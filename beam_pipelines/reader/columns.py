@@ -102,7 +102,7 @@ def make_column(lists: pa.Array, feature: ReadFeature, as_: str) -> FeatureValue
 
     Args:
       lists: the parsed values: null where the feature is missing; or of the feature's size.
-      feature: as the schema has it; no feature list.
+      feature: as the schema has it; no feature list but one with one value a step.
       as_: ``arrow``; any other: numpy arrays, and Arrow arrays of texts.
 
     Raises:
@@ -116,7 +116,12 @@ def make_column(lists: pa.Array, feature: ReadFeature, as_: str) -> FeatureValue
         if as_ == "arrow":
             return DenseColumn(arrow_lists(lists, feature, offsets))
         values = values_of(lists.values, feature, offsets)
-        return ragged_column(values, offsets, is_valid(lists), feature)
+        if feature.padding is None:
+            return RaggedColumn(DenseColumn(values), offsets, is_valid(lists))
+        if isinstance(values, pa.Array):
+            sizes = PaddedColumn(np.diff(offsets_of(values)), offsets, 0, feature.length)
+            return PaddedTexts(sizes, values, offsets)
+        return PaddedColumn(values, offsets, feature.padding, feature.length)
     if feature.fill is not None:
         values = _filled(lists.values, feature, size, offsets_of(lists))
     elif not is_fixed and not _has_size(lists, size):
@@ -153,18 +158,6 @@ def _has_size(lists: pa.LargeListArray, size: int) -> bool:
     return not lists.null_count and np.array_equal(
         offsets_of(lists), np.arange(len(lists) + 1) * size
     )
-
-
-def ragged_column(
-    values: Values, offsets: Offsets, is_present: npt.NDArray[np.bool_], feature: ReadFeature
-) -> FeatureValues:
-    """Returns a column of a ``Ragged``, or of arrays that are padded."""
-    if feature.padding is None:
-        return RaggedColumn(DenseColumn(values), offsets, is_present)
-    if isinstance(values, pa.Array):
-        sizes = PaddedColumn(np.diff(offsets_of(values)), offsets, 0, feature.length)
-        return PaddedTexts(sizes, values, offsets)
-    return PaddedColumn(values, offsets, feature.padding, feature.length)
 
 
 def cut_lists(lists: pa.LargeListArray, most: int) -> pa.LargeListArray:

@@ -35,27 +35,29 @@ def make_steps(lists: pa.LargeListArray, feature: ReadFeature, as_: str) -> colu
     ``Ragged`` themselves, within that of the rows.
 
     Args:
-      lists: rows of steps: null where the feature list is missing, or a step has no kind.
+      lists: rows of steps: null where the feature list is missing, or a step has no kind; steps of
+        one value each, if all have one and should.
       feature: as the schema has it.
       as_: ``arrow``; any other: numpy arrays.
 
     Raises:
       WrongRowError: a step has other than one value, or a value does not fit in the type.
     """
-    steps = lists.values
-    rows, places = offsets_of(lists), offsets_of(steps)
+    steps, rows = lists.values, offsets_of(lists)
     if feature.steps == "one":
-        _check_steps(feature, rows, places, 1)
+        if not pa.types.is_fixed_size_list(steps.type):
+            _check_steps(feature, rows, offsets_of(steps), 1)
+        own = lists.buffers()[:2]
+        flat = pa.large_list(steps.type.value_type)
+        flat_lists = pa.Array.from_buffers(
+            flat, len(lists), own, lists.null_count, lists.offset, [steps.values]
+        )
+        return columns.make_column(flat_lists, feature, as_)
+    places = offsets_of(steps)
     values_of_rows = places[rows]
     if as_ == "arrow":
-        if feature.steps == "one":
-            mask = pa.array(~is_valid(lists)) if lists.null_count else None
-            flat = pa.LargeListArray.from_arrays(pa.array(rows), steps.values, mask=mask)
-            return columns.DenseColumn(columns.arrow_lists(flat, feature, rows))
         return columns.DenseColumn(columns.arrow_lists(lists, feature, values_of_rows))
     values = columns.values_of(steps.values, feature, values_of_rows)
-    if feature.steps == "one":
-        return columns.ragged_column(values, rows, is_valid(lists), feature)
     if feature.padding is None:
         inner = columns.RaggedColumn(columns.DenseColumn(values), places, is_valid(steps))
         return columns.RaggedColumn(inner, rows, is_valid(lists))
@@ -196,7 +198,7 @@ def parse_rows(
         feature.name: math.prod(feature.shape)
         for feature in features
         if feature.shape is not None and feature.fill is None
-    }
+    } | {feature.name: 1 for feature in features if feature.steps == "one"}
     found = parse_lists(rows, features, sizes)
     try:
         return {
@@ -214,7 +216,8 @@ def parse_lists(
     Args:
       rows: of tf.Examples or tf.SequenceExamples.
       features: to parse, by their names and types.
-      sizes: feature -> number of its values. Its lists have this size, if all have so many.
+      sizes: feature -> number of its values, or of those of a step. Its lists have this size, if
+        all have so many.
 
     Raises:
       DataError: a record is damaged, or has values of another kind.

@@ -24,6 +24,7 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 from beam_pipelines.core import _native
 from beam_pipelines.core._native import shared
 from tests.fuzz.targets.example import any_record, delimited, varint
+from tests.support.protos import VALUES, fill
 
 pytestmark = pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
 
@@ -32,15 +33,6 @@ FEATURE_TYPE = {
     pa.large_binary(): schema_pb2.BYTES,
     pa.float32(): schema_pb2.FLOAT,
     pa.int64(): schema_pb2.INT,
-}
-LISTS = {pa.int64(): "int64_list", pa.float32(): "float_list", pa.large_binary(): "bytes_list"}
-INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(
-    [0, 1, 127, 128, 2**55, 2**56, 2**62, -1, -(2**63)]
-)
-VALUES = {
-    pa.int64(): INTEGERS,
-    pa.float32(): st.floats(width=32),
-    pa.large_binary(): st.binary(max_size=40),
 }
 
 
@@ -261,11 +253,7 @@ def serialized(
     """Returns a record as TensorFlow's message writes it."""
     message = tf.train.Example()
     for name, values in row.items():
-        made = message.features.feature[name]
-        if values is not None:
-            values_list = getattr(made, LISTS[types[name]])
-            values_list.SetInParent()
-            values_list.value.extend(values)
+        fill(message.features.feature[name], types[name], values)
     return message.SerializeToString(deterministic=is_sorted)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import struct
+from functools import partial
 from typing import Any
 
 import hypothesis.strategies as st
@@ -20,17 +21,9 @@ from beam_pipelines.core import _native
 from beam_pipelines.sources.tfrecord.decoder import decode_lists, record_batch
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, find_layout
 from tests.support.kernels import without_kernels
+from tests.support.protos import VALUES, fill
 from tests.support.wire import field, varint
 
-INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(
-    [-(2**63), 2**63 - 1, 2**31, -(2**31) - 1, 127, 128, -1, 0]
-)
-VALUES = {
-    pa.int64(): INTEGERS,
-    pa.float32(): st.floats(width=32),
-    pa.large_binary(): st.binary(max_size=90),
-}
-LISTS = {pa.int64(): "int64_list", pa.float32(): "float_list", pa.large_binary(): "bytes_list"}
 Features = dict[str, Any]
 
 
@@ -63,14 +56,6 @@ def sequences(draw: st.DrawFn) -> tuple[Layout, list[tuple[Features, Features]]]
         for _ in range(draw(st.integers(0, 5)))
     ]
     return layout, records
-
-
-def fill(feature: tf.train.Feature, type_: pa.DataType, values: list[Any] | None) -> None:
-    """Puts values into a Feature; None leaves it without a kind."""
-    if values is not None:
-        kind = getattr(feature, LISTS[type_])
-        kind.SetInParent()
-        kind.value.extend(values)
 
 
 def message(layout: Layout, record: tuple[Features, Features]) -> tf.train.SequenceExample:
@@ -129,6 +114,33 @@ def test_values_are_those_of_tensorflow(drawn, is_sorted):
         batch = _native.parse_examples(array, layout.context, False, layout.lists)
         assert batch is not None
         batch.validate(full=True)
+
+
+@pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
+@given(sequences(), st.integers(0, 2), st.booleans(), st.integers(1, 40))
+@settings(max_examples=120, deadline=None)
+def test_sizes_of_steps(drawn, size, are_equal, times):
+    """Steps with a size are taken if all have it; there may be far more steps than records."""
+    layout, records = drawn
+    if are_equal:
+        records = [
+            (
+                context,
+                {
+                    name: [one for one in steps if len(one or []) == size]
+                    for name, steps in lists.items()
+                },
+            )
+            for context, lists in records
+        ]
+    steps = [step for _, lists in records for of_list in lists.values() for step in of_list]
+    raw = [message(layout, record).SerializeToString() for record in records] * times
+    parse = partial(_native.parse_examples, pa.array(raw, pa.binary()), {}, False, layout.lists)
+    found, lists = parse(sizes=dict.fromkeys(layout.lists, size)), parse()
+    assert (found is not None) == all(step is not None and len(step) == size for step in steps)
+    if found is not None:
+        found.validate(full=True)
+        assert repr([one.to_pylist() for one in found]) == repr([one.to_pylist() for one in lists])
 
 
 def unusual(layout: Layout, record: tuple[Features, Features], rng: random.Random) -> bytes:

@@ -20,6 +20,7 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, write
+from tests.support.protos import fill
 from tests.support.read_examples import read_records
 from tests.support.runs import convert_in, plan_in
 
@@ -38,24 +39,18 @@ EXTREMES = [-(2**63), 2**63 - 1, 2**31, -(2**31) - 1, 2**32 + 5, 0, -1]
 
 def sequence(context: dict[str, list[Any]], lists: dict[str, list[list[Any] | None]]) -> bytes:
     """Serializes a record by TensorFlow; None is a Feature without a kind."""
+    types = {int: pa.int64(), float: pa.float32(), bytes: pa.large_binary()}
 
-    def fill(feature: tf.train.Feature, values: list[Any] | None) -> None:
-        if values is not None:
-            kind = (
-                {int: "int64_list", float: "float_list", bytes: "bytes_list"}[type(values[0])]
-                if values
-                else "int64_list"
-            )
-            getattr(feature, kind).SetInParent()
-            getattr(feature, kind).value.extend(values)
+    def add(feature: tf.train.Feature, values: list[Any] | None) -> None:
+        fill(feature, types[type((values or [0])[0])], values)
 
     example = tf.train.SequenceExample()
     for name, values in context.items():
-        fill(example.context.feature[name], values)
+        add(example.context.feature[name], values)
     for name, steps in lists.items():
         example.feature_lists.feature_list[name].SetInParent()
         for step in steps:
-            fill(example.feature_lists.feature_list[name].feature.add(), step)
+            add(example.feature_lists.feature_list[name].feature.add(), step)
     return bytes(example.SerializeToString())
 
 

@@ -338,6 +338,55 @@ struct StepBuilder : ListBuilder {
   using ListBuilder::ListBuilder;
 };
 
+constexpr size_t kStepHeadBytes = 6;
+
+// Takes steps that have one value each, as most writers lay them out, as long as `take` takes the value:
+// 0A ‹feature› tag ‹list› 0A ‹value› value.
+template <typename Take>
+void take_single_steps(ValueKind kind, Message* list, const Take& take) {
+  constexpr uint64_t kHead = 0x000A'0200'040A, kLengths = 0x0100'0100'0100, kLeast = 4, kMost = 0x7F - kLeast;
+  const uint64_t head = kHead | uint64_t{kTagOfKind[static_cast<size_t>(kind)]} << 16;
+  const uint8_t* at = list->at;
+  while (list->readable - at >= static_cast<std::ptrdiff_t>(kStepHeadBytes + sizeof(uint64_t))) {
+    const uint64_t size = at[1] - kLeast;
+    const uint8_t* const value = at + kStepHeadBytes;
+    if (size > kMost || (load<uint64_t>(at) ^ (head + kLengths * size)) << 16 || value + size > list->end || !take(value, size)) break;
+    at = value + size;
+  }
+  list->at = at;
+}
+
+constexpr size_t kLeastStepBytes = 2;  // of one without a kind
+
+// Adds steps that have one value each, as long as there are some. There is room for their rows.
+void add_single_steps(Message* list, StepBuilder* steps) {
+  steps->reserve(list->size() / kStepHeadBytes + 1);
+  uint8_t* out = steps->singles();
+  switch (steps->kind()) {
+    case ValueKind::kInt64:
+      take_single_steps(ValueKind::kInt64, list, [&](const uint8_t* value, size_t size) {
+        uint64_t found;
+        if (!decode_varint(load<uint64_t>(value), size, &found)) return false;
+        store(out, found);
+        out += sizeof found;
+        return true;
+      });
+      return steps->end_singles(out);
+    case ValueKind::kFloat:
+      take_single_steps(ValueKind::kFloat, list, [&](const uint8_t* value, size_t size) {
+        if (size != sizeof(float)) return false;
+        store(out, load<uint32_t>(value));
+        out += sizeof(float);
+        return true;
+      });
+      return steps->end_singles(out);
+    default:
+      take_single_steps(steps->kind(), list, [&](const uint8_t* value, size_t size) {
+        return steps->add_single_text(steps->row(), value, size, static_cast<size_t>(list->readable - value));
+      });
+  }
+}
+
 template <typename Builder>
 using Builders = std::vector<std::unique_ptr<Builder>>;
 
@@ -475,23 +524,27 @@ class Parser {
       ListBuilder& lists = *lists_[number];
       StepBuilder& steps = *steps_[number];
       if (!lists.begin(row)) return false;
+      const int64_t first = steps.row();
+      steps.reserve_rows(static_cast<int64_t>(list.size() / kLeastStepBytes + 1), static_cast<double>(num_rows_) / static_cast<double>(row + 1));
+      add_single_steps(&list, &steps);
       const auto add_step = [&](Message feature) {
-        steps.reserve_row();
-        lists.add_list();
-        return add_feature(feature, steps.row(), &steps);
+        if (!add_feature(feature, steps.row(), &steps) || steps.is_damaged()) return false;
+        add_single_steps(&list, &steps);
+        return true;
       };
-      if (!take_steps(list, add_step)) return false;
+      if (!take_steps(&list, add_step)) return false;
+      lists.add_lists(steps.row() - first);
       lists.end();
       return true;
     };
-    return take_map(map, lists_.size(), &list_keys_, add, [&](Message list) { return !is_closed_ && take_steps(list, is_sound); });
+    return take_map(map, lists_.size(), &list_keys_, add, [&](Message list) { return !is_closed_ && take_steps(&list, is_sound); });
   }
 
   template <typename Take>
-  static bool take_steps(Message list, const Take& take) {
-    while (!list.is_empty()) {
+  static bool take_steps(Message* list, const Take& take) {
+    while (!list->is_empty()) {
       Message feature;
-      if (!take_field(&list, kField1, &feature) || !take(feature)) return false;
+      if (!take_field(list, kField1, &feature) || !take(feature)) return false;
     }
     return true;
   }

@@ -18,7 +18,7 @@ namespace native {
 struct WantedFeature {
   std::string name;  // UTF-8
   ValueKind kind;
-  int64_t size = kAnySize;  // of its list in each record
+  int64_t size = kAnySize;  // of its list in each record, or in each step of a feature list
 };
 
 // The features of the context, and the feature lists, to read.
@@ -44,7 +44,7 @@ struct ExampleColumns {
 // Null are: a missing feature, one without a kind, a missing feature list, a step without a kind.
 // Features that are not wanted are only checked; if `is_closed`, they are declined.
 //
-// Declines a record without a wanted feature that has a size, or with another number of its values; a damaged record, one that no known writer lays out so (a field twice, a map's value
+// Declines a record without a wanted feature that has a size, or with another number of its values, also in a step; a damaged record, one that no known writer lays out so (a field twice, a map's value
 // before its key, unknown fields), a wanted feature twice in a record, values of another kind, and
 // two wanted features with one name.
 // Throws UnknownType, and InvalidData for a null, for offsets that contradict themselves and for a

@@ -57,9 +57,10 @@ void ListBuilder::grow_texts(size_t bytes) {
   texts_at_ = texts_.room(texts_at_, bytes + expected(used + bytes));
 }
 
-void ListBuilder::grow_rows() {
+void ListBuilder::grow_rows(int64_t least, double times) {
   const int64_t before = num_rows_;
-  num_rows_ = 2 * before + 64;
+  num_rows_ = least + static_cast<int64_t>(static_cast<double>(least) * (1.05 * times - 1)) + 64;
+  if (size_ != kAnySize) return;
   offsets_.room(offsets_.data() + static_cast<size_t>(before + 1) * sizeof(int64_t), static_cast<size_t>(num_rows_ - before) * sizeof(int64_t));
   const size_t more_bits = bytes_of_bits(num_rows_) - bytes_of_bits(before);
   uint8_t* const bits = validity_.room(validity_.data() + bytes_of_bits(before), more_bits);

@@ -64,15 +64,17 @@ class ListBuilder {
     return true;
   }
 
-  // Allocates one more row than `num_rows`.
-  void reserve_row() {
-    if (row_ == num_rows_) grow_rows();
+  // Allocates more rows than `num_rows`, if there is no room for so many. `times`: of all rows those that will be there.
+  void reserve_rows(int64_t rows, double times) {
+    if (num_rows_ - row_ < rows) grow_rows(row_ + rows, times);
   }
 
+  // The next row, if all before have the size.
   int64_t row() const { return row_; }
+  bool is_damaged() const { return row_ == kNoRow; }
 
-  // Counts a list of the other builder.
-  void add_list() { ++count_; }
+  // Counts lists of the other builder.
+  void add_lists(int64_t count) { count_ += count; }
 
   // Ends the list that was begun.
   void end() {
@@ -102,6 +104,19 @@ class ListBuilder {
   void end_integers(uint8_t* end) {
     count_ += (end - values_at_) / static_cast<std::ptrdiff_t>(kIntegerStep);
     values_at_ = end;
+  }
+
+  // The place for numbers that are all of a row each; `end_singles` takes the end of those written. There is room for both.
+  uint8_t* singles() { return values_at_; }
+  void end_singles(uint8_t* end) {
+    const int64_t rows = (end - values_at_) / static_cast<std::ptrdiff_t>(width());
+    values_at_ = end;
+    if (size_ == kAnySize) {
+      uint8_t* const offsets = offsets_.data() + static_cast<size_t>(row_) * sizeof(int64_t);
+      for (int64_t row = 1; row <= rows; ++row) store(offsets + static_cast<size_t>(row) * sizeof(int64_t), count_ + row);
+    }
+    row_ += rows;
+    count_ += rows;
   }
 
   void add_floats(const uint8_t* from, size_t count) {
@@ -148,7 +163,7 @@ class ListBuilder {
 
   size_t width() const { return kind_ == ValueKind::kFloat ? sizeof(float) : sizeof(int64_t); }
   void find_singles_end() { singles_end_ = size_ == 1 || size_ == kAnySize ? values_.end() : nullptr; }
-  void grow_rows();
+  void grow_rows(int64_t least, double times);
   void add_nulls(int64_t row);
   void grow_values(size_t values);
   void grow_texts(size_t bytes);

@@ -76,7 +76,14 @@ void give_back(Memory memory) {
 uint8_t* Buffer::grow(uint8_t* at, size_t size) {
   const size_t used = static_cast<size_t>(at - memory_.data);
   if (size > SIZE_MAX / 4 || used > SIZE_MAX / 4) throw std::bad_alloc();
-  resize(memory_, used + used / 2 + size + kSpill);
+  const size_t wanted = used + used / 2 + size + kSpill;
+  if (wanted < 2 * memory_.size) {
+    resize(memory_, wanted);
+  } else {  // to copy less than half of it costs less than fresh pages
+    const Memory more = take_memory(wanted);
+    std::memcpy(more.data, memory_.data, used);
+    give_back(std::exchange(memory_, more));
+  }
   return memory_.data + used;
 }
 

@@ -140,15 +140,15 @@ def parse_examples(
       lists: the same for feature lists; ``None``: the records are tf.Examples.
       is_closed: whether it declines a record with a feature that is not asked for.
       rows: int64[n], numbers of records in any order, also several times; ``None``: all.
-      sizes: feature -> number of values in every record.
+      sizes: feature -> number of values in every record, or in every step of a feature list.
 
     Returns:
       n rows. A column for each feature, a large_list: null where the feature is missing or has no
       kind, empty where it has no values. One in ``sizes`` is a fixed_size_list without nulls. Then
-      one for each feature list, a large_list of large_lists: null where the list is missing; a step
-      without a kind is null. A column's name ends before a NUL. ``None`` if a record is damaged or
-      laid out as no known writer does, has a wanted feature twice, a feature has values of another
-      kind, or another number of values than in ``sizes``.
+      one for each feature list, a large_list of large_lists, or of the size: null where the list is
+      missing; a step without a kind is null. A column's name ends before a NUL. ``None`` if a
+      record is damaged or laid out as no known writer does, has a wanted feature twice, a feature
+      has values of another kind, or another number of values than in ``sizes``.
 
     Raises:
       TypeError: records of another type.
@@ -158,7 +158,7 @@ def parse_examples(
     chunks = [records] if isinstance(records, pa.Array) else list(records)
     for chunk in chunks:
         chunk.validate()
-    wanted = [_wanted(features, sizes or {}), None if lists is None else _wanted(lists, {})]
+    wanted = [None if of is None else _wanted(of, sizes or {}) for of in (features, lists)]
     order = None
     if rows is not None:
         # `pa.array` imports pandas, which takes longer than a reader's first batch.

@@ -365,8 +365,10 @@ void parse_examples(Decisions& decisions) {
   records.limits = {0, static_cast<int64_t>(bytes.size())};
   native::Wanted wanted{kWanted, {}, is_sequence, rarely(3, decisions)};
   if (is_sequence) wanted.lists = kWanted;
-  for (native::WantedFeature& feature : wanted.features) {
-    if (rarely(4, decisions)) feature.size = static_cast<int64_t>(decisions.next(3));
+  for (auto* const some : {&wanted.features, &wanted.lists}) {
+    for (native::WantedFeature& feature : *some) {
+      if (rarely(4, decisions)) feature.size = static_cast<int64_t>(decisions.next(3));
+    }
   }
   try {
     // Twice the same chunk; rows of both, and rarely one that is in neither.
@@ -385,16 +387,15 @@ void parse_examples(Decisions& decisions) {
     const native::Selection selection{are_selected ? selected.data() : nullptr, are_selected ? static_cast<int64_t>(selected.size()) : all};
     const std::optional<native::ExampleColumns> made = native::parse_examples(chunks, selection, framed, wanted);
     if (!made) return;
-    for (size_t place = 0; place < wanted.features.size(); ++place) {
-      const int64_t size = wanted.features[place].size;
-      if (size == native::kAnySize) check_lists(made->features[place], selection.count);
-      else check(made->features[place].num_values == size * selection.count, "every list has the size");
-      check_values(made->features[place], wanted.features[place].kind);
-    }
+    const auto check_feature = [](const native::ListColumn& column, const native::WantedFeature& feature, int64_t count) {
+      if (feature.size == native::kAnySize) check_lists(column, count);
+      else check(column.num_values == feature.size * count, "every list has the size");
+      check_values(column, feature.kind);
+    };
+    for (size_t place = 0; place < wanted.features.size(); ++place) check_feature(made->features[place], wanted.features[place], selection.count);
     for (size_t place = 0; place < wanted.lists.size(); ++place) {
       check_lists(made->lists[place], selection.count);
-      check_lists(made->steps[place], made->lists[place].num_values);
-      check_values(made->steps[place], wanted.lists[place].kind);
+      check_feature(made->steps[place], wanted.lists[place], made->lists[place].num_values);
     }
   } catch (const native::InvalidData&) {
   }
