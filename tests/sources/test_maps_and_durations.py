@@ -6,6 +6,7 @@ import datetime
 import re
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.feather
 import pytest
@@ -127,3 +128,16 @@ def test_an_array_of_another_shape_behind_the_sample(tmp_path, monkeypatch, suff
         read_rows(path)
     [type_] = re.findall(r"declare 'types: \{x: (.*?)\}'", str(caught.value))
     assert len(read_rows(path, types={"x": type_})) == 10
+
+
+@pytest.mark.parametrize("kind", ["i", "[i]", "{'x': 1, 'i': i}", "map {'x': i}", "[{'i': [i]}]"])
+def test_an_interval_of_parquet_is_refused(tmp_path: Path, kind: str) -> None:
+    """Arrow reads 12 bytes; ``columns`` leaves it out, DuckDB's ``epoch`` writes a number."""
+    path = str(tmp_path / "a.parquet")
+    rows = duckdb.sql("SELECT 7 AS id, INTERVAL 2 DAY AS i")
+    rows.project(f"id, {kind} AS v").write_parquet(path)
+    with pytest.raises(DataError, match=r"'v\S*': found .*interval.*'columns', or .* as epoch\("):
+        read_rows(path)
+    assert read_rows(path, columns=("id",)) == [{"id": 7}]
+    rows.project("epoch(i) AS v").write_parquet(path)
+    assert read_rows(path) == [{"v": 172800.0}]

@@ -248,8 +248,8 @@ def normalise_schema(schema: pa.Schema, where: str, takes_steps: bool = False) -
         if target is None or (has_lists_as_steps(target) and not takes_steps):
             raise DataError(
                 f"{where}, column '{field.name}': found type {field.type}, expected a scalar or a "
-                "list of scalars. "
-                "Leave the column out with 'columns:'."
+                "list of scalars. Leave the column out with 'columns', or write it as one, such as "
+                "an interval as epoch(…), its seconds."
             )
         fields.append(field.with_type(target))
     return pa.schema(fields)

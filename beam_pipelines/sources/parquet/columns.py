@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from beam_pipelines.core.arrow.columns import is_list
@@ -123,6 +124,34 @@ def _sizes(array: pa.Array) -> Longs:
 
 def _lengths(values: pa.Array) -> Longs:
     return np.asarray(pc.fill_null(pc.binary_length(values), 0), np.int64)
+
+
+def schema_of(parquet: pq.ParquetFile) -> pa.Schema:
+    """Returns the columns of a file, with intervals among their types.
+
+    Arrow has an interval for 12 bytes: its months, days and milliseconds.
+    """
+    columns = (parquet.schema.column(place) for place in range(parquet.metadata.num_columns))
+    leaves = [column.converted_type for column in columns]
+    found, rest = parquet.schema_arrow, iter(leaves)
+    if "INTERVAL" not in leaves:
+        return found
+    return pa.schema([field.with_type(_with_intervals(field.type, rest)) for field in found])
+
+
+def _with_intervals(type_: pa.DataType, leaves: Iterator[str]) -> pa.DataType:
+    """Returns a type whose intervals are such; takes its leaves."""
+    if isinstance(type_, pa.BaseExtensionType):
+        _with_intervals(type_.storage_type, leaves)
+    elif pa.types.is_struct(type_):
+        return pa.struct([field.with_type(_with_intervals(field.type, leaves)) for field in type_])
+    elif type_.num_fields:
+        item = nested.without_map(type_).value_type
+        found = _with_intervals(item, leaves)
+        return type_ if found == item else pa.list_(found)
+    elif next(leaves) == "INTERVAL":
+        return pa.month_day_nano_interval()
+    return type_
 
 
 def int96_columns(metadata: Any, names: Collection[str]) -> list[str]:

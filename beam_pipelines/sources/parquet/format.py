@@ -48,7 +48,8 @@ class Parquet(BatchFiles):
     def opened(self, source: Source, path: str) -> Iterator[OpenedFile]:
         """Opens a file, for columns whose shape only values tell; see ``BatchFiles``."""
         with opened(path) as (file, parquet):
-            yield OpenedFile(file, parquet.schema_arrow, _open_columns(source, parquet))
+            schema = parquet_columns.schema_of(parquet)
+            yield OpenedFile(file, schema, _open_columns(source, parquet))
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
@@ -56,7 +57,7 @@ class Parquet(BatchFiles):
         """Reads one range; see ``Format``."""
         with opened(byte_range.file.path) as (file, parquet):
             if byte_range.number_in_file == 0:
-                tables.check_file(plan, byte_range.file, parquet.schema_arrow)
+                tables.check_file(plan, byte_range.file, parquet_columns.schema_of(parquet))
             wanted = top_columns(plan, parquet.schema_arrow)
             pieces = pieces_of(parquet.metadata, len(plan.files))
             for row, batch in batches_of(plan.source, byte_range, file, parquet, pieces, wanted):
