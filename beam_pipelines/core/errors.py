@@ -192,11 +192,13 @@ class Problem(NamedTuple):
       path: its keys and indexes in the recipe: ``("join", 0, "on")``; empty for the whole recipe.
       message: what was found, what was expected, what to do.
       is_of_key: whether the key is wrong, and not its value.
+      meant: the known key that an unknown one is near to.
     """
 
     path: tuple[str | int, ...]
     message: str
     is_of_key: bool = False
+    meant: str | None = None
 
 
 class RecipeProblems(Exception):

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar, get_args, get_type_hints
 
-from beam_pipelines.core.errors import nearest, nearest_word
+from beam_pipelines.core.errors import nearest_word
 from beam_pipelines.recipe.values import Value, ValueReader
 
 T = TypeVar("T")
@@ -151,28 +151,23 @@ def read_keys(
         value.expected(expected)
     keys, found, given = keys_of(kind), {}, dict(value.items())
     names = [*(declared.name for declared in keys.values()), *others]
-    meant = {nearest_word(name, names) for name in given if name not in names}
     for field, declared in keys.items():
         if declared.name in given:
             read = (readers or {}).get(field, declared.read)(given[declared.name])
             if read is not None:
                 found[field] = read
-        elif declared.example and isinstance(value.tree, dict) and declared.name not in meant:
+        elif declared.example and isinstance(value.tree, dict):
             example = declared.example.replace("{name}", str(value.path[-1:] and value.path[-1]))
             value.wrong(
                 f"found no '{declared.name}', expected one, for example "
                 f"'{declared.name}: {example}'."
             )
-    check_known(given, names)
+    missing = [name for name in names if name not in given]
+    for name in [name for name in given if name not in names]:
+        meant = nearest_word(name, missing)
+        hint = f"Did you mean '{meant}'?" if meant else f"Known are {', '.join(names)}."
+        given[name].wrong_key(f"found an unknown key '{name}'. {hint}", meant)
     return found
-
-
-def check_known(given: Mapping[str, Value], known: list[str]) -> None:
-    """Notes every key that is not known."""
-    for name, item in given.items():
-        if name not in known:
-            hint = nearest(name, known) or f" Known are {', '.join(known)}."
-            item.wrong_key(f"found an unknown key '{name}'.{hint}")
 
 
 def section(

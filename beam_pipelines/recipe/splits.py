@@ -7,9 +7,10 @@ import datetime
 import fractions
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from beam_pipelines.core.errors import nearest_word
 from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import keys_of, needed_key, read_keys, recipe_key
 
@@ -105,6 +106,8 @@ class Split:
         return dict(self.fractions)
 
 
+# Key of a split -> its kind.
+_KINDS = {"files": "files", "values": "values", "after": "bounds", "before": "bounds"}
 READ_PART = values.read_share(
     "a share above 0 and at most 1, as 0.8 or 80%", lambda share: 0 < share <= 1
 )
@@ -129,18 +132,23 @@ def read_split(value: values.Value) -> Split | None:
                 f"found the split name '{name}', expected letters, digits, '_' and '-' (TFX's "
                 "rule)."
             )
-    kinds = {_split_kind(item) for _, item in parts} or {"share"}
+    kinds = {kind for _, item in parts if (kind := _split_kind(item))}
+    kinds = kinds or {"bounds" if parts else "share"}
     if len(kinds) > 1:
         value.wrong(
             "found several kinds of split, expected all by share, all by bounds, all by values or "
             "all by files."
         )
+        _note_near_names(parts, keys.keys() - given.keys())
         return None
     kind = kinds.pop()
     _check_split_keys(value, kind)
     if kind == "share":
-        folds = given.get("folds")
-        return Split(fractions=_fractions(value, parts, folds), **_of_shares(given))
+        known = len(value.problems)
+        shares = _fractions(value, parts, given.get("folds"))
+        if len(value.problems) > known:
+            _note_near_names(parts, keys.keys() - given.keys())
+        return Split(fractions=shares, **_of_shares(given))
     if kind == "files":
         read = {name: read_keys(FileSplit, item, "a mapping") for name, item in parts}
         files = {name: own["files"] for name, own in read.items() if "files" in own}
@@ -174,10 +182,19 @@ def _check_split_keys(value: values.Value, kind: str) -> None:
         value.wrong(f"found {kind} without 'column', expected the column that is compared.")
 
 
+def _note_near_names(parts: list[tuple[str, values.Value]], keys: Iterable[str]) -> None:
+    """Notes the wrong splits that may be misspelled keys."""
+    for name, item in parts:
+        meant = "" if isinstance(item.tree, dict) else nearest_word(name, keys) or ""
+        if meant[:1] == name[:1]:
+            item.wrong_key(f"found a split '{name}'. Did you mean '{meant}'?", meant)
+
+
 def _split_kind(value: values.Value) -> str:
     if not isinstance(value.tree, dict):
         return "share"
-    return next((kind for kind in ("files", "values") if kind in value.tree), "bounds")
+    near = {nearest_word(key, _KINDS) for key in value.tree}
+    return next((kind for key, kind in _KINDS.items() if key in near), "")
 
 
 def _fractions(

@@ -50,9 +50,9 @@ class Value(NamedTuple):
         """Notes a problem here, or under a key or index."""
         self.problems.append(Problem((*self.path, *steps), message))
 
-    def wrong_key(self, message: str) -> None:
+    def wrong_key(self, message: str, meant: str | None = None) -> None:
         """Notes a problem of the key here, and not of its value."""
-        self.problems.append(Problem(self.path, message, is_of_key=True))
+        self.problems.append(Problem(self.path, message, is_of_key=True, meant=meant))
 
     def expected(self, expected: str) -> None:
         """Notes that something else was expected here."""

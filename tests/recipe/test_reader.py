@@ -273,11 +273,6 @@ def test_all_problems_at_once() -> None:
             "beginning with a letter or a digit."
         ),
         (
-            "recipe.yaml:1: found no 'from', expected the source whose rows become examples: "
-            "flights, "
-            "planes."
-        ),
-        (
             "recipe.yaml:3: sources.flights.delimeter: found an unknown key 'delimeter'. Did "
             "you mean "
             "'delimiter'?"
@@ -405,6 +400,33 @@ def test_each_problem(text: str, place: str, message: str) -> None:
     assert any(line.startswith(f"recipe.yaml:{place}: ") and message in line for line in found), (
         found
     )
+
+
+SPLITS = (
+    "{train: 0.5, eval: 0.5, by: a, seed: 1, stratify: b}",
+    "{test: 0.2, folds: 5}",
+    "{column: a, train: {before: 2013-01-01}, eval: {after: 2013-01-01}}",
+    "{column: a, train: {values: [b]}, eval: {values: [c]}}",
+    "{train: {files: a}, eval: {files: b}}",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        *((with_split(split), key) for split in SPLITS for key in re.findall("[a-z_]{2,}(?=:)", split)
+          if key not in ("train", "eval", "test")),
+        *((with_source("{path: b, nulls: [c], types: {}}"), key) for key in ("path", "nulls", "types")),
+        *(("name: a\nsources: {a: a, b: b}\nfrom: a\n", key) for key in ("name", "sources", "from")),
+    ],
+)  # fmt: skip
+def test_a_misspelled_key_is_named(text: str, key: str) -> None:
+    """The only problem of its section, or the first hint."""
+    for typo in (f"{key}s", key[:-1], f"{key[:2]}{key[1:]}"):
+        for place in re.finditer(rf"\b{key}(?=:)", text):
+            found = problems(f"{text[: place.start()]}{typo}{text[place.end() :]}")
+            assert any(f"'{typo}'. Did you mean '{key}'?" in line for line in found), found
+            assert not any(f"no '{key}'" in line or "without" in line for line in found), found
 
 
 def test_joined_twice_with_prefixes() -> None:
