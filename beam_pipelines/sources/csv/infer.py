@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -117,6 +118,7 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         decisions=(
             *decisions,
             *_header_again(read_schema, sample.again),
+            *itertools.islice(sample.apart(), 1),
             *chosen,
         ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from beam_pipelines.core.arrow.columns import only_chunk
+from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.cell_formats import CellFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.csv.formats import to_plain
@@ -24,6 +26,7 @@ from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positi
 # With 40,000 cells more than expected, pyarrow 18, which TFX allows, corrupted its memory; pyarrow
 # 25 did not.
 OVERFLOWS = int(pa.__version__.split(".")[0]) < 25
+_EMPTY_LINES, _END_BYTES = re.compile(rb"(?:\r?\n){2,}"), 1 << 16
 _EXPONENT = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+\s*$"
 
 
@@ -134,6 +137,31 @@ class CsvSample:
         if len(toggles) % 2:  # a quote that is never closed
             is_whole[-1:] = False
         return blocks.joined(data, starts[is_whole], ends[is_whole]), starts[is_whole]
+
+    def apart(self) -> Iterator[str]:
+        """Yields findings of rows behind the only empty lines of a file's end.
+
+        They are fewer than those before. Texts may have empty lines, too: whether a quote is open
+        follows from the end.
+        """
+        for file in self.files:
+            if blocks.is_stream(self.source, file.path):
+                continue
+            start = max(0, file.size_bytes - _END_BYTES)
+            with files.open_read(file.path) as opened:
+                data = blocks.read_exactly(opened, file.path, start, file.size_bytes)
+            end = len(data.rstrip(b"\r\n"))
+            parts = _EMPTY_LINES.split(data[:end])
+            before, behind = parts if len(parts) == 2 else (b"", b"")
+            number = behind.count(b"\n") + 1
+            is_quoted = self.dialect.quote and behind.count(self.dialect.quote) % 2
+            if number <= before.count(b"\n") and not is_quoted:
+                numbers = blocks.LineNumbers(self.source, file, blocks.Body(start, data))
+                yield (
+                    f"rows behind an empty line: {number:,}, from {file.path}, line "
+                    f"{numbers.line(end - len(behind))}  # if they are none, remove the lines, or "
+                    "leave them out with 'filter'"
+                )
 
     def misfits(self, name: str, format_: CellFormat) -> list[Misfit]:
         """Returns the values of a column that are not in a format."""
