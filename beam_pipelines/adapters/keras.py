@@ -21,8 +21,8 @@ class KerasBatches(RankSource, keras.utils.PyDataset):  # type: ignore[name-defi
     The batches have a random order already.
 
     Attributes:
-      epoch: the epoch to read, from 0. The first batch behind the last one is the next epoch's. Set
-        it to ``initial_epoch`` to continue a training.
+      epoch: Keras' epoch to read, from 0. The first batch behind the last one is the next epoch's.
+        Set it to ``initial_epoch`` to continue a training.
     """
 
     def __init__(
@@ -30,17 +30,37 @@ class KerasBatches(RankSource, keras.utils.PyDataset):  # type: ignore[name-defi
         dataset: Dataset | Folders,
         split: str | None = None,
         batch_size: int = 512,
+        steps_per_epoch: int | None = None,
         **options: Any,
     ) -> None:
-        """Checks the arguments, as ``RankSource``; ``epochs`` is an argument of ``fit``."""
+        """Checks the arguments.
+
+        Args:
+          dataset: an open dataset, or what ``bp.open`` takes.
+          split: default: the first.
+          batch_size: rows of a rank's batch.
+          steps_per_epoch: batches of an epoch of Keras, which stores a training between epochs;
+            default: those of an epoch of the dataset.
+          options: other arguments of ``Dataset.batches``; ``epochs`` is one of ``fit``.
+
+        Raises:
+          DataError, ValueError: as ``Dataset.batches``.
+        """
         if options.get("epochs", 1) != 1:
             raise ValueError("epochs: found it among the arguments of a dataset. Give it to fit().")
+        if steps_per_epoch is not None and steps_per_epoch < 2:  # fit() reads the first one twice
+            raise ValueError(f"steps_per_epoch: found {steps_per_epoch}, expected 2 or more.")
         super().__init__(dataset, split, batch_size, **options)
+        self._steps = steps_per_epoch or self._source.batches
         self._label = self._source.dataset.label
         self.epoch = 0
         self._reader: Reader | None = None
         self._next = 0  # counted from the first batch of epoch 0
         self._lock = Lock()
+
+    def __len__(self) -> int:
+        """Returns the number of a rank's batches in an epoch of Keras."""
+        return self._steps
 
     def __getitem__(self, index: int) -> tuple[Batch, Any] | Batch:
         """Returns a batch of the epoch.

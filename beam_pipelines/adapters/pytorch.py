@@ -46,7 +46,7 @@ class TorchBatches(RankSource, data.IterableDataset):  # type: ignore[name-defin
 
     def set_epoch(self, epoch: int) -> None:
         """Begins the next loop at an epoch, from 0."""
-        self.start_at(epoch * self._source.batches_of_epoch)
+        self.start_at(epoch * self._source.batches // self._source.epochs)
 
     def start_at(self, batch: int) -> None:
         """Begins the next loop at a batch.

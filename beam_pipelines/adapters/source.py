@@ -51,6 +51,8 @@ class ReaderSource:
     Attributes:
       dataset: to read.
       batches: in a pass of a rank.
+      epochs: in a pass.
+      is_shuffled: whether epochs have different orders.
       rows: of the split.
       row_bytes: of a row's record, uncompressed, on average.
     """
@@ -75,8 +77,9 @@ class ReaderSource:
         rank, world_size = find_rank(options.get("rank"), options.get("world_size"))
         self._options = {**options, "split": split, "rank": rank, "world_size": world_size}
         with self.reader() as reader:
-            self.batches = len(reader)
+            self.batches, self.epochs = len(reader), reader.options.epochs
             (stream,) = reader.streams
+        self.is_shuffled = bool(options.get("shuffle", True))
         self.rows, self.row_bytes = stream.split.rows, stream.split.row_bytes
 
     def reader(self, first: int = 0) -> Reader:
@@ -89,21 +92,6 @@ class ReaderSource:
         if first:
             reader.seek(first)
         return reader
-
-    @property
-    def epochs(self) -> int:
-        """The number of epochs in a pass."""
-        return int(self._options.get("epochs", 1))
-
-    @property
-    def batches_of_epoch(self) -> int:
-        """The number of batches in an epoch."""
-        return self.batches // self.epochs
-
-    @property
-    def is_shuffled(self) -> bool:
-        """Whether epochs have different orders."""
-        return bool(self._options.get("shuffle", True))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self._options.items())

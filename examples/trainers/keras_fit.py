@@ -1,57 +1,59 @@
-"""Trains with Keras, which goes on at whole epochs.
+"""Trains with Keras on JAX, whose epochs end where it stores the model.
 
-KERAS_BACKEND=torch python keras_fit.py DATASET CHECKPOINTS
+KERAS_BACKEND=jax RANK=0 WORLD_SIZE=2 MASTER_PORT=12345 python keras_fit.py DATASET CHECKPOINTS
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import keras
-from common import BATCH_SIZE, EPOCHS, arguments, remember
+from common import BATCH_SIZE, SAVE_EVERY, arguments, open_batches, remember
 
 from beam_pipelines.adapters.keras import KerasBatches
 
-
-class Late(keras.Model):
-    """A linear model of the columns ``x`` and ``y``."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.dense = keras.layers.Dense(1)
-
-    def call(self, inputs: dict[str, Any]) -> Any:
-        """Returns logits, float32 [batch, 1]."""
-        return self.dense(keras.ops.stack([inputs["x"], inputs["y"]], 1))
-
-    def train_step(self, data: Any) -> Any:
-        """Trains on a batch."""
-        remember(int(self.optimizer.iterations) + 1, data[0]["id"].tolist())
-        return super().train_step(data)
+RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
-class SameEpoch(keras.callbacks.Callback):
-    """Reads the epoch that Keras trains, also behind a restart."""
+class Rows(KerasBatches):
+    """Batches that keep the ids of the last one, which are no input."""
 
-    def __init__(self, batches: KerasBatches) -> None:
-        super().__init__()
-        self.batches = batches
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-        """Sets the epoch."""
-        self.batches.epoch = epoch
+    def __getitem__(self, index: int) -> Any:
+        features, label = super().__getitem__(index)
+        self.ids = features.pop("id")
+        return features, label
 
 
 def main() -> None:
-    """Trains from the last whole epoch on."""
+    """Trains from the last checkpoint on."""
     options = arguments()
-    batches = KerasBatches(options.dataset, "train", BATCH_SIZE, seed=1, remainder="drop")
-    model = Late()
-    model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True), run_eagerly=True)
-    backup = keras.callbacks.BackupAndRestore(str(options.checkpoints), delete_checkpoint=False)
-    model.fit(
-        batches, epochs=EPOCHS, shuffle=False, verbose=0, callbacks=[backup, SameEpoch(batches)]
-    )
+    keras.distribution.initialize(f"127.0.0.1:{os.environ['MASTER_PORT']}", WORLD, RANK)
+    keras.distribution.set_distribution(keras.distribution.DataParallel(auto_shard_dataset=False))
+    inputs = {name: keras.Input((), name=name) for name in ("x", "y")}
+    columns = keras.ops.stack(list(inputs.values()), 1)
+    model = keras.Model(inputs, keras.layers.Dense(1)(columns))
+    model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
+    model.optimizer.build(model.trainable_variables)
+    path = options.checkpoints / "last.weights.h5"
+    if path.exists():
+        model.load_weights(path)
+    how = {"steps_per_epoch": SAVE_EVERY, "seed": 1, "remainder": "drop"}
+    batches = Rows(options.dataset, "train", BATCH_SIZE // WORLD, **how)
+    batches.epoch = int(model.optimizer.iterations) // SAVE_EVERY
+
+    def note(batch: int, **_: Any) -> None:
+        remember(batches.epoch * SAVE_EVERY + batch + 1, batches.ids.tolist())
+
+    def save(*_: Any, **__: Any) -> None:
+        new = path.with_name(f"new-{RANK}.weights.h5")
+        model.save_weights(new)  # JAX waits for all processes here
+        if RANK == 0:
+            os.replace(new, path)
+
+    epochs = len(open_batches(options.dataset, WORLD)) // SAVE_EVERY
+    calls = keras.callbacks.LambdaCallback(on_train_batch_end=note, on_epoch_end=save)
+    model.fit(batches, epochs=epochs, initial_epoch=batches.epoch, shuffle=False, callbacks=[calls])
 
 
 if __name__ == "__main__":

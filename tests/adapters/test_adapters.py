@@ -182,6 +182,12 @@ def test_keras(folder, epochs):
     history = model.fit(dataset, epochs=4, initial_epoch=2, shuffle=False, verbose=0)
     assert len(history.epoch) == 2
     assert dataset.epoch == 3
+    parts = KerasBatches(folder, "train", SIZE, fill=FILL, steps_per_epoch=5)
+    assert ids(parts[number % 5][0] for number in range(20)) == (epochs[0] + epochs[1])[:20]
+    parts.epoch = 2
+    assert ids(parts[number][0] for number in range(5)) == (epochs[0] + epochs[1])[10:15]
+    with pytest.raises(ValueError, match="steps_per_epoch: found 1"):
+        KerasBatches(folder, "train", SIZE, steps_per_epoch=1)
 
 
 def test_hugging_face(folder, epochs, tmp_path):
