@@ -52,8 +52,7 @@ def remember(step: int, rows: list[int]) -> None:
 
     A process waits behind the step WAIT_BEHIND, so that a test can kill it there.
     """
-    path = os.environ.get("TRAINED_ROWS")
-    if path is None:
+    if not (path := os.environ.get("TRAINED_ROWS")):
         return
     if step > int(os.environ.get("WAIT_BEHIND", "1000")):
         time.sleep(600)

@@ -12,43 +12,27 @@ import jax
 import numpy as np
 from common import BATCH_SIZE, EPOCHS, SAVE_EVERY, arguments, remember
 from jax.experimental import multihost_utils
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from beam_pipelines.adapters.grain import GrainBatches
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
-@jax.jit
-def update(weights: jax.Array, x: jax.Array, late: jax.Array) -> jax.Array:
-    """Returns the weights behind a step; x is [batch, 2], late [batch]."""
-
-    def loss(weights: jax.Array) -> jax.Array:
-        logits = x @ weights
-        return (jax.nn.softplus(logits) - late * logits).mean()
-
-    return weights - 0.1 * jax.grad(loss)(weights)
+def loss_of(weights: jax.Array, batch: dict[str, jax.Array]) -> jax.Array:
+    """Returns the loss of a batch, float32 []."""
+    logits = jax.numpy.stack([batch["x"], batch["y"]], 1) @ weights
+    return (jax.nn.softplus(logits) - batch["late"] * logits).mean()
 
 
 def main() -> None:
     """Trains from the last checkpoint on."""
     options = arguments()
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(f"127.0.0.1:{os.environ['MASTER_PORT']}", WORLD, RANK)
-    rows = NamedSharding(
-        jax.make_mesh((WORLD,), ("rows",), axis_types=(AxisType.Auto,)), PartitionSpec("rows")
-    )
-    data = GrainBatches(
-        options.dataset,
-        "train",
-        BATCH_SIZE // WORLD,
-        seed=1,
-        remainder="drop",
-        epochs=EPOCHS,
-        rank=RANK,
-        world_size=WORLD,
-    )
-    batches = iter(data)
+    mesh = jax.make_mesh((WORLD,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows"))
+    kind = {"as_": "jax", "sharding": rows, "seed": 1, "remainder": "drop", "epochs": EPOCHS}
+    batches = iter(GrainBatches(options.dataset, "train", BATCH_SIZE // WORLD, **kind))
+    gradient = jax.jit(jax.grad(loss_of))
     weights, step, path = np.zeros(2, np.float32), 0, options.checkpoints / "last.json"
     if path.exists():
         state = json.loads(path.read_text())
@@ -56,12 +40,8 @@ def main() -> None:
         batches.set_state(state["batches"])
     for batch in batches:
         step += 1
-        x = np.stack([batch["x"], batch["y"]], 1)
-        x, late = (
-            jax.make_array_from_process_local_data(rows, each) for each in (x, batch["late"])
-        )
-        weights = np.asarray(update(weights, x, late))
-        remember(step, batch["id"].tolist())
+        weights = weights - 0.1 * np.asarray(gradient(weights, batch))
+        remember(step, batch["id"].addressable_data(0).tolist())
         if step % SAVE_EVERY == 0:
             if RANK == 0:
                 state = {"weights": weights.tolist(), "step": step, "batches": batches.get_state()}

@@ -19,7 +19,6 @@ from ray.train.torch import TorchTrainer
 def loop(config: dict[str, Any]) -> None:
     """Trains as one rank, from the last checkpoint on."""
     context = train.get_context()
-    os.environ["RANK"] = str(context.get_world_rank())
     model = train.torch.prepare_model(Model())
     inner = getattr(model, "module", model)
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
@@ -42,22 +41,18 @@ def loop(config: dict[str, Any]) -> None:
                 state = {"model": inner.state_dict(), "optimizer": optimizer.state_dict()}
                 state |= {"batches": batches.state_dict(), "step": step}
                 torch.save(state, os.path.join(folder, "state.pt"))
-                first = context.get_world_rank() == 0
-                train.report({}, checkpoint=train.Checkpoint(folder) if first else None)
+                is_first = context.get_world_rank() == 0
+                train.report({}, checkpoint=train.Checkpoint(folder) if is_first else None)
 
 
 def main() -> None:
     """Runs the workers, behind the last checkpoint of the name."""
     options = arguments()
     ray.init(include_dashboard=False, log_to_driver=False)
-    TorchTrainer(
-        loop,
-        train_loop_config={"dataset": options.dataset},
-        scaling_config=train.ScalingConfig(
-            num_workers=options.workers, resources_per_worker={"CPU": 0.1}
-        ),
-        run_config=train.RunConfig(name="late", storage_path=str(options.checkpoints.resolve())),
-    ).fit()
+    run = train.RunConfig(name="late", storage_path=str(options.checkpoints.resolve()))
+    workers = train.ScalingConfig(options.workers, resources_per_worker={"CPU": 0.1})
+    config = {"dataset": options.dataset}
+    TorchTrainer(loop, train_loop_config=config, scaling_config=workers, run_config=run).fit()
 
 
 if __name__ == "__main__":

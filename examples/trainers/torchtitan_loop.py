@@ -30,8 +30,7 @@ class Rows(BaseDataLoader):
         self.load_state_dict = self._batches.load_state_dict
 
     def __iter__(self) -> Iterator[tuple[dict[str, torch.Tensor], torch.Tensor]]:
-        for batch in self._batches:
-            yield batch, batch["late"]
+        return ((batch, batch["late"]) for batch in self._batches)
 
 
 def main() -> None:

@@ -12,31 +12,24 @@ import torch
 from common import EPOCHS, SAVE_EVERY, Model, arguments, open_batches, remember
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
-import beam_pipelines as bp
-
 
 class Keep(TrainerCallback):
     """Adds the place of the batches to each checkpoint."""
 
-    def __init__(self, batches: bp.Reader[Any]) -> None:
-        self.batches = batches
-
-    def on_save(self, args: TrainingArguments, state: Any, *_: Any, **__: Any) -> None:
+    def on_save(self, args: Any, state: Any, *_: Any, train_dataloader: Any, **__: Any) -> None:
         """Writes the state."""
         if state.is_world_process_zero:
             path = f"{args.output_dir}/checkpoint-{state.global_step}/batches.json"
             with open(path, "w") as file:
-                json.dump(self.batches.state_dict(), file)
+                json.dump(train_dataloader.state_dict(), file)
 
 
 class Late(Trainer):
     """A trainer whose batches come from a reader."""
 
-    batches: bp.Reader[Any]
-
-    def get_train_dataloader(self) -> bp.Reader[Any]:
+    def get_train_dataloader(self) -> Any:
         """Returns the batches of this rank; Accelerate would divide them again."""
-        return self.batches
+        return self.train_dataset
 
     def compute_loss(self, model: torch.nn.Module, inputs: Any, **_: Any) -> torch.Tensor:
         """Returns the loss of a batch."""
@@ -48,22 +41,15 @@ def main() -> None:
     """Trains from the last checkpoint on."""
     options = arguments()
     settings = TrainingArguments(
-        str(options.checkpoints),
-        use_cpu=True,
-        ddp_backend="gloo",
-        num_train_epochs=EPOCHS,
-        save_steps=SAVE_EVERY,
-        ignore_data_skip=True,
-        report_to=[],
-        disable_tqdm=True,
-    )
-    trainer = Late(Model(), settings)
-    trainer.batches = open_batches(options.dataset, settings.world_size, epochs=1)
-    trainer.add_callback(Keep(trainer.batches))
+        str(options.checkpoints), use_cpu=True, ddp_backend="gloo", num_train_epochs=EPOCHS,
+        save_steps=SAVE_EVERY, ignore_data_skip=True, report_to=[], disable_tqdm=True,
+    )  # fmt: skip
+    batches = open_batches(options.dataset, settings.world_size, epochs=1)
     states = options.checkpoints.glob("checkpoint-*/batches.json")
     last = max(states, key=lambda path: int(path.parent.name.split("-")[1]), default=None)
     if last:
-        trainer.batches.load_state_dict(json.loads(last.read_text()))
+        batches.load_state_dict(json.loads(last.read_text()))
+    trainer = Late(Model(), settings, train_dataset=batches, callbacks=[Keep()])
     trainer.train(resume_from_checkpoint=str(last.parent) if last else None)
 
 
