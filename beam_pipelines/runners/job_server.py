@@ -133,9 +133,9 @@ _COMMANDS: dict[str, Callable[[PipelineOptions, str], tuple[list[str], str]]] = 
 
 
 def _java(kind: Any, options: PipelineOptions, folder: str) -> tuple[list[str], str]:
-    """Returns the command and endpoint of a Java server of Beam's class ``kind``.
+    """Returns the command and endpoint of a Java server.
 
-    Its temporary files are in a folder.
+    Beam's class of its ``kind`` describes it; its temporary files are in a folder.
     """
     server = options.view_as(JobServerOptions)
     server.artifacts_dir = server.artifacts_dir or os.path.join(folder, "artifacts")

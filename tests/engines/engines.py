@@ -113,9 +113,9 @@ class Engine(NamedTuple):
         return found
 
     def events(self) -> Iterator[Any]:
-        """Yields what Spark has logged of its newest job, for its history server.
+        """Yields what Spark has logged of its newest job.
 
-        The last line may be unfinished; that of a job that has ended is its end.
+        Its history server shows it. The last line may be unfinished; that of a job that has ended is its end.
         """
         newest = max((self.folder / EVENTS).glob("*/events_*"))
         return map(json.loads, _lines(newest)[:-1])

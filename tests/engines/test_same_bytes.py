@@ -68,7 +68,10 @@ def test_transform(engine: Engine, data: Path, reference: Reference, tmp_path: P
 
 
 def test_counters(engine: Engine, data: Path, tmp_path: Path) -> None:
-    """Every runner counts the dataset's rows and bytes; Flink's and Spark's pages show them."""
+    """Every runner counts the dataset's rows and bytes.
+
+    Flink's REST and Spark's events show them.
+    """
     conversions.convert("everything", data, tmp_path / "out", engine.options)
     manifest = read_manifest(str(tmp_path / "out"))
     expected = expected_counts(manifest)
@@ -83,7 +86,7 @@ def test_counters(engine: Engine, data: Path, tmp_path: Path) -> None:
 
 
 def shown_by_flink(cluster: FlinkCluster) -> list[tuple[str, int]]:
-    """Returns the counters of the newest job's steps, as the JobManager tells them."""
+    """Returns the newest job's counters, as the JobManager tells them."""
     job = max(cluster.ask("/jobs/overview")["jobs"], key=lambda job: job["start-time"])["jid"]
     found = cluster.ask(f"/jobs/{job}/accumulators")["user-task-accumulators"]
     (shown,) = [json.loads(each["value"]) for each in found if each["name"] == CONTAINERS]
@@ -96,7 +99,7 @@ def shown_by_flink(cluster: FlinkCluster) -> list[tuple[str, int]]:
 
 
 def shown_by_spark(engine: Engine) -> list[tuple[str, int]]:
-    """Returns the counters of the newest job's steps, as its last stage shows them."""
+    """Returns the newest job's counters, as its last stage shows them."""
     *_, shown = (
         each["Value"]
         for event in engine.events()
@@ -132,9 +135,9 @@ def test_resume(engine, data, reference, tmp_path, monkeypatch):
 
 
 def shards_in(folder: Path) -> set[tuple[str, int]]:
-    """Returns the name of each shard with its identity, which another file does not have.
+    """Returns the name of each shard with its identity.
 
-    The shards are in a dataset, or in its temporary folder.
+    Another file has another identity. The shards are in a dataset, or in its temporary folder.
     """
     found = [path for path in folder.rglob("*-of-*") if path.parent.parent.name == "examples"]
     return {(path.name, path.stat().st_ino) for path in found}
