@@ -60,7 +60,7 @@ PROGRAMS = {
         "    'encode: {x: z_score, t: vocabulary}\\noutput: {serving: true}\\n')\n"
         "assert run(['convert', 'r.yaml', '-o', 'out', '-q']) == 0\n"
         "assert list(pathlib.Path('out').rglob('saved_model.pb'))"),
-        {"tensorflow", "tensorflow_transform", "beartype", "pyparsing", "cryptography", "fastavro"},
+        {"tensorflow", "tensorflow_transform", "beartype", "pyparsing", "cryptography", "fastavro", "beam_pipelines.reader.dataset"},
     ),
     "reading": (
         ("import beam_pipelines as bp\n"

@@ -184,14 +184,11 @@ def convert(
             "out/flights."
         )
     output = shared_options.output_of_day(context, output)
-    from beam_pipelines.pipeline import api
-
     plan = shared_options.chosen_plan(context, recipe_or_data)
     if dry_run or output is None:
         answer(form, plan_document(plan), [plan.describe()])
         return
     from beam_pipelines.cli import summary
-    from beam_pipelines.dataset.manifest import read_manifest
     from beam_pipelines.pipeline import convert as convert_module
     from beam_pipelines.pipeline import output_folder
     from beam_pipelines.pipeline.run_options import RunOptions
@@ -204,10 +201,10 @@ def convert(
         line = f"submitted: {where}. The dataset is complete when there is a {output}/{MANIFEST}."
         answer(form, {"submitted": where, "dataset": output}, [line])
         return
-    dataset = api.convert(plan, output, **run)
+    manifest = convert_module.convert(plan, output, **run)
     if left := output_folder.left_behind(output):
         say(f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True)
-    summary.print_summary(read_manifest(dataset.folder), dataset.folder, form=form)
+    summary.print_summary(manifest, output, form=form)
 
 
 @cli.command(cls=BeamCommand, epilog="describe out/flights\ndescribe flights.csv --sample 1%")

@@ -19,7 +19,6 @@ from beam_pipelines.files.beam import files, listing
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.reader.encodings.encoder import fitted_encodings, recipe_of
 from beam_pipelines.serving import specs
 from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.serving.specs import ENCODED_SCHEMA, schema_files
@@ -101,6 +100,8 @@ def make_graph(dataset: str | os.PathLike[str]) -> str:
       RecipeError: a run is writing to the dataset.
       DataError: there is no dataset; it has no encodings; or the graph could not be built.
     """
+    from beam_pipelines.reader.encodings.encoder import fitted_encodings, recipe_of
+
     dataset = os.fspath(dataset)
     read_manifest(dataset)  # first, as the lock makes a folder where there is none
     if not files.exists(files.within(dataset, dataset_layout.ENCODED_SCHEMA)):
