@@ -106,7 +106,7 @@ def test_modules_have_few_lines() -> None:
 
 
 def test_examples_of_trainers_have_few_lines() -> None:
-    """A loop that resumes has at most 60 lines in all, and so has what it imports."""
+    """A loop that resumes has at most 60 lines in all."""
     lines = {name: len(text.splitlines()) for name, text in modules("examples/trainers").items()}
     assert len(lines) >= 10
     assert over(lines, TRAINER_LINES) == {}

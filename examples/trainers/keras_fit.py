@@ -1,4 +1,4 @@
-"""Trains with Keras on JAX, whose epochs end where it stores the model.
+"""Trains with Keras on JAX, which resumes between short epochs.
 
 KERAS_BACKEND=jax RANK=0 WORLD_SIZE=2 MASTER_PORT=12345 python keras_fit.py DATASET CHECKPOINTS
 """
@@ -17,7 +17,7 @@ RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
 class Rows(KerasBatches):
-    """Batches that keep the ids of the last one, which are no input."""
+    """Batches that keep the ids of the last one."""
 
     def __getitem__(self, index: int) -> Any:
         features, label = super().__getitem__(index)

@@ -19,6 +19,7 @@ from ray.train.torch import TorchTrainer
 def loop(config: dict[str, Any]) -> None:
     """Trains as one rank, from the last checkpoint on."""
     context = train.get_context()
+    os.environ["RANK"] = str(context.get_world_rank())
     model = train.torch.prepare_model(Model())
     inner = getattr(model, "module", model)
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
@@ -50,7 +51,7 @@ def main() -> None:
     options = arguments()
     ray.init(include_dashboard=False, log_to_driver=False)
     run = train.RunConfig(name="late", storage_path=str(options.checkpoints.resolve()))
-    workers = train.ScalingConfig(options.workers, resources_per_worker={"CPU": 0.1})
+    workers = train.ScalingConfig(num_workers=options.workers, resources_per_worker={"CPU": 0.1})
     config = {"dataset": options.dataset}
     TorchTrainer(loop, train_loop_config=config, scaling_config=workers, run_config=run).fit()
 
