@@ -360,6 +360,7 @@ constexpr size_t kLeastStepBytes = 2;  // of one without a kind
 
 // Adds steps that have one value each, as long as there are some. There is room for their rows.
 void add_single_steps(Message* list, StepBuilder* steps) {
+  if (!steps->has_singles()) return;
   steps->reserve(list->size() / kStepHeadBytes + 1);
   uint8_t* out = steps->singles();
   switch (steps->kind()) {

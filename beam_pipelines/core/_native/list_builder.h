@@ -106,6 +106,9 @@ class ListBuilder {
     values_at_ = end;
   }
 
+  // Whether a row may have one value.
+  bool has_singles() const { return size_ == 1 || size_ == kAnySize; }
+
   // The place for numbers that are all of a row each; `end_singles` takes the end of those written. There is room for both.
   uint8_t* singles() { return values_at_; }
   void end_singles(uint8_t* end) {
@@ -162,7 +165,7 @@ class ListBuilder {
   static constexpr int64_t kNoRow = -1;  // a list had another size: no row can begin
 
   size_t width() const { return kind_ == ValueKind::kFloat ? sizeof(float) : sizeof(int64_t); }
-  void find_singles_end() { singles_end_ = size_ == 1 || size_ == kAnySize ? values_.end() : nullptr; }
+  void find_singles_end() { singles_end_ = has_singles() ? values_.end() : nullptr; }
   void grow_rows(int64_t least, double times);
   void add_nulls(int64_t row);
   void grow_values(size_t values);
