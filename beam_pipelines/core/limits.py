@@ -64,8 +64,7 @@ def exceeded(limits: Limits, name: str, found: str) -> str:
     most = getattr(limits, name)
     return (
         f"found {found}, expected at most {most:,} (the limit '{name}'). If the file is to be "
-        "trusted, raise it in the recipe: "
-        f"'limits: {{{name}: …}}'."
+        f"trusted, raise it in the recipe: 'limits: {{{name}: …}}'."
     )
 
 

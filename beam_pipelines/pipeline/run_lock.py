@@ -81,8 +81,7 @@ def other_run(output: str, temporary: str) -> DataError:
     """Returns the error of a run during which another one has begun."""
     return DataError(
         f"{output}: {_run_of(temporary)} has begun to write to it while this one did, which "
-        "therefore wrote nothing. "
-        "Let one run at a time write to an output."
+        "therefore wrote nothing. Let one run at a time write to an output."
     )
 
 

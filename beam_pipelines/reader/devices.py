@@ -250,14 +250,12 @@ def _free(process: ReadingProcess, copying: collections.deque[_Copied], waits: b
 
     Waits for all if asked to.
     """
-    while copying and (waits or _is_over(copying[0].made)):
+    while copying and (
+        waits or (copying[0].made.done() and copying[0].made.result().event.query())
+    ):
         copied = copying.popleft()
         copied.made.result().event.synchronize()
         process.free(copied.block)
-
-
-def _is_over(made: Future[_Made]) -> bool:
-    return made.done() and made.result().event.query()
 
 
 def _unpacked(group: PackedGroup, memory: Any) -> PackedGroup:

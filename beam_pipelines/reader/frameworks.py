@@ -151,8 +151,7 @@ def check_sharding(
             except (ValueError, IndexError) as error:
                 raise ValueError(
                     f"sharding: found batches of {size:,} rows of feature '{feature.name}', which "
-                    f"it does not divide ({error}). Change batch_size, or give "
-                    "remainder='drop'."
+                    f"it does not divide ({error}). Change batch_size, or give remainder='drop'."
                 ) from error
 
 

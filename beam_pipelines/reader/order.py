@@ -77,7 +77,8 @@ class Epoch:
         if self.key is None:
             before = np.cumsum(sizes, axis=1) - sizes
             return np.clip(positions[:, None] - before, 0, sizes)
-        return deal(sizes, positions, _hashes(_key(self.key, _TREE), windows))
+        hashes = mix(windows.astype(np.uint64) + np.uint64(GOLDEN))
+        return deal(sizes, positions, mix(hashes ^ np.uint64(_key(self.key, _TREE))))
 
     def permutation(self, places: Int64s) -> Int64s:
         """Returns the order of the rows of a few parts.
@@ -332,8 +333,3 @@ def _key(*numbers: int) -> int:
     for number in numbers:
         key = mix_int(key + GOLDEN ^ mix_int(number + GOLDEN))
     return key
-
-
-def _hashes(key: int, numbers: Int64s) -> npt.NDArray[np.uint64]:
-    """Returns a key for each number, uint64[n]."""
-    return mix(mix(numbers.astype(np.uint64) + np.uint64(GOLDEN)) ^ np.uint64(key))

@@ -49,8 +49,7 @@ def has_date(path: str) -> bool:
         ):
             raise ValueError(
                 f"found {place} in '{path}', expected {{date}}, which stands for 2026-11-21 or the "
-                "like, or a format of "
-                "%Y, %y, %m, %d and %j, such as {date:%Y%m%d}."
+                "like, or a format of %Y, %y, %m, %d and %j, such as {date:%Y%m%d}."
             )
     return _PLACEHOLDER.search(path) is not None
 

@@ -161,18 +161,13 @@ def _recipe(
                 f"{', '.join(sources)}."
             )
     recipe = Recipe(**{"name": "", "sources": {}, **found}, directory=directory)
-    _check(value, recipe)
-    return recipe
-
-
-def _check(value: values.Value, recipe: Recipe) -> None:
-    """Notes ``drop`` with ``keep``, and wrong unions."""
     _check_unions(value, recipe)
     if recipe.drop and recipe.keep:
         value.wrong(
             "found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.",
             "keep",
         )
+    return recipe
 
 
 def _check_unions(value: values.Value, recipe: Recipe) -> None:
@@ -294,8 +289,7 @@ def _joins(
         if first != index:
             value.wrong(
                 f"found source '{join.source}' joined again with the same prefix '{join.prefix}' "
-                f"as in join[{first}], "
-                "expected another 'prefix' for each time.",
+                f"as in join[{first}], expected another 'prefix' for each time.",
                 index,
             )
     return tuple(joins)

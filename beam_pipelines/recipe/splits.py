@@ -7,8 +7,7 @@ import datetime
 import fractions
 import math
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from beam_pipelines.core.errors import nearest_word
 from beam_pipelines.recipe import values
@@ -132,34 +131,25 @@ def read_split(value: values.Value) -> Split | None:
                 f"found the split name '{name}', expected letters, digits, '_' and '-' (TFX's "
                 "rule)."
             )
-    kinds = {kind for _, item in parts if (kind := _split_kind(item))}
-    kinds = kinds or {"bounds" if parts else "share"}
+    kinds = {kind for _, item in parts if (kind := _split_kind(item))} or {"bounds"}
+    kinds = kinds if parts else {"share"}
     if len(kinds) > 1:
         value.wrong(
             "found several kinds of split, expected all by share, all by bounds, all by values or "
             "all by files."
         )
-        _note_near_names(parts, keys.keys() - given.keys())
         return None
     kind = kinds.pop()
     _check_split_keys(value, kind)
     if kind == "share":
-        known = len(value.problems)
-        shares = _fractions(value, parts, given.get("folds"))
-        if len(value.problems) > known:
-            _note_near_names(parts, keys.keys() - given.keys())
-        return Split(fractions=shares, **_of_shares(given))
+        given.pop("column", None)
+        own = {name: read for name, read in given.items() if read is not None}
+        return Split(fractions=_fractions(value, parts, own.get("folds")), **own)
     if kind == "files":
         read = {name: read_keys(FileSplit, item, "a mapping") for name, item in parts}
         files = {name: own["files"] for name, own in read.items() if "files" in own}
         return Split(fractions={}, files=files)
     return Split(fractions={}, time_column=given.get("column"), times=_times(parts))
-
-
-def _of_shares(given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the keys that go with shares only, and ``by``."""
-    names = ("by", "stratify", "folds", "seed")
-    return {name: given[name] for name in names if given.get(name) is not None}
 
 
 def _check_split_keys(value: values.Value, kind: str) -> None:
@@ -180,14 +170,6 @@ def _check_split_keys(value: values.Value, kind: str) -> None:
         )
     if "column" not in given and is_by_column:
         value.wrong(f"found {kind} without 'column', expected the column that is compared.")
-
-
-def _note_near_names(parts: list[tuple[str, values.Value]], keys: Iterable[str]) -> None:
-    """Notes the wrong splits that may be misspelled keys."""
-    for name, item in parts:
-        meant = "" if isinstance(item.tree, dict) else nearest_word(name, keys) or ""
-        if meant[:1] == name[:1]:
-            item.wrong_key(f"found a split '{name}'. Did you mean '{meant}'?", meant)
 
 
 def _split_kind(value: values.Value) -> str:

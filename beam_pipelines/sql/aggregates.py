@@ -100,7 +100,9 @@ def parse_condition(
     for node in duck.walk(rest):
         if refused := refused_part(node):
             raise duck.ExpressionError(f"found {refused}; expected a condition of aggregates")
-        if node.get("class") == "COLUMN_REF" and not _is_value(node):
+        if node.get("class") == "COLUMN_REF" and not str(node["column_names"][0]).startswith(
+            _VALUE
+        ):
             column = ".".join(node["column_names"])
             raise duck.ExpressionError(
                 f"found column '{column}' outside of an aggregate, expected one such as "
@@ -208,10 +210,6 @@ def _cut(tree: Any, found: list[dict[str, Any]]) -> Any:
 
 
 _VALUE = "\ufdd0value"  # no column's name has this character
-
-
-def _is_value(node: Mapping[str, Any]) -> bool:
-    return str(node["column_names"][0]).startswith(_VALUE)
 
 
 def _function(node: Mapping[str, Any]) -> str:

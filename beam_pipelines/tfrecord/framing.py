@@ -133,8 +133,7 @@ def missing_records(record: str, nulls: int) -> str:
     """Returns the message for rows with a null as their record."""
     return (
         f"output.record '{record}': found {nulls:,} rows without a value, expected none; nothing "
-        "was written. Leave them out "
-        f"with 'filter: {record} IS NOT NULL'."
+        f"was written. Leave them out with 'filter: {record} IS NOT NULL'."
     )
 
 
@@ -236,8 +235,7 @@ def read_record_blocks(
     if rest:
         raise DataError(
             f"{path}, record {number}, offset {offset}: the file ends within a record ({len(rest)} "
-            "bytes left). "
-            "It is truncated: write it again."
+            "bytes left). It is truncated: write it again."
         )
 
 

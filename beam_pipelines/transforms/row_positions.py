@@ -38,12 +38,10 @@ class RowPositions:
         whole = self._plan.ranges[byte_range.number]
         transitions, is_cut = self._transitions.setdefault(path, []), byte_range.end < whole.end
         while len(transitions) < number + (not is_cut):
-            transitions.append(self._scan(first + len(transitions)))
+            byte_range = self._plan.ranges[first + len(transitions)]
+            transitions.append(read.scan_range(self._plan, byte_range))
         own = [read.scan_range(self._plan, byte_range)] if is_cut else transitions[number:]
         return {path: fold([*transitions[:number], *own])}
-
-    def _scan(self, number: int) -> read.Transition:
-        return read.scan_range(self._plan, self._plan.ranges[number])
 
     def find(self, range_number: int, rows: Sequence[int]) -> list[Position]:
         """Finds rows of one byte range.

@@ -37,8 +37,7 @@ def reasons(values: list[Any], kind: pa.DataType, feature: str) -> list[tuple[st
 
 NOT_FIXED = (
     "The feature has a shape, but it's not always present (if the feature is nested, then it "
-    "should always be present at each "
-    "nested level) or its value lengths vary."
+    "should always be present at each nested level) or its value lengths vary."
 )
 FEWER = "The feature was present in fewer examples than expected"
 UNEXPECTED = "ENUM_TYPE_UNEXPECTED_STRING_VALUES"

@@ -121,8 +121,7 @@ def test_nothing_is_loaded() -> None:
     )
     assert policy == (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src "
-        f"'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
+        f"'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     )
 
 

@@ -127,8 +127,7 @@ def test_long_names_of_splits(look, width: int, name: str) -> None:
         page.evaluate(
             "[...document.querySelectorAll('.diagram g')].filter(one => [...one.querySelectorAll("
             "'p')].some(text => text.getBoundingClientRect().right > one.querySelector('rect')"
-            ".getBoundingClientRect().right - 4 || !text.clientHeight)).map("
-            "one => one.textContent)"
+            ".getBoundingClientRect().right - 4 || !text.clientHeight)).map(one => one.textContent)"
         )
         == []
     )

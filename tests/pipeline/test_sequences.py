@@ -273,14 +273,9 @@ def lists(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-def rows_by_id(data: Path) -> dict[int, dict[str, Any]]:
-    """Returns the rows of the table of lists."""
-    return {row["id"]: row for row in pq.read_table(data / "lists.parquet").to_pylist()}
-
-
 def test_lists_become_feature_lists(data: Path, lists: Path) -> None:
     """Named lists are feature lists, other lists stay in the context."""
-    rows = rows_by_id(data)
+    rows = {row["id"]: row for row in pq.read_table(data / "lists.parquet").to_pylist()}
     count = 0
     for split in ("train", "eval"):
         for record in read_records(lists, split):

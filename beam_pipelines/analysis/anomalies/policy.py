@@ -109,6 +109,5 @@ def check_environment(environment: str, schema: schema_pb2.Schema, where: str) -
         )
         raise RecipeError(
             f"--environment {environment}: found an environment that {where} does not name, "
-            f"expected {named}."
-            f"{nearest(environment, known)}"
+            f"expected {named}.{nearest(environment, known)}"
         )

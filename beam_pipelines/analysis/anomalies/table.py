@@ -16,8 +16,7 @@ _MAX_ROWS = 50
 _WIDEST = 60
 CURES = (
     "Mend the data or the recipe; or change the schema if the data are right ('beam-pipelines "
-    "schema update'); or accept "
-    "anomalies with --allow_anomalies TYPE or FEATURE:TYPE"
+    "schema update'); or accept anomalies with --allow_anomalies TYPE or FEATURE:TYPE"
 )
 
 

@@ -222,7 +222,7 @@ def nested(
         is_list = feature.name in lists
         added = add_feature(result, steps_of(feature.name, is_list))
         added.CopyFrom(feature)
-        if is_list and not _has_two_levels(feature):
+        if is_list and not feature.HasField("value_counts") and len(feature.shape.dim) != 2:
             _add_steps(added, feature.name in lists_of_lists)
     return result
 
@@ -244,10 +244,6 @@ def _within(path: Steps, feature: schema_pb2.Feature) -> Iterator[tuple[Steps, s
     yield path, feature
     for child in feature.struct_domain.feature:
         yield from _within(path, child)
-
-
-def _has_two_levels(feature: schema_pb2.Feature) -> bool:
-    return bool(feature.HasField("value_counts") or len(feature.shape.dim) == 2)
 
 
 def _without_steps(feature: schema_pb2.Feature) -> schema_pb2.Feature:

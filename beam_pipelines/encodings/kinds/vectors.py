@@ -215,8 +215,7 @@ class Vector(Fixed):
         for name, length in zip(self.inputs, self.lengths, strict=True):
             if not length:
                 raise ValueError(
-                    f"found '{name}', a list without a fixed length, "
-                    "expected its length, as in "
+                    f"found '{name}', a list without a fixed length, expected its length, as in "
                     f"{{vector: {{columns: [{', '.join(self.inputs)}], lengths: {{{name}: 10}}}}}}."
                 )
 

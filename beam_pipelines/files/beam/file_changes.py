@@ -57,8 +57,7 @@ def _delete_local(path: str) -> None:
     except OSError as error:
         raise DataError(
             f"{error.filename or path}: cannot be deleted: {error.strerror or error}. Check the "
-            "folder and its permissions, "
-            "or choose another --output."
+            "folder and its permissions, or choose another --output."
         ) from error
 
 

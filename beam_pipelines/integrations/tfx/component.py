@@ -54,7 +54,6 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.policy import PolicyOptions, with_policy
 from beam_pipelines.pipeline.planning.recipes import load
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.text.lines import explain
 
 __all__ = ["RecipeDriver", "RecipeExampleGen", "RecipeExampleGenSpec", "RecipeExecutor"]
@@ -205,7 +204,9 @@ def _plan(path: str, spans: Spans) -> Plan:
     """
     recipe = load(path)
     with recipe.lines.explained():
-        plan = with_policy(make_plan(fill_spans(_with_graph(recipe), spans)), PolicyOptions())
+        output = dataclasses.replace(recipe.output, serving=True)  # TFX's components open it
+        filled = fill_spans(dataclasses.replace(recipe, output=output), spans)
+        plan = with_policy(make_plan(filled), PolicyOptions())
     if recipe.output.format != TFRECORD:
         message = f"found {recipe.output.format}, expected tfrecord: TFX reads nothing else."
         raise explain([Problem(("output", "format"), message)], recipe.lines)
@@ -215,11 +216,6 @@ def _plan(path: str, spans: Spans) -> Plan:
         )
         raise explain([Problem(("output", "compression"), message)], recipe.lines)
     return plan
-
-
-def _with_graph(recipe: Recipe) -> Recipe:
-    """Returns the recipe with the serving graph, which TFX's components open."""
-    return dataclasses.replace(recipe, output=dataclasses.replace(recipe.output, serving=True))
 
 
 def _folder_beside(uri: str, name: str) -> str:

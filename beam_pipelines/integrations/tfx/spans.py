@@ -63,7 +63,7 @@ def resolve_spans(recipe: Recipe, range_config: Any = None) -> Spans:
     has_date = any(_has_date(_without_numbers(path)) for _, path in _used_paths(recipe))
     if not splits and not has_date and range_config is None:
         return Spans(0, None)
-    if not splits and has_date and not _is_static(range_config):
+    if not splits and has_date and not (range_config and range_config.HasField("static_range")):
         raise RecipeError(
             f"{recipe.name}: found no source whose path names one whole day, as in "
             f"clicks/{{date}}.csv or {{date:%Y/%m/%d}}, expected one to "
@@ -116,11 +116,6 @@ def _has_date(path: str) -> bool:
         return path_dates.has_date(_as_dates(path))
     except ValueError:
         return False
-
-
-def _is_static(range_config: Any) -> bool:
-    """Whether a range config names the span."""
-    return range_config is not None and bool(range_config.HasField("static_range"))
 
 
 def _as_tfx(path: str) -> str:

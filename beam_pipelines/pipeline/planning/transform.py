@@ -278,8 +278,7 @@ def _check_has_date(base: Source) -> None:
     if not any(path_dates.has_date(path) for path in base.path):
         raise errors.RecipeError(
             f"found --date without NEW_DATA, and the recipe's path of '{base.name}', "
-            f"{', '.join(base.path)}, has no {{date}}. "
-            "Name the new files."
+            f"{', '.join(base.path)}, has no {{date}}. Name the new files."
         )
 
 

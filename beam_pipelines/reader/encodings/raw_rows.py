@@ -127,8 +127,7 @@ def _no_column(
     return DataError(
         f"{where}: found no column '{field.name}', expected one of type "
         f"{type_name(field.type)}. A null is given as None; the encoder's 'columns' and 'events' "
-        f"have all names."
-        f"{nearest(field.name, unused)}"
+        f"have all names.{nearest(field.name, unused)}"
     )
 
 

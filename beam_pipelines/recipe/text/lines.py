@@ -100,7 +100,15 @@ def explain(problems: Iterable[Problem], lines: Lines) -> RecipeError:
 
     A line reads ``recipe.yaml:17: join[0].how: found …``, or ``--set join[0].how: found …``.
     """
-    located = [(lines.line(problem.path), problem) for problem in _own(list(problems))]
+    found = dict.fromkeys(problems)
+    meant = [(one.path[:-1], f"'{one.meant}'") for one in found if one.meant]
+    located = [
+        (lines.line(one.path), one)
+        for one in found
+        # Others follow from the misspelled key.
+        if one.meant
+        or not any(at in (one.path, one.path[:-1]) and key in one.message for at, key in meant)
+    ]
     located.sort(key=lambda item: item[0] or 0)
     texts, excerpts = [], []
     for line, problem in located:
@@ -113,17 +121,6 @@ def explain(problems: Iterable[Problem], lines: Lines) -> RecipeError:
     error = RecipeError("\n".join(texts))
     error.excerpts = tuple(excerpts)
     return error
-
-
-def _own(problems: list[Problem]) -> list[Problem]:
-    """Returns problems that do not follow from a misspelled key."""
-    meant = [(one.path[:-1], f"'{one.meant}'") for one in problems if one.meant]
-    return [
-        one
-        for one in dict.fromkeys(problems)
-        if one.meant
-        or not any(at in (one.path, one.path[:-1]) and key in one.message for at, key in meant)
-    ]
 
 
 def show_span(text: Sequence[str], span: LineSpan) -> str:

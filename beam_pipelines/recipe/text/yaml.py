@@ -192,8 +192,7 @@ class _Walk:
         if self.values > MAX_VALUES or len(path) > MAX_DEPTH:
             raise RecipeError(
                 f"{self.origin}:{node.start_mark.line + 1}: found more than {MAX_VALUES:,} values "
-                f"or {MAX_DEPTH} levels, "
-                "aliases followed. No recipe needs that many."
+                f"or {MAX_DEPTH} levels, aliases followed. No recipe needs that many."
             )
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
             return self.mapping(node, path)

@@ -104,8 +104,7 @@ def number_pattern(format_: cell_formats.NumberFormat) -> str:
         grouped = f"[1-9][0-9]?(?:{group}[0-9]{{2}})*{group}[0-9]{{3}}|"
     return (
         f"^(?P<sign>[+-]?){before + optional if before else ''}(?P<inner>[+-]?)"
-        f"(?P<whole>{grouped}0|[1-9][0-9]*|)"
-        f"(?:{re.escape(format_.decimal)}(?P<fraction>[0-9]*))?"
+        f"(?P<whole>{grouped}0|[1-9][0-9]*|)(?:{re.escape(format_.decimal)}(?P<fraction>[0-9]*))?"
         f"{after + optional if after else ''}$"
     )
 

@@ -178,7 +178,9 @@ def _check_delimiter(text: bytes, path: str, is_one_column: bool, encoding: str 
     """
     lines = [line for line in text.decode("utf-8", errors="replace").splitlines() if line.strip()]
     lines = lines[:_LINES]
-    if len(lines) < _LEAST_LINES or all(_is_value(line) for line in lines[1:]):
+    if len(lines) < _LEAST_LINES or all(
+        sniffer.kind(line) == "date" or _GROUPED.fullmatch(line.strip()) for line in lines[1:]
+    ):
         return
     marks = (*_DOUBLE, *_RARE, _COLON, _BLANKS) if is_one_column else _DOUBLE
     for mark in marks:
@@ -220,11 +222,6 @@ def _read(path: str, encoding: str | None, options: str) -> str:
     """Returns the line of pandas that reads all values as texts."""
     given = [repr(path.rpartition("/")[2]), options, "dtype=str", "keep_default_na=False"]
     return f"pandas.read_csv({', '.join([*given, *[f'encoding={encoding!r}'] * bool(encoding)])})"
-
-
-def _is_value(line: str) -> bool:
-    """Whether a line is a date, or a number with blanks."""
-    return sniffer.kind(line) == "date" or _GROUPED.fullmatch(line.strip()) is not None
 
 
 def _has_values(rows: Sequence[Sequence[str]]) -> bool:

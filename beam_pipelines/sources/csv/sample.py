@@ -150,18 +150,14 @@ class CsvSample:
             start = max(0, file.size_bytes - _END_BYTES)
             with files.open_read(file.path) as opened:
                 data = blocks.read_exactly(opened, file.path, start, file.size_bytes)
-            end = len(data.rstrip(b"\r\n"))
-            parts = _EMPTY_LINES.split(data[:end])
-            before, behind = parts if len(parts) == 2 else (b"", b"")
-            number = behind.count(b"\n") + 1
-            is_quoted = self.dialect.quote and behind.count(self.dialect.quote) % 2
-            if number <= before.count(b"\n") and not is_quoted:
+            before, *rest = _EMPTY_LINES.split(data.rstrip(b"\r\n"))
+            number, quote = sum(part.count(b"\n") + 1 for part in rest), self.dialect.quote or 0
+            is_open = b"".join(rest).count(quote) % 2
+            if len(rest) == 1 and number <= before.count(b"\n") and not is_open:
                 numbers = blocks.LineNumbers(self.source, file, blocks.Body(start, data))
-                yield (
-                    f"rows behind an empty line: {number:,}, from {file.path}, line "
-                    f"{numbers.line(end - len(behind))}  # if they are none, remove the lines, or "
-                    "leave them out with 'filter'"
-                )
+                place = f"{file.path}, line {numbers.line(data.rindex(rest[0]))}"
+                cure = "if they are none, remove the lines, or leave them out with 'filter'"
+                yield f"rows behind an empty line: {number:,}, from {place}  # {cure}"
 
     def misfits(self, name: str, format_: CellFormat) -> list[Misfit]:
         """Returns the values of a column that are not in a format."""

@@ -194,8 +194,7 @@ def explained(path: str) -> Iterator[None]:
             raise zip_members.damaged(path, error) from error
         raise DataError(
             f"{path}: found a damaged archive, expected a whole tar file, compressed as its name "
-            f"says: {error}. "
-            "Get the file again."
+            f"says: {error}. Get the file again."
         ) from error
 
 

@@ -305,8 +305,9 @@ def opened(data: bytes, limits: Limits) -> Iterator[Image.Image]:
     except PictureError:
         raise
     except UnidentifiedImageError as error:
+        found = f"bytes that begin with {data[:12]!r}" if data else "an empty file"
         raise PictureError(
-            f"found {_beginning(data)}, expected a JPEG, PNG, BMP, GIF or WebP image",
+            f"found {found}, expected a JPEG, PNG, BMP, GIF or WebP image",
             "Mend the file, or leave it out.",
         ) from error
     except Exception as error:  # Pillow's decoders raise errors of all kinds
@@ -334,10 +335,6 @@ def _webp_size(data: bytes) -> tuple[int, int] | None:
         struct.unpack("<I", data[start : start + 3] + b"\0")[0] + 1 for start in (24, 27)
     )
     return width, height
-
-
-def _beginning(data: bytes) -> str:
-    return f"bytes that begin with {data[:12]!r}" if data else "an empty file"
 
 
 def _target_mode(look: Look, format_: str, wanted: str | None) -> str:

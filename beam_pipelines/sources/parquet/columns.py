@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from beam_pipelines.core.arrow.columns import is_list
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.sources.nesting import nested
+from beam_pipelines.sources.nesting import nested, shapes
 
 Longs = NDArray[np.int64]
 _LISTS = (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)  # a map is a list of structs
@@ -131,27 +131,15 @@ def schema_of(parquet: pq.ParquetFile) -> pa.Schema:
 
     Arrow has an interval for 12 bytes: its months, days and milliseconds.
     """
-    columns = (parquet.schema.column(place) for place in range(parquet.metadata.num_columns))
-    leaves = [column.converted_type for column in columns]
-    found, rest = parquet.schema_arrow, iter(leaves)
-    if "INTERVAL" not in leaves:
-        return found
-    return pa.schema([field.with_type(_with_intervals(field.type, rest)) for field in found])
+    leaves = map(parquet.schema.column, range(parquet.metadata.num_columns))
+    tops = {leaf.path.split(".")[0] for leaf in leaves if leaf.converted_type == "INTERVAL"}
 
+    def known(name: str, type_: pa.DataType) -> pa.DataType:
+        is_interval = name.split(".", maxsplit=1)[0] in tops and str(pa.binary(12)) in str(type_)
+        return shapes.with_leaf(type_, pa.month_day_nano_interval()) if is_interval else type_
 
-def _with_intervals(type_: pa.DataType, leaves: Iterator[str]) -> pa.DataType:
-    """Returns a type whose intervals are such; takes its leaves."""
-    if isinstance(type_, pa.BaseExtensionType):
-        _with_intervals(type_.storage_type, leaves)
-    elif pa.types.is_struct(type_):
-        return pa.struct([field.with_type(_with_intervals(field.type, leaves)) for field in type_])
-    elif type_.num_fields:
-        item = nested.without_map(type_).value_type
-        found = _with_intervals(item, leaves)
-        return type_ if found == item else pa.list_(found)
-    elif next(leaves) == "INTERVAL":
-        return pa.month_day_nano_interval()
-    return type_
+    found = parquet.schema_arrow
+    return pa.schema(nested.map_leaves(found, known)) if tops else found
 
 
 def int96_columns(metadata: Any, names: Collection[str]) -> list[str]:

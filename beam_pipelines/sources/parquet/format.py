@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -164,23 +165,24 @@ class _Coded:
             part of a microsecond.
         """
         group = self._parquet.metadata.row_group(number)
+        coded_rows = functools.partial(
+            self._with_dictionaries.iter_batches,
+            row_groups=[number],
+            columns=sorted(self._names),
+            use_threads=False,
+        )
         self._compressed += sum(
             group.column(place).total_compressed_size for place in range(group.num_columns)
         )
         longest = (
-            parquet_columns.longest_row(self._first_row(number), group)
+            parquet_columns.longest_row(next(coded_rows(1)), group)
             if self._names and group.num_rows
             else 0
         )
         if exceeds_ratio(source.limits, self._compressed, self._decoded + longest * group.num_rows):
-            coded = self._with_dictionaries.iter_batches(
-                MAX_CHUNK_ROWS, [number], sorted(self._names), use_threads=False
-            )
+            sizes = map(parquet_columns.row_bytes, coded_rows(MAX_CHUNK_ROWS))
             self._check(
-                source,
-                file,
-                number,
-                self._decoded + sum(int(parquet_columns.row_bytes(batch).sum()) for batch in coded),
+                source, file, number, self._decoded + sum(int(size.sum()) for size in sizes)
             )
         if longest * min(group.num_rows, SAMPLE_ROWS) <= _BUFFERED_BYTES:
             self._batch_rows = self._batch_rows or _batch_rows(self._parquet, number, self._wanted)
@@ -208,13 +210,6 @@ class _Coded:
             parquet_columns.check_microseconds(file.path, first_row, batch, nanoseconds)
             first_row += batch.num_rows
             yield batch
-
-    def _first_row(self, number: int) -> pa.RecordBatch:
-        return next(
-            self._with_dictionaries.iter_batches(
-                1, [number], sorted(self._names), use_threads=False
-            )
-        )
 
     def _grow(self, source: Source, file: FileInfo, number: int, size_bytes: int) -> None:
         self._decoded += size_bytes

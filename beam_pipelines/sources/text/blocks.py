@@ -151,8 +151,7 @@ def read_exactly(file: BinaryIO, path: str, start: int, end: int) -> bytes:
     if len(data) != end - start:
         raise DataError(
             f"{path}: found {start + len(data):,} bytes, expected at least {end:,} as when it was "
-            "listed. "
-            "Do not change sources while they are read; run again."
+            "listed. Do not change sources while they are read; run again."
         )
     return data
 

@@ -239,6 +239,5 @@ def _name_problems(
         yield Problem(
             ("join", number),
             f"source '{join.source}' adds {listed}, which the rows so far have already, expected "
-            "new names. "
-            f"Set another prefix, such as 'prefix: {example}'.",
+            f"new names. Set another prefix, such as 'prefix: {example}'.",
         )

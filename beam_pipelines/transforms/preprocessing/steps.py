@@ -169,8 +169,7 @@ def _check_outputs(function: Preprocessing, metadata: Any) -> None:
     if function.label is not None and function.label not in names:
         raise RecipeError(
             f"{FUNCTION}: {function.path}: found features {', '.join(names)}, expected the label "
-            f"'{function.label}' among them. Return it "
-            "as it came, or change 'label'."
+            f"'{function.label}' among them. Return it as it came, or change 'label'."
         )
 
 

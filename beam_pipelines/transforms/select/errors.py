@@ -65,8 +65,7 @@ def explained(path: str) -> Iterator[None]:
         row = find_row(error.batch, expression) if expression.columns else None
         raise RowError(
             f"{path}, {error.where} ({expression.sql}): found {error}{_place(error, row)}, "
-            "expected a value. "
-            "Use TRY_CAST or TRY, which "
+            "expected a value. Use TRY_CAST or TRY, which "
             "give NULL instead, or filter such rows out."
         ) from error
     except LargeValueError as error:

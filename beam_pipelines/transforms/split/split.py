@@ -264,8 +264,7 @@ def _split_of_file(plan: SplitPlan, path: str) -> int:
     if not found:
         raise DataError(
             f"{path}: the file matches no split, expected one of {patterns}. Add a split for it, "
-            "or leave the file out "
-            "of the source's 'path'."
+            "or leave the file out of the source's 'path'."
         )
     matched = " and ".join(f"'{plan.names[index]}'" for index in found)
     raise DataError(

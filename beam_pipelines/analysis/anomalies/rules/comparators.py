@@ -146,8 +146,7 @@ def _reason(
         anomaly,
         f"High {name} {between}",
         f"The {name} {between} is {number_text(float(value))} (up to six significant digits), "
-        "above the threshold "
-        f"{number_text(float(threshold))}.{largest}",
+        f"above the threshold {number_text(float(threshold))}.{largest}",
         f"{what} up to {number_text(float(threshold))}",
         number_text(float(value)) + (f", most at '{which}'" if which else ""),
     )

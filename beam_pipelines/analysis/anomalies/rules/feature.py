@@ -190,8 +190,7 @@ def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
     if not is_fixed:
         description = (
             "The feature has a shape, but it's not always present (if the feature is nested, then "
-            "it should always be "
-            "present at each nested level) or its value lengths vary."
+            "it should always be present at each nested level) or its value lengths vary."
         )
         last = view.levels[-1]
         lengths = (
@@ -224,8 +223,7 @@ def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
             reason.Info.FEATURE_TYPE_NO_UNIQUE,
             "No unique values",
             "UniqueConstraints specified for the feature, but unique values were not counted "
-            "(i.e., feature is not string or "
-            "categorical).",
+            "(i.e., feature is not string or categorical).",
             "a text feature",
             "numbers or bytes",
             reason.clear("unique_constraints"),
