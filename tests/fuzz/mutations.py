@@ -40,22 +40,8 @@ def keep_head(data: bytes, length: int, changed: bytes, chance: random.Random) -
 
 def near(number: int, chance: random.Random) -> int:
     """Returns a number near another one, or near the limits of integers."""
-    edges = (
-        0,
-        1,
-        -1,
-        127,
-        128,
-        255,
-        256,
-        65535,
-        1 << 31,
-        (1 << 31) - 1,
-        1 << 32,
-        (1 << 63) - 1,
-        1 << 63,
-        (1 << 64) - 1,
-    )
+    powers = [2**bits - less for bits in (0, 7, 8, 16, 31, 32, 63) for less in (0, 1)]
+    edges = [-1, *powers, 2**64 - 1]
     return chance.choice(
         (
             number + 1,

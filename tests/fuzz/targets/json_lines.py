@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from beam_pipelines.sources.text.documents import DOCUMENTS
 from tests.fuzz import cells, mutations
 from tests.fuzz.finding import require
 from tests.fuzz.target import Target
@@ -47,7 +48,11 @@ def run(data: bytes) -> None:
         return
     plan, (table, _, rejected) = found
     require(reject or not rejected, "json: rejected without being asked")
-    lines = list(parsed_lines(text.removeprefix(b"\xef\xbb\xbf")))
+    parsed = parsed_documents if plan.source.format == DOCUMENTS else parsed_lines
+    try:
+        lines = list(parsed(text.removeprefix(b"\xef\xbb\xbf")))
+    except (ValueError, RecursionError):  # Python reads no part of a broken document
+        return
     require(
         len(lines) == table.num_rows + len(rejected),
         "json: another number of rows",
@@ -73,6 +78,15 @@ def parsed_lines(text: bytes) -> Iterator[Any]:
                 yield json.loads(line.decode(), parse_constant=_constant)
             except (ValueError, RecursionError):
                 yield None
+
+
+def parsed_documents(text: bytes) -> Iterator[Any]:
+    """Yields each element of arrays, and each object outside of them."""
+    decoder, rest = json.JSONDecoder(parse_constant=_constant), text.decode().lstrip()
+    while rest:
+        value, end = decoder.raw_decode(rest)
+        yield from value if isinstance(value, list) else [value]
+        rest = rest[end:].lstrip()
 
 
 def _constant(word: str) -> float:
