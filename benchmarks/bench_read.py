@@ -275,7 +275,7 @@ def prepare_clicks(folder: pathlib.Path, rows: int, is_hashed: bool) -> str:
 
 
 def prepare_lists(folder: pathlib.Path, rows: int, is_sequence: bool) -> str:
-    """Returns the dataset of two lists a row, or feature lists; makes it if missing."""
+    """Returns the dataset of two lists a row; makes it if missing."""
     data = folder / f"read-{rows}-lists.parquet"
     target = folder / f"read-{rows}-{'sequences' if is_sequence else 'lists'}"
     if not (target / MANIFEST).exists():

@@ -120,7 +120,7 @@ def test_values_are_those_of_tensorflow(drawn, is_sorted):
 @given(sequences(), st.integers(0, 2), st.none() | st.integers(0, 2), st.integers(1, 40))
 @settings(max_examples=120, deadline=None)
 def test_sizes_of_steps(drawn, size, kept, times):
-    """Steps with a size are taken if all have it; there may be far more steps than records."""
+    """Steps with a size are taken if all have it."""
     layout, records = drawn
     if kept is not None:
         records = [

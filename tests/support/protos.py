@@ -20,7 +20,7 @@ VALUES = {
 
 
 def fill(feature: tf.train.Feature, kind: pa.DataType, values: list[Any] | None) -> None:
-    """Puts values into a Feature, one by one; None leaves it without a kind."""
+    """Puts values into a Feature; None leaves it without a kind."""
     if values is None:
         return
     if kind == pa.int64():
