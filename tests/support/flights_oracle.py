@@ -61,9 +61,10 @@ def compute(folder: pathlib.Path) -> Expected:
     ):
         arrived, missing = _left_join(arrived, tables[name], columns, keys, prefix)
         unmatched.append((name, missing))
+    times = pd.to_datetime(arrived["time_hour"], utc=True).dt.as_unit("us")
     examples = arrived.assign(
         late=(arrived["arr_delay"] > 15).astype("Int64"),
-        time_hour=_microseconds(arrived["time_hour"]),
+        time_hour=times.astype("int64").astype("Int64"),
     ).drop(columns=["arr_delay", "arr_time", "air_time"])
     return Expected(
         rows_read={name: len(table) for name, table in tables.items()},
@@ -91,8 +92,3 @@ def _left_join(
         right, on=list(keys), how="left", validate="many_to_one", indicator="_matched"
     )
     return joined.drop(columns="_matched"), int((joined["_matched"] == "left_only").sum())
-
-
-def _microseconds(texts: pd.Series) -> pd.Series:
-    """``2013-01-01T10:00:00Z`` as microseconds since 1970-01-01."""
-    return pd.to_datetime(texts, utc=True).dt.as_unit("us").astype("int64").astype("Int64")

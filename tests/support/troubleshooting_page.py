@@ -190,15 +190,11 @@ def messages() -> list[str]:
         for path in sorted((ROOT / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.JoinedStr):
-                    found.append("".join(map(part_of, node.values)))
+                    parts = (getattr(part, "value", "…") for part in node.values)
+                    found.append("".join(one if isinstance(one, str) else "…" for one in parts))
                 elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                     found.append(node.value)
     return found
-
-
-def part_of(node: ast.expr) -> str:
-    """Returns the text of a part of an f-string."""
-    return str(node.value) if isinstance(node, ast.Constant) else "…"
 
 
 if __name__ == "__main__":

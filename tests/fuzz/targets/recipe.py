@@ -189,10 +189,6 @@ def changed(tree: Any, path: tuple[Any, ...], chance: random.Random) -> Any:
     return chance.choice((chance.choice(_VALUES), [tree], {chance.choice(_KEYS): tree}))
 
 
-def _derived(sql: str) -> dict[str, str]:
-    return {"n": sql}
-
-
 def mutate(data: bytes, chance: random.Random) -> bytes:
     """Changes the tree's values and keys, or splices tokens."""
     if not chance.randrange(5):
@@ -207,11 +203,8 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
             [text.encode() for text in _SQL] + [b"(", b")", b",", b"'"],
             chance,
         )
-        tree |= {
-            chance.choice(("filter", "derive")): chance.choice((str, _derived))(
-                sql.decode("utf-8", "replace")
-            )
-        }
+        text = sql.decode("utf-8", "replace")
+        tree[chance.choice(("filter", "derive"))] = chance.choice((text, {"n": text}))
     for _ in range(chance.choice((0, 1, 1, 2, 3))):
         tree = changed(tree, chance.choice(list(places_in(tree))[:2_000]), chance)
     try:
