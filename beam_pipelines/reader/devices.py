@@ -135,7 +135,7 @@ class Device:
 
     def copy(self, batch: Batch, seed: int) -> Batch:
         """Returns a batch of numpy arrays on the device."""
-        host = handover("torch", None)(batch)
+        host = handover("torch")(batch)
         found = {
             name: mapped(lambda array: array.to(self._device), value)
             for name, value in host.items()

@@ -210,7 +210,7 @@ class Reader(Iterator[frameworks.Batch]):
         batch = {name: column.cut(0, count) for name, column in columns.items()}
         if self._device is not None:
             return self._device.copy(batch, self._order.seed)
-        return frameworks.handover(options.as_, None)(batch)
+        return frameworks.handover(options.as_)(batch)
 
     def state_dict(self) -> dict[str, int | str]:
         """Returns the place behind the last batch.
@@ -315,7 +315,8 @@ class Reader(Iterator[frameworks.Batch]):
     def _on_host(
         self, reading: Reading
     ) -> Generator[tuple[sequence.StreamPlace, frameworks.Batch], None, None]:
-        hand_over = frameworks.handover(self.options.as_, self.options.sharding)
+        options = self.options
+        hand_over = frameworks.handover(options.as_, options.sharding, options.batch_size)
 
         def keep(group: Group) -> Group:
             return group
