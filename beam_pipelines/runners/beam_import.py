@@ -50,7 +50,7 @@ class _MissingPackages:
 
 
 class _Deferred(types.ModuleType):
-    """A stand-in of a module, or of a name in one, until it is called.
+    """A stand-in of a module or of its name, until called.
 
     Then modules of Beam get the real ones in place of all stand-ins: an ``except`` takes no
     stand-in of an exception.
