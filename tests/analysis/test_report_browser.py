@@ -67,8 +67,7 @@ def visit(browser, site):
         page.on(
             "request",
             lambda request: (
-                request.url.startswith(("data:", site.address(name)))
-                or troubles.append(request.url)
+                _is_own(request.url, site.address(name)) or troubles.append(request.url)
             ),
         )
         page.goto(site.address(name))
@@ -80,6 +79,10 @@ def visit(browser, site):
         context.close()
     assert troubles == []
     assert len(site.asked) == len(contexts)
+
+
+def _is_own(url: str, address: str) -> bool:
+    return url.partition("#")[0] == address or url.startswith("data:")
 
 
 def shown_names(page) -> list[str]:

@@ -408,12 +408,9 @@ def test_each_problem(text: str, place: str, message: str) -> None:
 )
 def test_a_misspelled_key_is_named(text: str) -> None:
     """The only problem of its section, with the key that is meant."""
-    for place in re.finditer(
-        "(before|after|values|files|path|formats|name|sources|from)(?=:)", text
-    ):
-        key = place[0]
+    for key in re.findall(r"\b(?!train|eval|column)[a-z]{4,}(?=:)", text):
         for typo in {f"{key}es", key[:-2] + key[:-3:-1], f"{key[:2]}{key[1:]}"} - {key}:
-            found = problems(f"{text[: place.start()]}{typo}{text[place.end() :]}")
+            found = problems(text.replace(f"{key}:", f"{typo}:", 1))
             assert any(f"'{typo}'. Did you mean '{key}'?" in line for line in found), found
             assert not any(f"no '{key}'" in line or "kinds" in line for line in found), found
 
