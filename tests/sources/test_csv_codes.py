@@ -163,7 +163,7 @@ def test_a_header_among_texts(tmp_path: Path) -> None:
     ],
 )
 def test_rows_behind_an_empty_line(tmp_path: Path, end: str, rows: str, found: str) -> None:
-    """A footer, or another table: they stay rows, and a finding has their line."""
+    """They stay rows, and a finding has their line."""
     path = write(tmp_path / "a.csv", f"a,b {rows}".replace(" ", end))
     words = [line.partition("  # ")[0] for line in plan_of(path).decisions if "empty" in line]
     assert words == [f"rows behind an empty line: {found.format(path)}"] * bool(found)

@@ -139,7 +139,7 @@ class CsvSample:
         return blocks.joined(data, starts[is_whole], ends[is_whole]), starts[is_whole]
 
     def apart(self) -> Iterator[str]:
-        """Yields findings of rows behind the only empty lines of a file's end.
+        """Yields findings of rows behind a file's only empty lines.
 
         They are fewer than those before. Texts may have empty lines, too: whether a quote is open
         follows from the end.
