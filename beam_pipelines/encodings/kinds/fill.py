@@ -250,7 +250,8 @@ def commonest(sums: pa.RecordBatch) -> pa.RecordBatch:
     """
     order = [("count", "descending"), ("key", "descending")]
     found = sums.filter(pc.greater(sums.column("count"), 0))
-    return found.take(pc.select_k_unstable(found, 1, order))
+    # Of no rows pyarrow 18 selects none, with an error.
+    return found.take(pc.select_k_unstable(found, 1, order)) if found.num_rows else found
 
 
 _ANALYZERS: dict[str, Analyzer] = {

@@ -18,7 +18,7 @@ from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.csv.header import cut_top, first_record, names_of
 from beam_pipelines.sources.csv.infer import infer
-from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
+from beam_pipelines.sources.csv.parser import CsvParser, check_closed, dialect_of, split_cells
 from beam_pipelines.sources.files.compression import compression_of, read_head
 from beam_pipelines.sources.libsvm.lines import HEAD_BYTES, sparse_line
 from beam_pipelines.sources.options import CsvOptions
@@ -149,14 +149,7 @@ class Csv(TextFormat):
             if (field.type in (pa.float64(), whole) and field.name not in source.types)
             or (field.type == whole and field.name in source.planning.pinned)
         )
-        return CsvParser(
-            names,
-            plan.read_schema,
-            plan.schema,
-            dialect,
-            plan.source.nulls,
-            exact,
-        )
+        return CsvParser(names, plan.read_schema, plan.schema, dialect, plan.source.nulls, exact)
 
 
 def _read_body(
@@ -169,12 +162,7 @@ def _read_body(
         return batch, ()
     lines = blocks.LineNumbers(plan.source, file, body)
     toggles = parser.toggles(body.data)
-    if len(toggles) % 2:
-        raise DataError(
-            f"{file.path}, line {lines.line(int(toggles[-1]))}: found a quote that is never "
-            "closed, expected "
-            "another one before the end of the file. Close it, or set 'quote' of the source."
-        )
+    check_closed(file, lines, toggles)
     blocks.check_lines(plan.source, file, body, toggles)
     return settled(plan, file, body, parser.sift(body.data, toggles), reject)
 

@@ -26,7 +26,7 @@ from beam_pipelines.sources.csv.header import (
     first_record,
     named,
 )
-from beam_pipelines.sources.csv.parser import dialect_of, other_number, split_cells
+from beam_pipelines.sources.csv.parser import check_closed, dialect_of, other_number, split_cells
 from beam_pipelines.sources.csv.resolve import check_agreement, check_no_texts, resolve
 from beam_pipelines.sources.csv.sample import OVERFLOWS, CsvSample
 from beam_pipelines.sources.options import CsvOptions
@@ -258,6 +258,8 @@ def _no_rows(sample: CsvSample, file: FileInfo, body: blocks.Body) -> DataError:
     """
     names, dialect = sample.names, sample.dialect
     toggles = quotes.toggling_quotes(body.data, quotes.OUTSIDE, quotes.NEWLINE, dialect)
+    lines = blocks.LineNumbers(sample.source, file, body)
+    check_closed(file, lines, toggles)
     starts, ends = quotes.record_spans(body.data, toggles)
     rows = [
         split_cells(body.data[start:end].rstrip(b"\r\n"), dialect)
@@ -275,7 +277,7 @@ def _no_rows(sample: CsvSample, file: FileInfo, body: blocks.Body) -> DataError:
             f"found {number} cells in each row, expected {len(names)}, one for each name. Name "
             f"all, perhaps so: set {named(known, skipped)}"
         )
-    line = blocks.LineNumbers(sample.source, file, body).line(int(starts[0]))
+    line = lines.line(int(starts[0]))
     return DataError(f"{file.path}, line {line}: {reason}")
 
 

@@ -14,12 +14,14 @@ from typing import Any
 import pyarrow as pa
 
 from beam_pipelines.core import _native
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import whole_numbers
 from beam_pipelines.sources.bad_input import bad_rows
 from beam_pipelines.sources.csv import codes
 from beam_pipelines.sources.options import CsvOptions
-from beam_pipelines.sources.text import quotes
+from beam_pipelines.sources.plan import FileInfo
+from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.cells import cell_parser
 from beam_pipelines.sources.text.format import BadRecord, try_pieces
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
@@ -186,6 +188,16 @@ def other_number(found: int, expected: int, delimiter: str) -> str:
     )
     cells = f"{found} cell{'' if found == 1 else 's'}"
     return f"found {cells}, expected {expected}, one for each column. {remedy}"
+
+
+def check_closed(file: FileInfo, lines: blocks.LineNumbers, toggles: Positions) -> None:
+    """Raises for a quote that is still open at the end of a text."""
+    if len(toggles) % 2:
+        raise DataError(
+            f"{file.path}, line {lines.line(int(toggles[-1]))}: found a quote that is never "
+            "closed, expected another one before the end of the file. Close it, or set 'quote' of "
+            "the source."
+        )
 
 
 def _badly_closed(dialect: Dialect) -> str:
