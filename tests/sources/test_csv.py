@@ -306,9 +306,8 @@ def test_a_bad_file_is_found(tmp_path, content, message, delimiter):
 def test_an_open_quote_in_a_cut_file_names_its_line(tmp_path: Path) -> None:
     """An open quote is found in every range, and never rejected."""
     path = write(tmp_path / "a.csv", "a,b\n" + '1,"x\ny"\n' * 500 + '1,"open\n' + "1,2\n" * 500)
-    plan = plan_of(path, range_bytes=1000)
     with pytest.raises(DataError, match=r"line 1002: found a quote that is never closed"):
-        read.read_table(plan, reject=True)
+        read.read_table(plan_of(path, range_bytes=1000), reject=True)
 
 
 def test_headers_in_other_letters(tmp_path: Path) -> None:
