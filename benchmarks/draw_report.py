@@ -1,7 +1,7 @@
 """Draws the pictures of the report in README and docs, by Chromium.
 
 beam-pipelines convert examples/flights/encoded.yaml --output out/flights-encoded
-python benchmarks/draw_report.py out/flights-encoded/report.html
+python -m benchmarks.draw_report out/flights-encoded/report.html
 """
 
 from __future__ import annotations
