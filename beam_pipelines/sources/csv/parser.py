@@ -191,7 +191,7 @@ def other_number(found: int, expected: int, delimiter: str) -> str:
 
 
 def check_closed(file: FileInfo, lines: blocks.LineNumbers, toggles: Positions) -> None:
-    """Raises for a quote that is still open at the end of a text."""
+    """Checks that no quote is open where a text ends."""
     if len(toggles) % 2:
         raise DataError(
             f"{file.path}, line {lines.line(int(toggles[-1]))}: found a quote that is never "

@@ -251,7 +251,7 @@ def without_rejected(records: Sequence[Record], rejected: Sequence[Rejected]) ->
 
 
 def compare(plan: SourcePlan, table: Any, records: Sequence[Record], nulls: Sequence[str]) -> None:
-    """Compares cell by cell, but for columns in a format that was found."""
+    """Compares cells, but for columns in a format that was found."""
     columns = [column.to_pylist() for column in table.columns]
     formats = plan.source.options_of(CsvOptions).formats
     kinds = ["" if field.name in formats else str(field.type) for field in plan.read_schema]
