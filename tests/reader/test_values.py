@@ -221,13 +221,13 @@ def test_padded_equals_a_loop(rows, data, are_texts):
     width = fixed or max(map(len, rows[start:end]), default=0)
     offsets, flat = np.cumsum([0, *map(len, rows)]), list(itertools.chain(*rows))
     feature = ReadFeature("x", pa.int64(), np.dtype(np.int64), None, padding=99, length=fixed)
-    values = np.array(flat, np.int64)
+    values = pa.array(flat, pa.int64())
     if are_texts:
         rows = [[b"w" * (9 + value) for value in own] for own in rows]
         feature = feature._replace(type=pa.large_binary(), padding=b"")
         values = pa.array([b"first", *itertools.chain(*rows)], pa.large_binary())[1:]
-    found = columns.ragged_column(values, offsets, np.ones(len(rows), np.bool_), feature)
-    padded = found.cut(start, end)
+    lists = pa.LargeListArray.from_arrays(offsets, values)
+    padded = columns.make_column(lists, feature, "numpy").cut(start, end)
     assert len(padded) == end - start
     expected = [own + [feature.padding] * (width - len(own)) for own in rows[start:end]]
     assert padded.tolist() == expected
