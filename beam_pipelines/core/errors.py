@@ -151,7 +151,7 @@ def nearest_word(word: str, known: Iterable[str]) -> str | None:
     """Returns the nearest known word, or ``None`` if none is near."""
     import difflib  # only errors need it
 
-    return next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
+    return next(iter(difflib.get_close_matches(str(word), list(known), n=1)), None)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -338,7 +338,7 @@ class Dataset:
 
     def _split_name(self, split: str | None) -> str:
         split = next(iter(self.splits)) if split is None else split
-        if split not in self.splits:
+        if not isinstance(split, str) or split not in self.splits:
             raise ValueError(
                 f"{self.shown}: found no split '{split}', expected one of "
                 f"{', '.join(self.splits)}.{nearest(split, self.splits)}"

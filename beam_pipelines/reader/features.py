@@ -19,6 +19,8 @@ from beam_pipelines.reader.arrays import DTYPES
 from beam_pipelines.reader.images import Image, check_image
 from beam_pipelines.reader.lookup import Lookup, TextIds, make_lookup
 
+# Arguments of batches that are mappings from features.
+_OF_FEATURES = ("fill", "types", "images", "lookup", "lengths", "keyed")
 # Type in the records -> types that a batch may have.
 _NARROWER = {
     pa.int64(): ("int64", "int32", "int16", "int8", "uint8"),
@@ -154,17 +156,21 @@ def wanted_features(
     return _in_keyed(found, wishes.get("keyed") or {})
 
 
+def _check(argument: str, given: Any, kind: type, expected: str) -> None:
+    if isinstance(given, str) or not isinstance(given, kind | None):
+        raise ValueError(f"{argument}: found {given!r}, expected {expected}.")  # noqa: TRY004
+
+
 def _names(folder: str, known: Collection[str], wishes: Wishes) -> list[str]:
     """Returns the names of the features to read."""
     columns = wishes.get("columns")
-    if isinstance(columns, str):
-        raise ValueError(f"columns: found the text '{columns}', expected a list: ['{columns}'].")  # noqa: TRY004
+    arguments: dict[str, Any] = {name: wishes.get(name) for name in _OF_FEATURES}
+    for name, given in arguments.items():
+        _check(name, given, Mapping, "a mapping, such as {'feature': …}")
+    for name, given in {**(arguments["keyed"] or {}), "columns": columns}.items():
+        _check(name, given, Iterable, f"a list, such as ['{next(iter(known))}']")
     names = list(known) if columns is None else list(columns)
-    arguments: dict[str, Any] = {
-        argument: wishes.get(argument)
-        for argument in ("fill", "types", "images", "lookup", "lengths")
-    }
-    arguments["keyed"] = [name for own in (wishes.get("keyed") or {}).values() for name in own]
+    arguments["keyed"] = [name for own in (arguments["keyed"] or {}).values() for name in own]
     for name in [*names, *(name for given in arguments.values() for name in given or {})]:
         if name not in known:
             raise ValueError(

@@ -228,13 +228,19 @@ def test_loops(folder):
     ("options", "message"),
     [
         ({"columns": ["idd"]}, "found no feature 'idd', expected .* Did you mean 'id'?"),
-        ({"columns": "id"}, r"columns: found the text 'id', expected a list"),
+        ({"columns": "id"}, r"columns: found 'id', expected a list, such as \['"),
+        *(
+            ({name: 0}, f"{name}: found 0, expected a mapping")
+            for name in ("fill", "lookup", "keyed")
+        ),
+        ({"keyed": {"k": 1}}, "k: found 1, expected a list"),
         ({"columns": ["id", "id"]}, "each once"),
         ({"columns": []}, "one or more names"),
         ({"fill": {"halb": 0}}, "Did you mean 'half'?"),
         ({"fill": {"half": "0"}}, "fill: found '0' for feature 'half', expected a number"),
         ({"fill": {"half": 1}, "columns": ["id"]}, "not in columns"),
         ({"split": "trian"}, "found no split 'trian', .* Did you mean 'train'?"),
+        *(({"split": one}, "found no split .*, expected one of") for one in (64, ["train"])),
         ({"batch_size": 0}, "batch_size: found 0, expected an integer from 1"),
         ({"batch_size": 500, "remainder": "drop"}, "at most the 400 rows"),
         ({"batch_size": 500, "remainder": "pad"}, "at most the 400 rows"),
