@@ -12,12 +12,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow.columns import type_name, value_type
 from beam_pipelines.core.arrow.equal_floats import nearest_floats
-from beam_pipelines.encodings.array_values import (
-    BEYOND,
-    map_numbers,
-    need_numbers,
-    smallest_normal,
-)
+from beam_pipelines.encodings.array_values import BEYOND, map_numbers, need_numbers, smallest_normal
 from beam_pipelines.encodings.encoding import Fitted
 from beam_pipelines.encodings.feature import Feature
 

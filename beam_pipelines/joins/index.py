@@ -18,12 +18,7 @@ import pyarrow as pa
 from beam_pipelines.core.arrow import key_index
 from beam_pipelines.core.arrow.columns import take_rows
 from beam_pipelines.joins import timed as timed_joins
-from beam_pipelines.joins.windows import (
-    Ranges,
-    WindowIndex,
-    columns_of,
-    make_features,
-)
+from beam_pipelines.joins.windows import Ranges, WindowIndex, columns_of, make_features
 from beam_pipelines.recipe.joins import Join, JoinHow
 
 # int64[n]: for each left row of a batch, how many right rows it matches.

@@ -17,11 +17,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_p
 
 from beam_pipelines.analysis.anomalies import anomalies_to_proto
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.analysis.statistics.datasets import (
-    is_stored,
-    read_protos,
-    read_statistics,
-)
+from beam_pipelines.analysis.statistics.datasets import is_stored, read_protos, read_statistics
 from beam_pipelines.core.layout.dataset_layout import anomalies_path
 from beam_pipelines.dataset.verify import Verification, verify_dataset
 from beam_pipelines.files.beam import files

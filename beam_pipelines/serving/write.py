@@ -22,11 +22,7 @@ from beam_pipelines.encodings.apply import needed
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.encodings.vocabulary_asset import file_name
 from beam_pipelines.serving import specs as tensor_specs
-from beam_pipelines.serving.ragged import (
-    encode_tensors,
-    from_ragged,
-    to_ragged,
-)
+from beam_pipelines.serving.ragged import encode_tensors, from_ragged, to_ragged
 from beam_pipelines.serving.signatures import distinct, make_signatures, to_dense
 
 if TYPE_CHECKING:

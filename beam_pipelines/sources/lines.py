@@ -18,11 +18,7 @@ from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat, settled
 from beam_pipelines.sources.text.quotes import NEWLINE, RETURN, Positions
-from beam_pipelines.sources.tfrecord.files import (
-    check_compression,
-    first_block,
-    read_file,
-)
+from beam_pipelines.sources.tfrecord.files import check_compression, first_block, read_file
 
 COLUMN = "line"
 _TYPES = ("text", "bytes")

@@ -17,12 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from beam_pipelines.sql import database as duck
-from beam_pipelines.sql.expressions import (
-    Expression,
-    parse_expression,
-    refused_part,
-    statement_of,
-)
+from beam_pipelines.sql.expressions import Expression, parse_expression, refused_part, statement_of
 from beam_pipelines.sql.functions import is_aggregate
 from beam_pipelines.sql.sizes import size_of
 

@@ -32,12 +32,7 @@ from beam_pipelines.transforms.shards import (
     load_shard_plan,
 )
 from beam_pipelines.transforms.shuffle import deal, places_of, shards_of
-from beam_pipelines.transforms.spill import (
-    SpilledChunk,
-    changed,
-    checked_tail,
-    spilled_path,
-)
+from beam_pipelines.transforms.spill import SpilledChunk, changed, checked_tail, spilled_path
 
 
 class DealtChunk(NamedTuple):

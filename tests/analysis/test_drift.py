@@ -11,11 +11,7 @@ import pytest
 from scipy import stats
 
 from beam_pipelines.analysis.compare import measure_drift
-from beam_pipelines.analysis.drift import (
-    chi_square_tail,
-    divergence,
-    divergence_of_counts,
-)
+from beam_pipelines.analysis.drift import chi_square_tail, divergence, divergence_of_counts
 from beam_pipelines.analysis.statistics import ColumnStatistics, TableStatistics
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.view import (

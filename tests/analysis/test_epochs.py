@@ -6,14 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.analysis.epochs import (
-    UNITS,
-    cure,
-    show_ends,
-    time_name,
-    time_sql,
-    unit_of,
-)
+from beam_pipelines.analysis.epochs import UNITS, cure, show_ends, time_name, time_sql, unit_of
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines_plugins.first_recipe.column_profile import profile_columns
 from beam_pipelines_plugins.first_recipe.joins import Side

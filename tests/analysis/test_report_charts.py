@@ -14,12 +14,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.analysis.compare import BASELINE, Drift, measure_drift
 from beam_pipelines.analysis.drift import bar_shares, common_axis, divergence
-from beam_pipelines.analysis.report.charts import (
-    Bar,
-    bars,
-    distribution,
-    frequent_values,
-)
+from beam_pipelines.analysis.report.charts import Bar, bars, distribution, frequent_values
 from beam_pipelines.analysis.statistics import ColumnStatistics, TableStatistics
 
 NUMBERS = st.one_of(

@@ -20,12 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
-from beam_pipelines.encodings import (
-    ENCODING_FOR_KIND,
-    Feature,
-    tokens,
-    vocabulary_asset,
-)
+from beam_pipelines.encodings import ENCODING_FOR_KIND, Feature, tokens, vocabulary_asset
 from beam_pipelines.encodings.kinds.ids import FittedVocabulary
 from beam_pipelines.encodings.kinds.tokenize import lower, tensor_lower
 from beam_pipelines.encodings.tokens import find_tokens

@@ -20,12 +20,7 @@ import pyarrow as pa
 
 from beam_pipelines.analysis.anomalies import Row
 from beam_pipelines.analysis.compare import measure_drift
-from beam_pipelines.analysis.report import (
-    ImageSample,
-    Report,
-    ReportData,
-    SampledRows,
-)
+from beam_pipelines.analysis.report import ImageSample, Report, ReportData, SampledRows
 from beam_pipelines.analysis.report.details import Cell
 from beam_pipelines.analysis.report.sampled import (
     Coverage,

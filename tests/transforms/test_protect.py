@@ -20,11 +20,7 @@ from beam_pipelines.pipeline.planning.sources import plan_sources
 from beam_pipelines.recipe.normal_form import from_normalised, normalised, recipe_hash
 from beam_pipelines.recipe.protect import Protection
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.select.protect import (
-    key_of,
-    keyed_hash,
-    with_fingerprints,
-)
+from beam_pipelines.transforms.select.protect import key_of, keyed_hash, with_fingerprints
 from beam_pipelines.transforms.select.select import select_rows
 from tests.support.runs import plan_in
 

@@ -15,16 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.analysis.statistics.blocks import NumberBlock, columns_of
-from beam_pipelines.analysis.statistics.column import (
-    ColumnStatistics,
-    StepValues,
-    WeightedPresence,
-)
-from beam_pipelines.analysis.statistics.distribution import (
-    ExactMoments,
-    WeightedMoments,
-    unpickle,
-)
+from beam_pipelines.analysis.statistics.column import ColumnStatistics, StepValues, WeightedPresence
+from beam_pipelines.analysis.statistics.distribution import ExactMoments, WeightedMoments, unpickle
 from beam_pipelines.analysis.statistics.limits import pack
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
 from beam_pipelines.analysis.statistics.storage import counts_of

@@ -13,12 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.analysis.statistics.blocks import Columns, Plain, count_columns
-from beam_pipelines.analysis.statistics.column import (
-    ColumnStatistics,
-    Weights,
-    as_numbers,
-    is_text,
-)
+from beam_pipelines.analysis.statistics.column import ColumnStatistics, Weights, as_numbers, is_text
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.core.arrow.columns import empty_batch, take_rows

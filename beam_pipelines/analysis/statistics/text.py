@@ -12,11 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tfx_bsl.sketches import KmvSketch
 
-from beam_pipelines.analysis.statistics.limits import (
-    BYTES_PER_TEXT,
-    MAX_TEXT_BYTES,
-    ColumnLimits,
-)
+from beam_pipelines.analysis.statistics.limits import BYTES_PER_TEXT, MAX_TEXT_BYTES, ColumnLimits
 from beam_pipelines.core.arrow.weighted_values import Numbers
 
 # As in TFDV's sketches: once values are dropped, longer ones share one placeholder.

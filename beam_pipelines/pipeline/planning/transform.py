@@ -11,11 +11,7 @@ import pyarrow as pa
 
 from beam_pipelines.core import errors
 from beam_pipelines.core.arrow.columns import type_name
-from beam_pipelines.core.layout.dataset_layout import (
-    MANIFEST,
-    RAW_SCHEMA_FOLDER,
-    TRANSFORM_GRAPH,
-)
+from beam_pipelines.core.layout.dataset_layout import MANIFEST, RAW_SCHEMA_FOLDER, TRANSFORM_GRAPH
 from beam_pipelines.core.layout.manifest import Manifest, ManifestSource
 from beam_pipelines.core.process.plugins import KNOWN, PLANNERS
 from beam_pipelines.dataset.manifest import check_files, read_manifest

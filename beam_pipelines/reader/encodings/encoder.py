@@ -30,12 +30,7 @@ from beam_pipelines.encodings.planner import plan_encode
 from beam_pipelines.encodings.schema import raw_features
 from beam_pipelines.encodings.stored import FILE_NAME, decode_encodings
 from beam_pipelines.reader.columns import Ragged, arrow_rows
-from beam_pipelines.reader.encodings.request import (
-    ColumnTypes,
-    Request,
-    RequestMaker,
-    plan_request,
-)
+from beam_pipelines.reader.encodings.request import ColumnTypes, Request, RequestMaker, plan_request
 from beam_pipelines.reader.features import ReadFeature, Wishes, wanted_features
 from beam_pipelines.reader.folders.opened import Opened
 from beam_pipelines.recipe.model import Recipe

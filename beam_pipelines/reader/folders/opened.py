@@ -16,12 +16,7 @@ from beam_pipelines.core.layout.schema_features import feature_lists_of
 from beam_pipelines.core.layout.shard_formats import TFRECORD
 from beam_pipelines.core.process import full_package, regular_files
 from beam_pipelines.reader.parts import Indexed, ShardFile
-from beam_pipelines.tfrecord.part_index import (
-    IndexedShard,
-    PartIndex,
-    parse_index,
-    shards_by_index,
-)
+from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, parse_index, shards_by_index
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2

@@ -20,12 +20,7 @@ from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.csv import column_formats, evidence
 from beam_pipelines.sources.csv.codes import are_codes, lost_by_float32, plain_numbers
-from beam_pipelines.sources.csv.header import (
-    INDEX,
-    cut_header,
-    first_record,
-    named,
-)
+from beam_pipelines.sources.csv.header import INDEX, cut_header, first_record, named
 from beam_pipelines.sources.csv.parser import check_closed, dialect_of, other_number, split_cells
 from beam_pipelines.sources.csv.resolve import check_agreement, check_no_texts, resolve
 from beam_pipelines.sources.csv.sample import OVERFLOWS, CsvSample

@@ -29,12 +29,7 @@ from beam_pipelines.sources.files.compression import (
     not_as_named,
 )
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.tfrecord.framing import (
-    RecordBlock,
-    is_header,
-    is_zlib,
-    read_record_blocks,
-)
+from beam_pipelines.tfrecord.framing import RecordBlock, is_header, is_zlib, read_record_blocks
 
 # Returns the columns of some records, or raises one of ``bad_rows.ERRORS``.
 Attempt = Callable[[Sequence[bytes]], pa.RecordBatch]

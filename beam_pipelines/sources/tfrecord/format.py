@@ -28,16 +28,8 @@ from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.tfrecord import schema
 from beam_pipelines.sources.tfrecord import schema as record_schema
-from beam_pipelines.sources.tfrecord.decoder import (
-    is_sequence_example,
-    layout_of,
-    record_batch,
-)
-from beam_pipelines.sources.tfrecord.files import (
-    check_compression,
-    first_block,
-    read_file,
-)
+from beam_pipelines.sources.tfrecord.decoder import is_sequence_example, layout_of, record_batch
+from beam_pipelines.sources.tfrecord.files import check_compression, first_block, read_file
 from beam_pipelines.sources.tfrecord.infer import infer_schema
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError
 

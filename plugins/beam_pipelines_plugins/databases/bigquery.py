@@ -13,12 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_pipelines_plugins.databases.database import (
-    Database,
-    TableColumn,
-    TableFacts,
-    Values,
-)
+from beam_pipelines_plugins.databases.database import Database, TableColumn, TableFacts, Values
 from beam_pipelines_plugins.databases.options import DatabaseOptions
 from beam_pipelines_plugins.extras import needed
 

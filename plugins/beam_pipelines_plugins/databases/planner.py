@@ -14,11 +14,7 @@ from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.source_format import Contents, Planner, problem
 from beam_pipelines_plugins.databases import opened
-from beam_pipelines_plugins.databases.database import (
-    Database,
-    TableColumn,
-    TableFacts,
-)
+from beam_pipelines_plugins.databases.database import Database, TableColumn, TableFacts
 from beam_pipelines_plugins.databases.options import DatabaseOptions, problems
 from beam_pipelines_plugins.databases.tables import Table
 from beam_pipelines_plugins.kept import ranges_of

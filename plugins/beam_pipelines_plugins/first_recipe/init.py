@@ -31,11 +31,7 @@ from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms.read import read_range
 from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines_plugins.first_recipe import draft_sources
-from beam_pipelines_plugins.first_recipe.draft import (
-    joined_encodings,
-    make_draft,
-    with_base_first,
-)
+from beam_pipelines_plugins.first_recipe.draft import joined_encodings, make_draft, with_base_first
 from beam_pipelines_plugins.first_recipe.image_draft import draft_of_images, others_in
 from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text, with_encodings
 from beam_pipelines_plugins.schemas.recipe_schema import MODELINE, schema_text

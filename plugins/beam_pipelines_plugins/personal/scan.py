@@ -13,12 +13,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.arrow.binary_arrays import byte_lengths, is_valid, offsets_of
-from beam_pipelines_plugins.personal.names import (
-    GIVEN_NAMES,
-    names_persons,
-    names_things,
-    words_of,
-)
+from beam_pipelines_plugins.personal.names import GIVEN_NAMES, names_persons, names_things, words_of
 from beam_pipelines_plugins.personal.patterns import PATTERNS, Mask, Pattern, matches
 
 PERSON_NAME = "person_name"

@@ -17,11 +17,7 @@ import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.recipe.text.yaml import parse_yaml
 from beam_pipelines.sources.files.split_names import split_of_name, split_patterns, splits_of
-from beam_pipelines_plugins.first_recipe.draft_sources import (
-    best_of,
-    pattern_of,
-    series_of,
-)
+from beam_pipelines_plugins.first_recipe.draft_sources import best_of, pattern_of, series_of
 from beam_pipelines_plugins.first_recipe.encodings import Proposal
 from beam_pipelines_plugins.first_recipe.recipe_text import with_encodings
 

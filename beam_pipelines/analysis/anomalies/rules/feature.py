@@ -11,10 +11,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 from beam_pipelines.analysis.anomalies.rules import reason
 from beam_pipelines.analysis.anomalies.rules.domains import domain_findings
 from beam_pipelines.analysis.statistics.view import FeatureView, Level
-from beam_pipelines.core.layout.schema_features import (
-    TYPE_FOR_STATISTICS_TYPE,
-    Domains,
-)
+from beam_pipelines.core.layout.schema_features import TYPE_FOR_STATISTICS_TYPE, Domains
 
 _Feature = statistics_pb2.FeatureNameStatistics
 _FEWER = "The feature was present in fewer examples than expected"
