@@ -467,3 +467,19 @@ def test_errors_of_long_cells_are_short(tmp_path: Path, cell: str, options: dict
     with pytest.raises(DataError, match=r"line 2, column 'a'") as caught:
         read_rows(path, **options)
     assert len(str(caught.value)) < 1_000
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", [",", "\t", "|", ";"])
+@pytest.mark.parametrize("ruler", ["---{}---", ":---{} --:", "===--{}==---", "---+-----", "---"])
+def test_a_line_of_dashes_below_the_header_is_no_row(tmp_path, ruler, mark, end):
+    """Rows and types are those of the file without the line; others like it are rows."""
+    lines = [f"id{mark}name", f"1{mark}a", f"2{mark}---", f"-3{mark}c"]
+    plain = write(tmp_path / "plain.csv", end.join(lines))
+    lines.insert(1, ruler.format(mark))
+    ruled = write(tmp_path / "ruled.csv", end.join(lines))
+    assert types_of(ruled, delimiter=mark) == {"id": "int64", "name": "string"}
+    assert read_rows(ruled, delimiter=mark) == read_rows(plain, delimiter=mark)
+    assert any(
+        one.startswith("a line of dashes") for one in plan_of(ruled, delimiter=mark).decisions
+    )

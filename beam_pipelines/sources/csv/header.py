@@ -94,7 +94,22 @@ def cut_header(
                 "expected every name once. Rename one of them in the file, or set "
                 f"{named(distinct, skipped)} of the source."
             )
+    end = end_of_ruler(body.data, end)
     return body._replace(offset=body.offset + end, data=body.data[end:]), names
+
+
+def end_of_ruler(data: bytes, end: int) -> int:
+    """Returns where a header's rows begin: behind a line of dashes, if any.
+
+    Clients of databases draw such a line, and so do tables of Markdown and SAP.
+
+    Args:
+      data: text with a header.
+      end: of the header's line.
+    """
+    below = data[end : (data.find(b"\n", end) + 1) or None]
+    is_ruler = b"---" in below and not below.strip(b"-+|:=,;\t \r\n")
+    return end + len(below) if is_ruler else end
 
 
 def first_record(data: bytes, dialect: quotes.Dialect) -> tuple[int, int]:

@@ -13,8 +13,7 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.files.beam.path_patterns import has_wildcard
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.csv import sniffer
-from beam_pipelines.sources.csv.header import find_preamble, line_offset, nameless, names_of
+from beam_pipelines.sources.csv import header, sniffer
 from beam_pipelines.sources.files.compression import compression_of, read_head
 from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.options import CsvOptions
@@ -72,7 +71,7 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
     decisions += above
     options = source.options_of(CsvOptions)
     skipped = options.skip_lines or 0
-    text = text[line_offset(text, skipped) :]
+    text = text[header.line_offset(text, skipped) :]
     dialect = sniffer.sniff(
         text,
         file.path,
@@ -105,7 +104,14 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
         decisions.append(f"header: false, {listed}  # {dialect.reasons['header']}")
     elif options.header is None:
         decisions += _names(dialect.cells, source)
-    return source, tuple(decisions), text
+    return source, (*decisions, *_rulers(source, text)), text
+
+
+def _rulers(source: Source, text: bytes) -> list[str]:
+    end = header.line_offset(text, 1)
+    has_header = source.options_of(CsvOptions).header is not False
+    is_ruled = has_header and header.end_of_ruler(text, end) > end
+    return ["a line of dashes below the header is no row"] if is_ruled else []
 
 
 def check_agreement(asked: Source, source: Source, files: Sequence[FileInfo], default: str) -> None:
@@ -239,7 +245,7 @@ def _preamble(source: Source, text: bytes, default: str) -> tuple[Source, list[s
     # With 'header' the recipe says what the first line is; 'sep=' is neither names nor a row.
     says = options.header is not None
     dialects = [] if says else sniffer.candidates(text, options.delimiter, options.quote, default)
-    lines, delimiter, why = find_preamble(text, dialects)
+    lines, delimiter, why = header.find_preamble(text, dialects)
     if not lines:
         return source, []
     decisions = [f"skip_lines: {lines}  # {why}"]
@@ -253,12 +259,12 @@ def _preamble(source: Source, text: bytes, default: str) -> tuple[Source, list[s
 def _names(cells: tuple[str, ...], source: Source) -> list[str]:
     """Returns decisions on names; 'header: true' takes them as they are."""
     found = []
-    names = names_of(cells, source)
+    names = header.names_of(cells, source)
     changed = [cell for cell, name in zip(cells, names, strict=True) if cell and cell != name]
     if changed:
         words = f"names without blanks and '#' around, such as {changed[0]!r}"
         found.append(f"{words}  # header: true keeps them")
-    unnamed = [place for place in nameless(cells) if names[place]]
+    unnamed = [place for place in header.nameless(cells) if names[place]]
     return found + [f"column {place + 1} has no name: {names[place]}" for place in unnamed]
 
 
