@@ -76,7 +76,7 @@ test-faults-quick: .venv/installed-dev ## Break some conversions on purpose
 
 .PHONY: test-slow
 test-slow: .venv/installed-dev ## Run the tests that take long
-	$(BIN)/python -m pytest -m slow $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest -m "slow and not adapters" $(PYTEST_OPTIONS)
 
 .PHONY: test-native
 test-native: .venv/installed-dev ## Build the C++ kernels with sanitizers, test and fuzz them (needs a C++ compiler)

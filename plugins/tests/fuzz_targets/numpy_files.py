@@ -37,7 +37,7 @@ def run(data: bytes) -> None:
         return
     try:
         loaded = np.load(io.BytesIO(body), allow_pickle=False)
-        arrays = dict(loaded) if is_zip else {"value": loaded}
+        arrays = {"value": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
     except Exception:  # noqa: BLE001 - what NumPy does not take is nothing to compare with
         return
     for name, array in arrays.items():
