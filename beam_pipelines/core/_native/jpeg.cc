@@ -35,6 +35,16 @@ bool is_common(const libjpeg::Decoder& decoder) {
   return (parts[0].h_samples == 1 || parts[0].h_samples == 2) && (parts[0].v_samples == 1 || parts[0].v_samples == 2);
 }
 
+// Whether scans are missing. The library then smooths blocks by their neighbours, other ones at the edges of a window.
+bool lacks_scans(const libjpeg::Decoder& decoder) {
+  if (!decoder.is_progressive || decoder.missing_bits == nullptr) return false;
+  for (int part = 0; part < decoder.num_components; ++part) {
+    const int* bits = decoder.missing_bits[part];
+    if (std::any_of(bits, bits + 64, [](int missing) { return missing != 0; })) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Jpeg::~Jpeg() {
@@ -66,6 +76,7 @@ bool Jpeg::begin(int eighths, int channels, Window* window) {
   call_.start(&decoder_);
   const unsigned height = scaled(decoder_.image_height, eighths), width = scaled(decoder_.image_width, eighths);
   if (decoder_.height != height || decoder_.width != width || decoder_.components != channels) return false;
+  if (lacks_scans(decoder_)) return false;
   unsigned left = static_cast<unsigned>(std::max(0, window->left - kMargin));
   unsigned found = std::min(width, static_cast<unsigned>(window->right + kMargin)) - left;
   if (found < width) {

@@ -44,7 +44,9 @@ struct Decoder {
   int out_components, components, rows_at_once;
   uint8_t colors[12];
   unsigned line;
-  uint8_t progress_and_tables[124];
+  uint8_t scans[20];
+  int (*missing_bits)[64];  // of each component's coefficients; of progressive pictures only
+  uint8_t tables[96];
   int precision;
   Component* parts;
   int is_progressive, is_arithmetic;
@@ -53,7 +55,7 @@ struct Decoder {
 
 static_assert(sizeof(void*) != 8 || (sizeof(ErrorManager) == 168 && sizeof(Component) == 96 && sizeof(Decoder) == 632 &&
                                      offsetof(Decoder, scale) == 68 && offsetof(Decoder, width) == 136 && offsetof(Decoder, line) == 168 &&
-                                     offsetof(Decoder, precision) == 296 && offsetof(Decoder, is_progressive) == 312));
+                                     offsetof(Decoder, missing_bits) == 192 && offsetof(Decoder, precision) == 296 && offsetof(Decoder, is_progressive) == 312));
 
 // Functions of the library, in the order of kernels' argument `libjpeg`.
 struct Functions {
