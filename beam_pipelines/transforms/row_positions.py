@@ -38,8 +38,8 @@ class RowPositions:
         whole = self._plan.ranges[byte_range.number]
         transitions, is_cut = self._transitions.setdefault(path, []), byte_range.end < whole.end
         while len(transitions) < number + (not is_cut):
-            byte_range = self._plan.ranges[first + len(transitions)]
-            transitions.append(read.scan_range(self._plan, byte_range))
+            following = self._plan.ranges[first + len(transitions)]
+            transitions.append(read.scan_range(self._plan, following))
         own = [read.scan_range(self._plan, byte_range)] if is_cut else transitions[number:]
         return {path: fold([*transitions[:number], *own])}
 

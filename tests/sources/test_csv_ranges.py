@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import io
 import itertools
 from pathlib import Path
@@ -20,6 +21,8 @@ from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.quotes import CLOSED, INSIDE, NEWLINE, OUTSIDE, Dialect
 from beam_pipelines.transforms import read
+from beam_pipelines.transforms.row_positions import RowPositions
+from tests.sources.support import plan_of
 from tests.support.made_source import made_source
 
 pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
@@ -194,3 +197,16 @@ def test_a_record_that_never_ends_is_an_error(tmp_path: Path) -> None:
         quotes.record_start(
             file, str(path), 20, path.stat().st_size, INSIDE, DIALECT, Limits(line_bytes=100_000)
         )
+
+
+def test_quote_states_of_a_beginning_need_no_earlier_call(tmp_path):
+    """A part of a range has the same state before other scans."""
+    path = tmp_path / "a.csv"
+    path.write_text("id,t\n" + "".join(f'{row},"x\n{"y" * (row % 7)}"\n' for row in range(40)))
+    plan = plan_of(path, range_bytes=50)
+    warm = RowPositions(plan)
+    warm.quote_states(plan.ranges[-1])
+    for whole in plan.ranges[2:]:
+        for end in range(whole.start + 1, whole.end):
+            part = dataclasses.replace(whole, end=end)
+            assert RowPositions(plan).quote_states(part) == warm.quote_states(part)
