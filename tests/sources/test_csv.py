@@ -473,7 +473,7 @@ def test_errors_of_long_cells_are_short(tmp_path: Path, cell: str, options: dict
 @pytest.mark.parametrize("mark", [",", "\t", "|", ";"])
 @pytest.mark.parametrize("ruler", ["---{}---", ":---{} --:", "===--{}==---", "---+-----", "---"])
 def test_a_line_of_dashes_below_the_header_is_no_row(tmp_path, ruler, mark, end):
-    """Rows and types are those of the file without the line; others like it are rows."""
+    """Rows and types are those without the line; others are rows."""
     lines = [f"id{mark}name", f"1{mark}a", f"2{mark}---", f"-3{mark}c"]
     plain = write(tmp_path / "plain.csv", end.join(lines))
     lines.insert(1, ruler.format(mark))

@@ -200,7 +200,7 @@ def test_a_record_that_never_ends_is_an_error(tmp_path: Path) -> None:
 
 
 def test_quote_states_of_a_beginning_need_no_earlier_call(tmp_path):
-    """A part of a range has the same state before other scans."""
+    """A state of a part does not depend on earlier scans."""
     path = tmp_path / "a.csv"
     path.write_text("id,t\n" + "".join(f'{row},"x\n{"y" * (row % 7)}"\n' for row in range(40)))
     plan = plan_of(path, range_bytes=50)

@@ -99,7 +99,7 @@ def cut_header(
 
 
 def end_of_ruler(data: bytes, end: int) -> int:
-    """Returns where a header's rows begin: behind a line of dashes, if any.
+    """Returns where rows begin, behind a line of dashes, if any.
 
     Clients of databases draw such a line, and so do tables of Markdown and SAP.
 
