@@ -168,7 +168,7 @@ def _names(folder: str, known: Collection[str], wishes: Wishes) -> list[str]:
     for name, given in arguments.items():
         _check(name, given, Mapping, "a mapping, such as {'feature': …}")
     for name, given in {**(arguments["keyed"] or {}), "columns": columns}.items():
-        _check(name, given, Iterable, f"a list, such as ['{next(iter(known))}']")
+        _check(name, given, Iterable, "a list, such as ['feature']")
     names = list(known) if columns is None else list(columns)
     arguments["keyed"] = [name for own in (arguments["keyed"] or {}).values() for name in own]
     for name in [*names, *(name for given in arguments.values() for name in given or {})]:

@@ -83,9 +83,10 @@ def _to_jax(batch: Batch, sharding: Any, batch_size: int) -> Batch:
             columns[name] = value
         else:
             mapped(arrays.append, value)
-    # Takes a sixth of the time of device_put, but is compiled for each shape: there is one.
-    with jax.transfer_guard("allow"):
-        columns = _identity()(columns)
+    if columns:
+        # Takes a sixth of the time of device_put, but is compiled for each shape: there is one.
+        with jax.transfer_guard("allow"):
+            columns = _identity()(columns)
     if sharding is None:
         # One call for all arrays takes half the time of a call for each. Arrays share aligned
         # memory on a CPU.
