@@ -117,8 +117,8 @@ def test_errors_name_the_line(folder: Path) -> None:
     path.write_text("name: rows\nsources: {rows: rows.csv}\nlabel: knd\n")
     with pytest.raises(bp.RecipeError, match=r"wrong.yaml:3: label: .*'knd'.*Did you mean 'kind'"):
         bp.plan(path)
-    with pytest.raises(bp.RecipeError, match=r"recipe:\d+: spilt: .*Did you mean 'split'"):
-        bp.convert(recipe_in(folder, spilt={}), folder / "never")
+    with pytest.raises(bp.RecipeError, match=r"recipe:\d+: drpo: .*Did you mean 'drop'"):
+        bp.convert(recipe_in(folder, drpo=["quarter"]), folder / "never")
     assert not (folder / "never").exists()
     with pytest.raises(bp.RecipeError, match="expected an empty or new folder"):
         bp.convert(recipe_in(folder), folder)
