@@ -214,11 +214,14 @@ def test_words_of_users_find_the_right_page_first(browser, served_site):
     from playwright.sync_api import expect
 
     page = browser.new_page()
-    page.goto(f"{served_site}/index.html", wait_until="networkidle")
-    page.keyboard.press("/")
+    page.goto(f"{served_site}/index.html")
+    query = page.get_by_role("combobox")
+    # The page listens to keys once its scripts have run.
+    while not query.is_visible():
+        page.keyboard.press("/")
+        page.wait_for_timeout(100)
     for words, name in PAGE_OF_WORDS.items():
-        page.keyboard.press("Control+A")
-        page.keyboard.insert_text(words)
+        query.fill(words)
         # Addresses of results hold the words, so that those of the last ones do not count.
         first = page.locator(f"a[href*='?h={words.replace(' ', '+')}']").first
         expect(first).to_have_attribute("href", re.compile(f"docs/{name}.html"), timeout=60_000)
