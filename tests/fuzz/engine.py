@@ -11,6 +11,7 @@ import faulthandler
 import hashlib
 import importlib
 import json
+import math
 import mmap
 import os
 import pathlib
@@ -150,6 +151,7 @@ def main(name: str, state: pathlib.Path, seconds: int, seed: int) -> None:
     """Fuzzes a target until the time is over."""
     import atheris  # only here: the suite replays corpora without it
 
+    start = time.monotonic()  # from here on the engine counts its time
     faulthandler.enable()
     with atheris.instrument_imports(include=["beam_pipelines"]):
         target: Target = importlib.import_module(module_of(name)).TARGET
@@ -172,7 +174,7 @@ def main(name: str, state: pathlib.Path, seconds: int, seed: int) -> None:
         str(corpus),
         *([str(kept)] if kept.is_dir() else []),
         f"-seed={seed or 1}",
-        f"-max_total_time={seconds}",
+        f"-max_total_time={seconds + math.ceil(time.monotonic() - start)}",
         f"-max_len={target.max_bytes}",
         f"-rss_limit_mb={MAX_PROCESS_MIB}",
         "-timeout=1000000",  # ``watch`` ends a hang instead
@@ -181,6 +183,7 @@ def main(name: str, state: pathlib.Path, seconds: int, seed: int) -> None:
         "-print_final_stats=1",
         f"-artifact_prefix={state}/",
     ]
+    engine.keep_totals()
     atheris.Setup(arguments, engine.run, custom_mutator=mutate)
     atheris.Fuzz()
 

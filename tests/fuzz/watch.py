@@ -32,7 +32,7 @@ def fuzz(name: str, state: pathlib.Path, seconds: int, seed: int) -> dict[str, A
       The totals of this and of all earlier times, which are kept in ``state``.
     """
     state.mkdir(parents=True, exist_ok=True)
-    end = time.monotonic() + seconds
+    end, before = time.monotonic() + seconds, totals(state)["executions"]
     while (left := int(end - time.monotonic())) >= _LEAST_SECONDS:
         died = _one_process(name, state, left, seed)
         _add_totals(state)
@@ -41,7 +41,13 @@ def fuzz(name: str, state: pathlib.Path, seconds: int, seed: int) -> dict[str, A
                 f"{name}: the process ended before its first input, see {state / 'log'}"
             )
         seed += 1
-    return totals(state)
+    done = totals(state)
+    if done["executions"] == before:
+        raise SystemExit(
+            f"{name}: found no input run in {seconds} s, expected some: give it more --seconds, and "
+            f"see {state / 'log'}"
+        )
+    return done
 
 
 def totals(state: pathlib.Path) -> dict[str, Any]:
