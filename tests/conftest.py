@@ -16,6 +16,7 @@ import pytest
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.process import python_process
+from beam_pipelines.runners.beam_patches import patch_command_process
 from beam_pipelines.serving import process
 from tests.support.chromium import CHROMIUM, OPTIONS
 from tests.support.graph_server import GraphServer
@@ -75,6 +76,12 @@ def _graph_server() -> Iterator[None]:
         patch.setattr(process, "python_process", types.SimpleNamespace(start=server.start))
         yield
     server.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patched_beam() -> None:
+    """Runs conversions as commands do: a quarter of their CPU time less."""
+    patch_command_process()
 
 
 @pytest.fixture

@@ -19,8 +19,6 @@ from typing import Any
 
 from beam_pipelines.core.arrow import memory
 
-_SAMPLING_PERIOD_MS = 5
-
 # What a run of ours changes in Beam -> what the patch notes of the run. A patch stays for the life
 # of the process, and acts only in the thread that builds and runs the job: runs in other threads,
 # and other pipelines of the program, are as without.
@@ -61,10 +59,11 @@ def plain_labels() -> None:
     )
 
 
+@functools.cache
 def patch_command_process() -> None:
     """Applies the speed patches that forked workers share.
 
-    Workers are forked off this process. The patches stay.
+    Workers are forked off this process. The patches stay, and are applied once.
     """
     _cache_arguments()
     _cache_dofn_specs()
@@ -127,7 +126,7 @@ def _sample_worker_state_often() -> None:
     """
     from apache_beam.runners.worker.statesampler import StateSampler
 
-    StateSampler.__init__.__defaults__ = (_SAMPLING_PERIOD_MS,)
+    StateSampler.__init__.__defaults__ = (5,)  # milliseconds
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from tests.conftest import (
     _graph_server,
+    _patched_beam,
     flights_data,
     own_graph_process,
     pytest_runtest_protocol,
@@ -11,6 +12,7 @@ from tests.conftest import (
 
 __all__ = [
     "_graph_server",
+    "_patched_beam",
     "flights_data",
     "own_graph_process",
     "pytest_runtest_protocol",

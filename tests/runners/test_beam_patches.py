@@ -15,7 +15,6 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions,
 from apache_beam.transforms import core, userstate
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
-import beam_pipelines as bp
 from beam_pipelines.runners import beam_patches
 from tests.support.contents import TIMED, contents
 
@@ -96,6 +95,14 @@ def test_dofns_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert userstate.is_stateful_dofn(stateful)
         assert not userstate.is_stateful_dofn(stateless)
     assert looked == [_Stateful, _Stateless]
+
+
+def test_patches_of_a_process_are_applied_once() -> None:
+    """A process that runs many commands has one layer of patches."""
+    beam_patches.patch_command_process()
+    patched = userstate.get_dofn_specs, core.get_function_args_defaults
+    beam_patches.patch_command_process()
+    assert patched == (userstate.get_dofn_specs, core.get_function_args_defaults)
 
 
 def test_arguments_of_methods_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,10 +254,13 @@ def test_a_program_writes_the_bytes_of_the_command(tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(
         "name: clicks\nsources: {clicks: clicks.csv}\nencode: {price: z_score, user: vocabulary}\n"
     )
-    options = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
-    command = [sys.executable, "-m", "beam_pipelines", "convert", "recipe.yaml", "-o", "patched"]
-    subprocess.run([*command, "--quiet", *options], cwd=tmp_path, check=True)
-    bp.convert(tmp_path / "recipe.yaml", tmp_path / "other", beam_options=options)
+    options = ["--direct_num_workers=2"]
+    program = (
+        f"import beam_pipelines as bp\nbp.convert('recipe.yaml', 'other', beam_options={options})"
+    )
+    command = ["-m", "beam_pipelines", "convert", "recipe.yaml", "-o", "patched", "-q", *options]
+    for arguments in (command, ["-c", program]):
+        subprocess.run([sys.executable, *arguments], cwd=tmp_path, check=True)
     found = contents(tmp_path / "patched", TIMED)
     assert sum(name.startswith("examples/") for name in found) >= 1
     assert found == contents(tmp_path / "other", TIMED)
