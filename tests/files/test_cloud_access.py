@@ -91,7 +91,7 @@ def test_servers_that_do_not_answer(
     start = time.monotonic()
     with pytest.raises(RecipeError, match=r"cannot be read: .*[Cc]on.*Check the address"):
         cloud_access.check_paths([path])
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60
 
 
 @pytest.mark.parametrize("command", ["describe", "verify", "preview"])

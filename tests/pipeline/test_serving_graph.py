@@ -51,7 +51,7 @@ def running(recipe: str) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Pr
 
 def wait_for(happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:
     """Waits for a condition while a process runs."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not happened():
         assert process.poll() is None
         assert time.monotonic() < deadline
@@ -73,10 +73,10 @@ def test_a_run_that_is_stopped_leaves_nothing(number, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with running(RECIPE) as (run, found):
         os.killpg(run.pid, number) if number == signal.SIGINT else run.send_signal(number)
-        _, error = run.communicate(timeout=30)
+        _, error = run.communicate(timeout=120)
     assert run.returncode == 130
     assert error.strip() == "error: interrupted; nothing was committed."
-    assert psutil.wait_procs(found, timeout=20)[1] == []
+    assert psutil.wait_procs(found, timeout=120)[1] == []
     assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"r.yaml", "a.csv"}
 
 
@@ -86,7 +86,7 @@ def test_a_run_that_is_killed_takes_its_builder_along(tmp_path, monkeypatch):
     with running(RECIPE) as (run, found):
         run.kill()
         assert len(found) == 1
-        assert psutil.wait_procs(found, timeout=30)[1] == []
+        assert psutil.wait_procs(found, timeout=120)[1] == []
 
 
 def test_a_builder_loads_only_what_it_needs() -> None:

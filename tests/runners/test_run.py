@@ -29,14 +29,20 @@ ELEMENTS = 200_000
 OUTLIVED = """
 import builtins, logging, os, signal, threading, time
 import apache_beam as beam
-from beam_pipelines.runners import run
+from beam_pipelines.runners import local_workers, run
 from beam_pipelines.core.process import signals
 signals.raise_on_signal()  # as the commands do: where the main thread is in a function whose errors go nowhere, it is told again
 logging.getLogger().setLevel(logging.CRITICAL + 1)
 builtins.over, builtins.failed = threading.Event(), threading.Event()
+builtins.both = threading.Barrier(3)  # one that finds nobody to connect to says so
+set_input = local_workers.ControlConnection.set_input
+def connected(self, requests):
+    set_input(self, requests)
+    threading.Thread(target=builtins.both.wait, daemon=True).start()
+local_workers.ControlConnection.set_input = connected
 def fail(_):
-    import builtins, os, signal, time
-    time.sleep(0.5)  # until both workers are connected: one that finds nobody to connect to says so
+    import builtins, os, signal
+    builtins.both.wait(60)
     os.kill(os.getpid(), signal.SIGINT)
     builtins.over.wait(15)  # one run in fifty is interrupted where Beam then waits for its threads
     builtins.failed.set()
@@ -46,7 +52,7 @@ try:
     run.run(lambda pipeline: pipeline | beam.Create([1]) | beam.Map(fail), run.pipeline_options(options, 1))
 except KeyboardInterrupt:
     builtins.over.set()
-    print(builtins.failed.wait(10), flush=True)
+    print(builtins.failed.wait(60), flush=True)
     time.sleep(1)
     os._exit(0)
 """
@@ -218,7 +224,7 @@ def test_limits_that_workers_cannot_start_in(tmp_path: Path, limit: str, said: s
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
         )
         for workers in (2, 1)
     ]
