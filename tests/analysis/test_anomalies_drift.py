@@ -36,7 +36,6 @@ def divergence(left: list[float], right: list[float]) -> float:
 
 
 @given(COUNTS, COUNTS)
-@settings(max_examples=80, deadline=None)
 def test_distances_of_texts(left: dict[str, int], right: dict[str, int]) -> None:
     """Each distance equals its formula, is symmetric, and is 0 to 1."""
     texts = sorted({*left, *right})
@@ -147,7 +146,7 @@ COMPARATORS = (
     st.integers(1, 5),
     st.randoms(use_true_random=False),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_equal_distributions_are_no_drift(comparator, values, times, chance):
     """Repeated and reordered values do not exceed a threshold of 0."""
     kind = pa.string() if isinstance(values[0], str) else pa.float64()

@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.compare import BASELINE, Drift, measure_drift
@@ -49,7 +49,6 @@ def jensen_shannon(left: list[float], right: list[float]) -> float:
     return total
 
 
-@settings(max_examples=60, deadline=None)
 @given(NUMBERS, st.sampled_from([1, 24, 60]))
 def test_bars_hold_every_value(array: pa.Array, number: int) -> None:
     """Edges ascend, bars are few enough and hold every value."""
@@ -127,7 +126,6 @@ def test_nothing_to_draw(array: pa.Array) -> None:
     assert distribution(columns(array)) is None
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40), min_size=1, max_size=3)
 )
@@ -167,7 +165,6 @@ def test_bars_are_as_long_as_shares() -> None:
     assert found == [Bar(" ", "25.0%", ("25", "100")), Bar("a", "75.0%", ("75", "0"))]
 
 
-@settings(max_examples=50, deadline=None)
 @given(*[st.lists(st.sampled_from("abcdef"), min_size=1, max_size=40)] * 2)
 def test_divergence_of_texts(left: list[str], right: list[str]) -> None:
     """Texts are compared value by value."""
@@ -178,7 +175,6 @@ def test_divergence_of_texts(left: list[str], right: list[str]) -> None:
     )
 
 
-@settings(max_examples=50, deadline=None)
 @given(*[st.lists(st.integers(0, 4), min_size=1, max_size=40)] * 2)
 def test_divergence_of_few_numbers(left: list[int], right: list[int]) -> None:
     """Up to five numbers a split are compared one by one."""
@@ -189,7 +185,6 @@ def test_divergence_of_few_numbers(left: list[int], right: list[int]) -> None:
     )
 
 
-@settings(max_examples=50, deadline=None)
 @given(NUMBERS, NUMBERS)
 def test_divergence_is_a_distance_from_0_to_1(left: pa.Array, right: pa.Array) -> None:
     """Divergence is symmetric, from 0 to 1, and 0 for equal columns."""

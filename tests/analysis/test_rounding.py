@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.alerts import MERGED, find_merged
@@ -41,7 +41,6 @@ def test_merged_numbers_are_told(before: pa.Array, remedy: str) -> None:
 
 
 @given(st.lists(st.none() | st.floats() | st.floats(1e9, 1e9 + 99), max_size=60))
-@settings(max_examples=80, deadline=None)
 def test_merged_numbers_are_counted(values: list[Any]) -> None:
     """The counts are those of sets of numbers."""
     column = pa.array(values, pa.float64())

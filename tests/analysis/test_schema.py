@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from google.protobuf import text_format
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -128,7 +128,6 @@ def splits(draw: st.DrawFn) -> dict[str, TableStatistics]:
 
 
 @given(splits())
-@settings(max_examples=80, deadline=None)
 def test_a_schema_never_flags_its_own_statistics(statistics: dict[str, TableStatistics]) -> None:
     """An inferred schema finds no anomaly in its own statistics."""
     schema = infer_schema(statistics)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from google.protobuf import text_format
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -151,7 +151,6 @@ CONSTRAINTS = ("", "distribution_constraints { min_domain_mass: 0.5 }")
     st.sampled_from(list(VALUES_FOR_TYPE)),
     st.data(),
 )
-@settings(max_examples=80, deadline=None)
 def test_an_updated_schema_does_not_contradict_itself(type_, parts, kind, data):
     """An updated schema has no anomaly, and a second update changes nothing."""
     values = data.draw(st.lists(st.none() | VALUES_FOR_TYPE[kind], min_size=1, max_size=4))
@@ -166,7 +165,6 @@ def test_an_updated_schema_does_not_contradict_itself(type_, parts, kind, data):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
 def test_an_updated_schema_flags_nothing(data: st.DataObject) -> None:
     """A widened schema has no anomaly and widens no further."""
     kinds = data.draw(st.lists(st.sampled_from(list(VALUES_FOR_TYPE)), min_size=1, max_size=3))

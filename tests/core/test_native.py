@@ -165,7 +165,7 @@ def by_tensorflow(batch: pa.RecordBatch, lists: list[str]) -> list[bytes]:
 
 
 @given(batches(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_bytes_equal_tensorflow(drawn, data):
     """Each selected row has the bytes of TensorFlow with deterministic=True.
 

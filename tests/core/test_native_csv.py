@@ -113,7 +113,7 @@ def row_texts(
     return end.join(lines)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_equals_python_or_is_declined(data: st.DataObject) -> None:
     """Plain Python gives the same batch, or the kernel declines.
@@ -199,7 +199,6 @@ COMMON = {
 }
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.data(),
     st.sampled_from(["\n", "\r\n"]),
@@ -373,7 +372,7 @@ def test_buffers_grow() -> None:
     assert found.column(1).to_pylist() == [row[1] or None for row in rows]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.integers(0, 10**22) | st.integers(0, 1 << 64) | st.integers(0, 1 << 54), st.integers(-40, 30)
 )
@@ -420,7 +419,7 @@ def test_numbers_between_two_floats(significand: int, exponent: int, near: int) 
     check_same(found, by_python(parser, text.encode() + b",1\n"))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.text('"",\n\rab', max_size=200),
     st.sampled_from([0, 60, 63, 64, 200]),

@@ -258,7 +258,7 @@ def serialized(
 
 
 @given(messages(), st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_examples_of_tensorflow_are_taken(drawn, data):
     """The kernel takes every tf.train.Example with its values.
 
@@ -304,7 +304,6 @@ def check_sizes(
 
 
 @given(messages(), st.data())
-@settings(max_examples=80, deadline=None)
 def test_sizes(drawn, data):
     """Features with a size are taken if all records have it."""
     types, rows = drawn
@@ -413,7 +412,7 @@ def values_of(message: tf.train.Example, name: str) -> list[Any] | None:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_damaged_records_have_the_values_of_protobuf_or_are_declined(seed: int, count: int) -> None:
     """Damaged records have the values of tfx-bsl and protobuf, or are declined.
 
@@ -452,7 +451,6 @@ def test_takes_most_of_what_the_fuzzer_makes() -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=40, deadline=None)
 def test_any_order_of_many_keys(seed: int) -> None:
     """The kernel takes records with many features in any order.
 
@@ -625,7 +623,6 @@ def test_what_nobody_should_ask_for() -> None:
         _native.parse_examples(array, TYPES)
 
 
-@settings(max_examples=40)
 @given(st.lists(st.lists(st.binary(max_size=9), max_size=4), min_size=1, max_size=4), st.data())
 def test_rows_of_several_arrays_are_those_of_one(chunks, data):
     """Rows of chunks are parsed in order, as those of one array."""

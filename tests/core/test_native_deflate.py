@@ -8,7 +8,7 @@ import zlib
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from isal import isal_zlib
 
@@ -80,7 +80,6 @@ def inflated(part: bytes) -> bytes:
 KINDS = ["random", "period", "skewed", "rows", "cut", "damaged", "long"]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.builds(
@@ -102,7 +101,6 @@ def test_inflates_to_the_same_bytes(parts: list[bytes], start: int) -> None:
     assert all(part.endswith(b"\x00\x00\xff\xff") for part in found)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=3000))
 def test_is_little_longer_at_most(data: bytes) -> None:
     """Bytes that no code makes shorter are stored."""

@@ -27,7 +27,7 @@ def in_numpy(array: pa.Array) -> list[int]:
     return hashes
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.lists(st.none() | TEXTS, max_size=20), st.sampled_from(TYPES), st.integers(0, 3))
 def test_kernel_and_numpy_give_the_same(values, type_, skipped):
     """The kernel and the vectorized formula have equal fingerprints, also of nulls."""
@@ -36,7 +36,7 @@ def test_kernel_and_numpy_give_the_same(values, type_, skipped):
     assert _native.fingerprints(array).tolist() == expected
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.lists(TEXTS, unique=True, max_size=40),
     st.lists(st.none() | TEXTS, max_size=40),

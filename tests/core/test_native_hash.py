@@ -101,7 +101,7 @@ VALUES = {
 
 
 @given(st.sampled_from(list(VALUES)), st.data(), st.integers(0, MASK), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_hashes_are_as_defined(kind, data, seed, is_dictionary):
     """Each value of a slice hashes by the definition.
 
@@ -121,7 +121,6 @@ def test_hashes_are_as_defined(kind, data, seed, is_dictionary):
     st.lists(st.tuples(st.none() | INT64, st.none() | st.text(max_size=9)), max_size=20),
     st.integers(0, MASK),
 )
-@settings(max_examples=50, deadline=None)
 def test_hash_rows_is_as_defined(rows: list[tuple[object, ...]], seed: int) -> None:
     """Rows hash as the definition says."""
     arrays = [

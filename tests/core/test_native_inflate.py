@@ -6,7 +6,7 @@ import random
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from isal import isal_zlib
 
@@ -63,7 +63,6 @@ STREAMS = st.tuples(
 
 
 @given(STREAMS)
-@settings(max_examples=60, deadline=None)
 def test_streams_of_zlib_and_isal(arguments: tuple[bytes, int, int, int, bool]) -> None:
     """Every level and strategy comes out; another size is declined."""
     text = arguments[0]
@@ -75,7 +74,6 @@ def test_streams_of_zlib_and_isal(arguments: tuple[bytes, int, int, int, bool]) 
 
 
 @given(STREAMS, st.integers(0), st.integers(1, 255))
-@settings(max_examples=60, deadline=None)
 def test_damaged_streams(arguments, place, bits):
     """A changed or cut stream gives what zlib gives, or nothing."""
     data, size = deflated(*arguments), len(arguments[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
@@ -29,7 +29,6 @@ def repeats_by_loop(hashes: list[tuple[int, int]]) -> list[list[int]]:
     return [[first, place] for place, first in enumerate(firsts) if first != place]
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(HALVES, HALVES), max_size=200))
 def test_repeats_against_a_loop(hashes: list[tuple[int, int]]) -> None:
     """A repeat has the first record of its hash, also without kernels."""

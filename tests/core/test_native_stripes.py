@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
@@ -63,7 +63,6 @@ def draw_batch(data: st.DataObject) -> pa.RecordBatch:
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
 def test_rows_are_those_that_were_packed(data: st.DataObject) -> None:
     """Any consecutive rows of any stripes come back, several times as well."""
     from beam_pipelines.core._native import pack_stripes, unpack_stripes
@@ -92,7 +91,6 @@ def test_rows_are_those_that_were_packed(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
 def test_damage_is_refused_or_gives_other_rows(data: st.DataObject) -> None:
     """Damaged stripes are a ``ValueError``, or give as many sound rows."""
     from beam_pipelines.core._native import pack_stripes, unpack_stripes

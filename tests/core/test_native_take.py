@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
@@ -50,7 +50,6 @@ def bits(batch: pa.RecordBatch) -> list[tuple[pa.DataType, str]]:
 @given(
     st.data(), st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=4), st.integers(0, 40)
 )
-@settings(max_examples=80, deadline=None)
 def test_rows_are_those_that_arrow_takes(data, types, count):
     """The native ``take`` gives the values and nulls of Arrow's.
 

@@ -31,7 +31,7 @@ def framed(records: list[bytes]) -> bytes:
 
 
 @given(st.binary(max_size=300), st.integers(0, 7))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_crc_equals_google_crc32c(data: bytes, start: int) -> None:
     """The instruction and the tables give the same CRC at any alignment."""
     view = memoryview(b"-" * start + data)[start:]
@@ -43,7 +43,6 @@ def test_crc_equals_google_crc32c(data: bytes, start: int) -> None:
 
 
 @given(st.lists(st.binary(max_size=100)), st.sampled_from(KINDS), st.integers(0, 5))
-@settings(max_examples=80, deadline=None)
 def test_frames_equal_those_of_tfrecord(records, kind, start):
     """Slices of both widths get the same frames, and are found again."""
     array = pa.array(records, kind).slice(min(start, len(records)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from google.protobuf import text_format
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio import tensor_representation_util
@@ -56,7 +56,6 @@ def group_of(schema: schema_pb2.Schema) -> dict[str, schema_pb2.TensorRepresenta
 
 
 @given(SCHEMAS)
-@settings(max_examples=50, deadline=None)
 def test_representations_are_those_of_tfx_bsl(schema: schema_pb2.Schema) -> None:
     """Added representations are those that tfx-bsl infers.
 

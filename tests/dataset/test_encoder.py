@@ -180,7 +180,7 @@ def test_encoder_and_serving_graph_give_the_same(folder, encoder):
     graph = tf.saved_model.load(bp.make_graph(folder))
     serve = graph.signatures["serving_default"]
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=25, suppress_health_check=list(HealthCheck))
     @given(st.lists(ROWS, min_size=1, max_size=5))
     def check(rows: list[dict[str, Any]]) -> None:
         batch = pa.RecordBatch.from_pylist(rows, COLUMNS)

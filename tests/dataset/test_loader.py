@@ -13,7 +13,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform.tf_metadata import schema_utils
 
@@ -194,7 +194,6 @@ def schemas(draw):
     return schema
 
 
-@settings(max_examples=50, deadline=None)
 @given(schemas())
 def test_the_feature_spec_is_tensorflow_transforms(schema):
     """For any schema, features parse as tf.Transform, and so TFX, parses them."""

@@ -95,7 +95,7 @@ ANY = (
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.sampled_from(
         [pa.int64(), pa.float64(), pa.bool_(), pa.string(), pa.binary(), *TYPES.values()]

@@ -117,7 +117,7 @@ def types_of(columns: dict[str, str], **sources: dict[str, str]) -> ColumnTypes:
     return ColumnTypes(columns, {"rows": own, **sources})
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(recipes(), st.lists(ROWS, min_size=1, max_size=4))
 def test_columns_are_those_of_a_conversion(recipe: Recipe, rows: list[dict[str, Any]]) -> None:
     """Single rows and batches have the values of shards, to the bit."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.encodings import analyzers
@@ -25,7 +25,6 @@ def cut(values: list[Any], places: list[int]) -> list[list[Any]]:
     return [values[start:end] for start, end in itertools.pairwise(ends)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.none() | FLOATS, max_size=40), st.lists(st.integers(0, 99), max_size=4))
 def test_moments_in_parts_are_those_in_one_pass(values, places):
     """Merged moments of any partition equal exact arithmetic within 1e-12.
@@ -48,7 +47,6 @@ def test_moments_in_parts_are_those_in_one_pass(values, places):
     assert abs(merged.deviation - deviation) <= 1e-12 * largest + 1e-12 * deviation
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(FLOATS | st.none(), max_size=30), st.lists(st.integers(0, 99), max_size=3))
 def test_quantiles_in_parts_are_those_in_one_pass(values, places):
     """The distribution is the same to the last bit."""
@@ -59,7 +57,6 @@ def test_quantiles_in_parts_are_those_in_one_pass(values, places):
     assert merged.nulls == whole.nulls == values.count(None)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=40), st.integers(2, 12))
 def test_quantiles_and_boundaries_by_counting(values: list[int], number: int) -> None:
     """Quantiles and boundaries equal those found by counting.
@@ -100,7 +97,6 @@ def test_boundaries_are_the_nearest() -> None:
     assert mostly_one.boundaries(2).tolist() == [1]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from(["normal", "heavy", "sorted"]),
@@ -136,7 +132,6 @@ def test_compressed_ranks_are_as_near_as_promised(seed, shape, parts):
         assert (values <= quantile).sum() >= k * 90 - allowed
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.none() | st.lists(FLOATS, max_size=3), max_size=12),
     st.integers(0, 5),
@@ -184,7 +179,6 @@ def test_integers_at_the_ends_of_int64_are_analyzed() -> None:
     assert moments.deviation == 2.0**63
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.none() | FLOATS, max_size=9)), max_size=5))
 def test_numbers_come_back_to_the_last_bit(columns: list[tuple[bool, list[float | None]]]) -> None:
     """Moments and quantiles survive serialization to the last bit, without values too."""

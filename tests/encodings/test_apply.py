@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError, RecipeProblems
@@ -175,7 +175,6 @@ WIDE = st.one_of(
 
 
 @given(st.lists(st.none() | WIDE, min_size=1, max_size=30).filter(any))
-@settings(max_examples=50, deadline=None)
 def test_encodings_compute_from_what_was_read(values: list[Any]) -> None:
     """Results are those of float64 and decimals, rounded to float32 once."""
     column = pa.array([None if value is None else float(value) for value in values])

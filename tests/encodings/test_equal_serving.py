@@ -378,7 +378,7 @@ def test_pipeline_and_serving_graph_give_the_same(index: int) -> None:
 
     apply, graph, type_ = both_faces(index)
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40, suppress_health_check=list(HealthCheck))
     @given(batches(EXAMPLES[index]))
     def check(arrays: list[pa.Array]) -> None:
         try:

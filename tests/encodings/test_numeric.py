@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.encodings import Feature
@@ -278,7 +278,6 @@ def calendar(part: str, moment: datetime.datetime) -> int:
 EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - as columns have it, UTC without saying so
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.datetimes()
@@ -349,7 +348,6 @@ def test_vector_of_integers_keeps_every_bit() -> None:
         assert apply_chain(fitted, *columns).to_pylist() == [expected]
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.integers(-(2**63), 2**63 - 1)
     | st.builds(
@@ -389,7 +387,6 @@ def test_vector_takes_the_place_of_its_columns_unless_told() -> None:
     assert declared({"vector": ["a", "b"]}).inputs == ("a", "b")
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-1e3, 1e3, width=32, allow_subnormal=False), min_size=1, max_size=30))
 def test_z_score_and_min_max_against_plain_python(values: list[float]) -> None:
     """Mean, population deviation and extremes are those of Python's statistics."""
@@ -412,7 +409,6 @@ def test_normal_quantile_is_exact_to_the_last_digits(p: float) -> None:
     )
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.floats(-100, 100, width=32, allow_subnormal=False), min_size=2, max_size=60, unique=True

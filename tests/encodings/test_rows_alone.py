@@ -35,7 +35,7 @@ def test_a_row_and_a_batch_give_the_same(index: int) -> None:
         example.chain, features, training_arrays(example), part=example.part
     )
 
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck))
     @given(batches(example))
     def check(arrays: list[pa.Array]) -> None:
         def encode_alone() -> list[pa.Array]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
@@ -85,7 +85,6 @@ def test_fingerprints_of_every_length() -> None:
     ] == expected
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.none() | st.binary(max_size=80), max_size=20),
     st.integers(0, 5),
@@ -109,7 +108,6 @@ def test_hash_buckets_of_integers_are_those_of_their_decimal_text() -> None:
     assert ids({"hash_bucket": 997}, [], numbers, INT) == ids({"hash_bucket": 997}, [], as_text)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.tuples(st.none() | st.text(max_size=5), st.none() | st.integers(-(2**63), 2**63 - 1)),
@@ -171,7 +169,6 @@ def test_ids_of_each_type(
     assert ids("vocabulary", training, values, type_) == expected
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     training=st.lists(st.none() | st.text("abc\n", max_size=3), max_size=30),
     values=st.lists(st.none() | st.text("abc\n", max_size=3), max_size=30),
@@ -203,7 +200,6 @@ def test_vocabulary_equals_plain_python(
     assert got == [None if value is None else place.get(value, -1) for value in values]
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.none() | st.binary(max_size=70), max_size=20), st.integers(1, 9))
 def test_other_values_get_ids_as_a_static_vocabulary_table_gives_them(
     values: list[bytes | None], num_oov: int
@@ -226,7 +222,6 @@ def test_other_values_get_ids_as_a_static_vocabulary_table_gives_them(
     assert [value for value in got if value is not None] == expected
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.binary(max_size=3) | st.binary(max_size=70), unique=True, max_size=90),
     st.lists(st.none() | st.binary(max_size=3) | st.binary(max_size=70), max_size=90),
@@ -344,7 +339,6 @@ def test_tokens_of_a_text(
     assert got == [expected, [], []]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.none() | st.lists(st.text("aB \t\n,Ééß\u2003", max_size=9), max_size=4), max_size=5
@@ -393,7 +387,6 @@ def test_lower_case_of_every_character() -> None:
     }
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=9), max_size=9), st.integers(0, 3))
 def test_lower_case_of_any_texts(texts: list[str], skipped: int) -> None:
     """Texts keep their bounds when lower case changes their length.
@@ -427,7 +420,6 @@ def test_bag_of_words_of_one_word_a_row() -> None:
     assert ids({"bag_of_words": 2}, ["a", "a", "b"], ["b", None, "a"]) == [[0, 1], [0, 0], [1, 0]]
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     documents=st.lists(
         st.none() | st.lists(st.sampled_from("abcd"), max_size=5), min_size=1, max_size=12

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from apache_beam.io.filesystem import FileSystem
 from apache_beam.io.filesystems import FileSystems
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
@@ -50,7 +50,6 @@ def make(folder: Path, *paths: str) -> None:
             (folder / name).write_text("a\n1\n")
 
 
-@settings(max_examples=80)
 @example(tree=[("a", "b.csv")], pattern="a?b.csv")
 @example(tree=[("a", "b.csv")], pattern="a[!x]b.csv")
 @example(tree=[("a", "b", "b.csv")], pattern="a**.csv")
@@ -76,7 +75,6 @@ def test_without_links_as_beam(tmp_path_factory, tree, pattern):
     assert listing.list_files(f"{folder}/{pattern}") == sorted(expected)
 
 
-@settings(max_examples=80)
 @given(
     tree=st.lists(PATHS, min_size=1, max_size=6),
     links=st.lists(st.tuples(PATHS, PATHS), max_size=3),
@@ -120,7 +118,6 @@ def names_below(folder: str, depth: int) -> list[str]:
     return names
 
 
-@settings(max_examples=50, deadline=None)
 @example(folders=["a", "a/b"], entries=["a/b/x.csv"], links=[("b", "a")], pattern="**/*.csv")
 @example(folders=["a", "a/b"], entries=["a/b/x.csv"], links=[("a/b/b", "")], pattern="*/*/*/**")
 @given(

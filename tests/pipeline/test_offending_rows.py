@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from google.protobuf import text_format
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -36,7 +36,6 @@ def parsed(text: str) -> schema_pb2.Schema:
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
 def test_rows_are_to_blame_when_the_data_without_them_are_fine(data: st.DataObject) -> None:
     """Without the blamed rows the anomaly is gone.
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.report import render_report
@@ -52,7 +52,6 @@ def cells(feature: EncodedFeature) -> dict[str, list[str]]:
     return {name: [cell.text for cell in line] for name, line in feature.table.lines}
 
 
-@settings(max_examples=40, deadline=None)
 @given(WORDS.filter(any), WORDS, st.integers(1, 3), st.integers(0, 2))
 def test_coverage_of_a_vocabulary(
     train: list[str | None], test: list[str | None], top_k: int, num_oov: int
@@ -152,7 +151,6 @@ def test_ten_rows_of_all_splits() -> None:
     assert found.rows[0].cells[1][1] == f"0 ({'é' * 60}…)"
 
 
-@settings(max_examples=40, deadline=None)
 @given(WORDS, WORDS)
 def test_repeats(train: list[str | None], test: list[str | None]) -> None:
     """Rows that equal an earlier one are counted over all splits."""

@@ -18,7 +18,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_transform as tft
 from google.protobuf import text_format
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 from tfx_bsl.coders.sequence_example_coder import SequenceExamplesToRecordBatchDecoder
@@ -78,7 +78,6 @@ SCHEMA = pa.schema(
 
 
 @given(ROWS, st.none() | st.integers(1, 4), st.booleans())
-@settings(max_examples=60, deadline=None)
 def test_groups_are_those_of_a_loop(rows, length, ordered):
     """Groups, orders and cuts equal those of a loop over a dictionary."""
     plan = group_plan(SCHEMA, ["user", "shop"], ["time"] if ordered else [], [], length)

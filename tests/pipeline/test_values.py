@@ -123,7 +123,7 @@ def same(found: list[Any], wanted: list[Any]) -> bool:
     return repr(found) == repr(wanted)
 
 
-@hypothesis.settings(max_examples=3, deadline=None)
+@hypothesis.settings(max_examples=3)
 @hypothesis.given(tables())
 def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
     """tfx-bsl, tf.io.parse_example and our import give every type by the rules."""
@@ -320,7 +320,6 @@ DTYPES = (
 )  # fmt: skip
 
 
-@hypothesis.settings(max_examples=40, deadline=None)
 @hypothesis.given(st.data(), st.sampled_from([*DTYPES, "text"]), st.integers(0, 3))
 def test_tensors_are_tensorflows(data: st.DataObject, dtype: str, rank: int) -> None:
     """Serialized tensors equal tf.io.serialize_tensor's, for every dtype and shape."""

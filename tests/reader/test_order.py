@@ -9,7 +9,7 @@ import random
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from beam_pipelines.reader import order
 from beam_pipelines.reader.order import (
@@ -102,7 +102,6 @@ def test_deal_of_many_rows():
     assert np.abs(shares[1] - [750 * 10**9, 250 * 10**9]).max() <= 2
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_every_row_once(data):
     """An epoch has every row once.

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.checks.duplicates import Duplicates
@@ -520,7 +520,6 @@ def test_load_recipe(tmp_path: pathlib.Path) -> None:
     assert recipes.load("clicks.csv").sources["clicks"].path == ("clicks.csv",)
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.text(max_size=200) | st.lists(st.sampled_from(FLIGHTS.split("\n"))).map("\n".join))
 def test_any_text_is_a_recipe_or_an_error(text: str) -> None:
     """Reading any file ends in a recipe or in a RecipeError.

@@ -188,7 +188,7 @@ def loaded(folder: Path) -> tuple[Any, Any, Any]:
     )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(rows=st.lists(ROWS, min_size=1, max_size=6))
 def test_layer_and_serving_signature_give_what_the_shards_hold(built, rows):
     """For any serialized rows, layer and serving signature equal the parsed shards."""
@@ -436,7 +436,7 @@ CHAINS = [
 ]
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(
     chosen=st.lists(st.sampled_from(CHAINS), min_size=1, max_size=4, unique=True),
     rows=st.lists(ROWS, min_size=1, max_size=8),

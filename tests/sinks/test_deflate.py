@@ -7,7 +7,7 @@ import zlib
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.arrow.binary_arrays import data_of
@@ -30,7 +30,6 @@ def inflated(compression: str, part: bytes) -> bytes:
     st.sampled_from(["gzip", "zlib", "none"]),
     st.sampled_from([0, 1, 3, 6]),
 )
-@settings(max_examples=80, deadline=None)
 def test_parts_are_whole_records(records, part_size, start, compression, level):
     """Each part has whole records, inflates alone, and has its CRC-32."""
     array = pa.array(records, pa.large_binary())[start:]

@@ -13,7 +13,7 @@ import re
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.arrow import columns
@@ -97,7 +97,6 @@ def is_bad(cell: bytes, type_: pa.DataType) -> bool:
     return is_infinite and "inf" not in cell.decode("latin-1").lower()
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(CELLS, min_size=1, max_size=8), st.sampled_from(TYPES))
 def test_bad_cells_are_those_that_pyarrow_refuses_alone(cells, type_):
     """Blanks, signs, hexadecimal, ranges, infinities, dates, offsets, nulls, bad UTF-8."""
@@ -141,7 +140,6 @@ def parser_of(types: list[pa.DataType]) -> CsvParser:
     )
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_rows_are_rejected_as_if_each_were_parsed_alone(data: st.DataObject) -> None:
     """Bad rows are rejected in order, with first bad column and value.

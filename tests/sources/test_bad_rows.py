@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.sources.bad_input import bad_rows
 from beam_pipelines.sources.bad_input.bad_rows import BadRow
 
 
-@settings(max_examples=40, deadline=None)
 @given(bad=st.sets(st.integers(0, 1_999)), size=st.integers(0, 2_000))
 def test_sift_finds_the_bad_rows_and_no_others(bad, size):
     """Good rows come in stretches and bad ones alone, all in order."""

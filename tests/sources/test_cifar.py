@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -126,7 +126,6 @@ def test_a_batch_of_the_real_size(tmp_path: Path) -> None:
         np.testing.assert_array_equal(decoded(rows[number]["image/encoded"]), pictures[number])
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.integers(0, 3),
     st.integers(1, 9),

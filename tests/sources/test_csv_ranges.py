@@ -56,7 +56,7 @@ def states_by_hand(text: str, state: str, at_start: bool) -> list[tuple[str, boo
 NAMES = {"outside": OUTSIDE, "closed": CLOSED, "inside": INSIDE}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(TEXT, st.integers(0, 60))
 def test_transitions_are_those_of_a_byte_by_byte_automaton(text: str, cut: int) -> None:
     """Scanning parts and folding gives the state of stepping through it all."""
@@ -107,7 +107,6 @@ def ranges_of(path: Path, cuts: list[int]) -> tuple[ByteRange, ...]:
     )
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     rows=st.lists(
         st.tuples(
@@ -132,7 +131,7 @@ def csv_quote(cell: str) -> str:
     return '"' + cell.replace('"', '""') + '"'
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(TEXT, st.lists(st.integers(0, 60), max_size=5), st.sampled_from([("a",), ("a", "b")]))
 def test_ranges_of_any_text_give_the_cells_of_pythons_csv_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, text: str, cuts: list[int], names: tuple[str, ...]

@@ -231,7 +231,7 @@ EXPRESSIONS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("sql", EXPRESSIONS)
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_joins_by_computed_keys(tmp_path: Path, sql: str, data: st.DataObject) -> None:
     """A join by an expression is that of a loop."""

@@ -161,7 +161,6 @@ NUMBERS = st.floats() | st.integers(-3, 3).map(float) | st.floats(-1e39, 1e39)
     st.lists(st.none() | NUMBERS, max_size=6),
     st.sampled_from([pa.bool_(), pa.int64(), pa.float32(), pa.float16()]),
 )
-@settings(max_examples=80, deadline=None)
 def test_casts_of_numbers(values: list[float | None], type_: pa.DataType) -> None:
     """A cast succeeds exactly if Python finds equals for all values.
 
@@ -316,7 +315,7 @@ DIGITS = st.from_regex(r"-?[0-9]{1,12}\.[0-9]{1,24}(e-?[1-9])?", fullmatch=True)
 
 
 @given(DIGITS | st.floats(allow_nan=False, allow_infinity=False).map(repr))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_fractions_are_the_nearest_float64(text: str) -> None:
     """However many digits a number has, for the kernel and Python alike."""
     assume(not re.match(r"-?0[0-9]", text))

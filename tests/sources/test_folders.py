@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
@@ -85,7 +85,6 @@ def test_types_of_keys(tmp_path: Path, values: list[str], type_: str, wanted: li
     assert found == sorted((value is None, str(value)) for value in wanted)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.text("ab =%é/", min_size=1, max_size=3), st.text("x/%= é1-"), max_size=3))
 def test_keys_are_decoded_as_they_are_written(values: dict[str, str]) -> None:
     """Escapes of Hive's writers are taken back."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -52,7 +52,6 @@ def test_mnist(tmp_path: Path, compressed: bool) -> None:
     assert read_rows(tmp_path / ("*-ubyte" + ".gz" * compressed)) == rows
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_any_size_and_channels(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -95,7 +94,6 @@ def test_other_arrays_are_refused(tmp_path, monkeypatch, code, shape):
     np.testing.assert_array_equal(found, values)
 
 
-@settings(max_examples=40, deadline=None)
 @given(count=st.integers(1, 40), range_bytes=st.integers(1, 5000), compressed_labels=st.booleans())
 def test_ranges_lose_nothing(tmp_path_factory, count, range_bytes, compressed_labels):
     """Each picture is read once with its label for every cut.

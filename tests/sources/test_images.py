@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -168,7 +168,6 @@ def test_a_turned_photograph_is_put_upright():
 
 @pytest.mark.parametrize("name", [f"RGB {format_}" for format_ in FORMATS])
 @given(share=st.floats(0, 1, exclude_max=True))
-@settings(max_examples=40, deadline=None)
 def test_a_truncated_image_is_refused(name, share):
     """An image that is cut anywhere is refused.
 
@@ -187,7 +186,6 @@ def test_a_truncated_image_is_refused(name, share):
 
 
 @given(data=st.binary(max_size=200), name=st.sampled_from(sorted(CASES)), place=st.floats(0, 1))
-@settings(max_examples=60, deadline=None)
 def test_damage_is_refused_or_harmless(data, name, place):
     """Overwritten bytes are harmless or raise ``PictureError``."""
     good = CASES[name]
@@ -396,7 +394,6 @@ def test_a_bad_file_is_rejected_with_its_path(tmp_path, kind):
     splits=st.booleans(),
     most=st.integers(1, 9),
 )
-@settings(max_examples=50, deadline=None)
 def test_ranges_gather_files(sizes, splits, most):
     """Each file is in one range, in order, within both limits.
 

@@ -76,7 +76,7 @@ def kinds(value: Any) -> Any:
     return (type(value).__name__, value)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @example(rows=[({"a": [{"b": 1}, {"b": "x"}], "b": 2}, {})], bad=[], names=["a.b"])
 @example(rows=[({"a": {"b": 1}, "b": 2, "a.b": 3}, {})], bad=[], names=["a.b"])
 @example(rows=[({"id": [1, "x", 2.5, None, True]}, {})], bad=[], names=["id"])
@@ -103,7 +103,7 @@ def test_scalars_of_columns_become_texts(rows, bad, names):
             assert kinds(parsed(after)) == kinds(expected(value, names))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     rows=st.lists(
         st.tuples(st.fixed_dictionaries({"x": VALUES, "y": VALUES}), WRITERS), max_size=4

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
@@ -84,7 +84,6 @@ def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return result
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     rows=st.lists(
         st.fixed_dictionaries(

@@ -38,7 +38,7 @@ def values_of(value: Any, name: str) -> Iterator[Any]:
                 yield from values_of(item, name[len(key) + 1 :])
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.data())
 def test_refused_integers_are_found_in_the_text(data: st.DataObject) -> None:
     """The text search misses no integer that Python's parser finds."""

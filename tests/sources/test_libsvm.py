@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import beam_pipelines as bp
@@ -161,7 +161,6 @@ def lines(draw: st.DrawFn) -> str:
 
 
 @pytest.mark.end_to_end
-@settings(max_examples=60, deadline=None)
 @given(
     data=st.data(),
     base=st.integers(0, 1),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
@@ -18,7 +18,6 @@ from tests.sources.support import plan_of, read_rows, write
 from tests.support.tables import write_table
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     lists=st.lists(st.lists(st.none() | st.integers(-9, 9), max_size=3), min_size=1, max_size=5),
     first=st.lists(st.just('{"y": 1}'), max_size=2),

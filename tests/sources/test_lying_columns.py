@@ -96,7 +96,7 @@ def test_a_page_with_another_byte(tmp_path: Path, dictionary: bool) -> None:
 FIRST = {"min_value": EPOCH} if int(pa.__version__.split(".")[0]) < 19 else {}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.none() | st.datetimes(**FIRST), min_size=1), st.integers(1, 5))
 def test_timestamps_of_96_bits(tmp_path_factory, moments, group):
     """All moments of Python are read, also where Arrow wraps.

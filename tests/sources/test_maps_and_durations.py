@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.feather
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
@@ -43,7 +43,6 @@ def test_a_map_is_two_parallel_lists(tmp_path: Path, suffix: str) -> None:
     assert read_rows(path, types={"m.value": "list<float32>"})[0]["m.value"] == [1.0, 2.0]
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     maps=st.lists(
         st.none() | st.dictionaries(st.text("ab", max_size=2), st.integers(-9, 9), max_size=3),

@@ -179,7 +179,6 @@ def test_example(tmp_path: Path) -> None:
     assert sorted(found) == sorted(line for line in source if line)
 
 
-@hypothesis.settings(max_examples=80, deadline=None)
 @hypothesis.given(
     st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\r\n", "é".encode()]), max_size=12).map(
         b"".join

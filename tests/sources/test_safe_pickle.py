@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.sources.images.safe_pickle import UnsafePickleError, loads
@@ -26,7 +26,6 @@ FLAT = SCALARS | st.lists(SCALARS, max_size=5) | st.tuples(SCALARS, SCALARS)
 PLAIN = FLAT | st.dictionaries(KEYS, FLAT, max_size=5)
 
 
-@settings(max_examples=80, deadline=None)
 @given(PLAIN, st.integers(3, 5))
 def test_plain_data_comes_back(value: Any, protocol: int) -> None:
     """Plain data is read like Python's own pickle."""
@@ -192,7 +191,6 @@ def test_values_are_flat(value: Any, message: str) -> None:
         loads(pickle.dumps(value, 4))
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_end_in_data_or_an_error(tail: bytes) -> None:
     """Bytes at random never end in another exception than ours."""
@@ -203,7 +201,6 @@ def test_any_bytes_end_in_data_or_an_error(tail: bytes) -> None:
             assert str(error)  # noqa: PT017
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_damaged_batches_end_in_data_or_an_error(data: st.DataObject) -> None:
     """A damaged batch is read, or refused by our error."""

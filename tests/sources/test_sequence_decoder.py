@@ -98,7 +98,7 @@ def wanted(layout: Layout, records: list[tuple[Features, Features]]) -> str:
 
 
 @given(sequences(), st.booleans())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_values_are_those_of_tensorflow(drawn, is_sorted):
     """Every value, missing feature, empty list and step without values comes back.
 
@@ -118,7 +118,7 @@ def test_values_are_those_of_tensorflow(drawn, is_sorted):
 
 @pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
 @given(sequences(), st.integers(0, 2), st.none() | st.integers(0, 2), st.integers(1, 40))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_sizes_of_steps(drawn, size, kept, times):
     """Steps with a size are taken if all have it."""
     layout, records = drawn
@@ -185,7 +185,6 @@ def unusual(layout: Layout, record: tuple[Features, Features], rng: random.Rando
 
 
 @given(sequences(), st.randoms(use_true_random=False))
-@settings(max_examples=50, deadline=None)
 def test_unusual_layouts_are_read(drawn, rng):
     """Records in unusual layouts are read as by protobuf, among others."""
     layout, records = drawn
@@ -199,7 +198,7 @@ def test_unusual_layouts_are_read(drawn, rng):
 
 
 @given(sequences(), st.randoms(use_true_random=False))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_damaged_records_are_never_misread(drawn, rng):
     """A damaged record is refused, or decodes like protobuf.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.arrow.columns import column_type, has_lists_as_steps, value_type
@@ -22,7 +22,6 @@ ROWS = st.lists(
 
 @pytest.mark.parametrize("value", [pa.int8(), pa.float64(), pa.bool_()])
 @given(rows=ROWS, start=st.integers(0, 3))
-@settings(max_examples=40, deadline=None)
 def test_steps_stay_what_they_are(value: pa.DataType, rows: list[Any], start: int) -> None:
     """A cast and the conversion to a feature change values alone."""
     numbers = [row and [step and [number % 2 for number in step] for step in row] for row in rows]

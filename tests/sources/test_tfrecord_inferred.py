@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
@@ -108,7 +108,6 @@ VALUES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=6), st.booleans())
 def test_inferred_columns_have_every_value(rows: list[dict[str, list[Any]]], kernels: bool) -> None:
     """Inferred columns have every value, and null for an absent feature."""

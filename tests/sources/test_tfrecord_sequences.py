@@ -203,7 +203,7 @@ def converted(folder: Path, source: str, out: str) -> list[bytes]:
 
 
 @given(tables())
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=2)
 def test_round_trip(table: pa.Table) -> None:
     """An imported dataset, converted again, has the same bytes.
 

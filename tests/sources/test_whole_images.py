@@ -346,7 +346,7 @@ def check_as_tensorflow(data: bytes) -> bool:
 
 
 @given(KINDS, SIZES, st.integers(0, 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_bytes_of_pixels_are_counted(kind, size, interlaced):
     """Of every depth, interlaced or not, one byte fewer is too few."""
     color, bits = kind
@@ -369,7 +369,7 @@ MORE_CHUNKS = [
 
 
 @given(KINDS, SIZES, st.integers(0, 1), st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_an_accepted_png_has_the_pixels_of_pillow_in_tensorflow(kind, size, interlaced, draw):
     """Chunks are dropped, moved, cut, changed and added, with right checksums."""
     color, bits = kind

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.sql.aggregates import (
@@ -76,7 +76,6 @@ def value_of(condition: Condition, batch: pa.RecordBatch, cuts: list[int]) -> li
     ]
 
 
-@settings(max_examples=40, deadline=None)
 @given(ROWS, st.lists(st.integers(0, 12), max_size=3), st.sampled_from(sorted(AGGREGATES)))
 def test_merged_aggregates_are_those_of_all_rows(rows, cuts, sql):
     """Any cut into chunks gives DuckDB's value."""
@@ -120,7 +119,6 @@ def test_what_cannot_be_merged_is_refused(sql: str, found: str) -> None:
         parse_condition("c", sql, EMPTY)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from([pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")]),
     st.lists(st.none() | st.integers(-900_000, 3_900_000), min_size=1, max_size=8),

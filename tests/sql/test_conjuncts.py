@@ -7,7 +7,7 @@ import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.sql.conjuncts import conjuncts_of
@@ -74,7 +74,6 @@ def test_parts(condition: str, expected: list[str]) -> None:
 
 
 @given(st.lists(CONDITIONS, min_size=1, max_size=4))
-@settings(max_examples=80, deadline=None)
 def test_a_row_fulfils_a_condition_if_it_fulfils_its_parts(conditions: list[str]) -> None:
     """This holds for nulls too, whatever the order of the parts."""
     whole = " AND ".join([*conditions, "TRUE"])

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamplesEncoder
 from tfx_bsl.coders.sequence_example_coder import SequenceExamplesToRecordBatchDecoder
 
@@ -94,7 +94,6 @@ def _as_tfx_bsl(step: object) -> object:
 
 
 @given(batches())
-@settings(max_examples=50, deadline=None)
 def test_tfx_bsl_reads_the_values_back(drawn: tuple[pa.RecordBatch, list[str]]) -> None:
     """tfx-bsl's decoder finds every value, null step, empty and absent list.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
@@ -68,7 +68,6 @@ def test_checksums_combine(first: bytes, second: bytes, times: int) -> None:
 
 
 @given(st.lists(st.binary(max_size=2000), max_size=5), st.sampled_from([0, 1, 3, 4, 6, 9]))
-@settings(max_examples=40, deadline=None)
 def test_parts_are_one_stream(parts: list[bytes], level: int) -> None:
     """Parts form one gzip member or zlib stream with its checksum.
 
@@ -105,7 +104,6 @@ def test_we_read_what_tensorflow_writes(tmp_path: Path, compression: str) -> Non
 
 
 @given(st.lists(st.binary(max_size=100)), st.integers(1, 50))
-@settings(max_examples=50, deadline=None)
 def test_round_trip_in_any_chunks(records: list[bytes], chunk: int) -> None:
     """A framed record is read back for every read size."""
     before, framing.READ_BYTES = framing.READ_BYTES, chunk

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
@@ -21,7 +21,6 @@ CHUNKS = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(CHUNKS, st.integers(1, 4), st.data())
 def test_cuts_against_sorted_rows(
     tmp_path_factory: pytest.TempPathFactory,

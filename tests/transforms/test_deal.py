@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk
@@ -132,7 +132,6 @@ def deal_rows(
 
 
 @given(SIZES, st.integers(1, 5), st.integers(1, 3), st.booleans(), st.integers(0, 9))
-@settings(max_examples=40, deadline=None)
 def test_every_row_once_and_evenly(
     sizes: list[int], num_shards: int, partitions: int, by_seed: bool, seed: int
 ) -> None:
@@ -154,7 +153,6 @@ def test_every_row_once_and_evenly(
 
 
 @given(SIZES, st.integers(1, 9), st.integers(1, 4), st.booleans(), st.integers(1, 4))
-@settings(max_examples=80, deadline=None)
 def test_places_are_those_of_single_cards(
     sizes: list[int], num_shards: int, partitions: int, by_seed: bool, most: int
 ) -> None:
@@ -206,7 +204,6 @@ def test_very_many_small_shards_are_even(rows: int, num_shards: int) -> None:
 
 
 @given(SIZES, st.integers(1, 5), st.integers(1, 3))
-@settings(max_examples=50, deadline=None)
 def test_without_shuffle_shards_follow_the_source(
     sizes: list[int], num_shards: int, partitions: int
 ) -> None:

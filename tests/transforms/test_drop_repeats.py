@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.checks.meet import Meet, RowDrop, hash_name, hash_values, repeats
@@ -44,7 +44,6 @@ def kept(chunks: list[Chunk], partitions: int) -> list[Chunk]:
 VALUES = st.none() | st.integers(0, 4)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(VALUES, max_size=6), min_size=1, max_size=6),
     st.integers(1, 4),

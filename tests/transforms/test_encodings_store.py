@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
@@ -24,7 +24,6 @@ from beam_pipelines.transforms.encode import (
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.floats(), st.floats())
 def test_floats_come_back_to_the_last_bit(
     tmp_path_factory: pytest.TempPathFactory, mean: float, deviation: float

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.checks.meet import Meet, hash_name, hash_values, repeats
@@ -36,7 +36,6 @@ def found_of(chunks: list[Chunk], count: int, partitions: int) -> tuple[Repeats,
 VALUES = st.none() | st.sampled_from(["", "a", "b", "ab", "abcdefgh", "abcdefghi"])
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.tuples(VALUES, VALUES), max_size=8), min_size=1, max_size=4),
     st.integers(1, 5),

@@ -15,7 +15,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
@@ -92,7 +92,6 @@ MESSAGES = st.dictionaries(st.tuples(st.integers(0, 3), st.integers(0, 3)), PAYL
 
 
 @given(MESSAGES, st.integers(1, 5), st.integers(1, 200), st.integers(1, 4))
-@settings(max_examples=50, deadline=None)
 def test_merged_payloads_are_those_of_single_messages(
     tmp_path_factory: pytest.TempPathFactory,
     messages: dict[tuple[int, int], dict[int, bytes]],

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from google.protobuf import text_format
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -39,7 +39,6 @@ def judged(rule: Expectation, batch: pa.RecordBatch, size: int) -> tuple[Any, ..
 NUMBERS = st.lists(st.none() | st.integers(-3, 3), min_size=1, max_size=20)
 
 
-@settings(max_examples=40, deadline=None)
 @given(NUMBERS, st.integers(1, 7), st.integers(0, 5))
 def test_rows_against_a_loop(numbers: list[int | None], size: int, budget: int) -> None:
     """False fails; true and null pass."""
@@ -109,7 +108,6 @@ COMPOSED = text_format.Parse(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.fixed_dictionaries({"i": CELL, "j j": CELL, "v": CELL, "one": st.none() | st.just(0.5)}),

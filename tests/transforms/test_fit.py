@@ -14,7 +14,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.arrow.ipc import bytes_to_batches
@@ -111,7 +111,6 @@ def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: 
     return planned
 
 
-@settings(max_examples=40, deadline=None)
 @given(rows, st.lists(st.integers(0, 40), max_size=3), st.integers(1, 5))
 def test_chunks_and_partitions_do_not_matter(
     values: list[tuple[Any, ...]], cuts: list[int], partitions: int
@@ -137,7 +136,6 @@ def test_chunks_and_partitions_do_not_matter(
             assert left.column(name).equals(right.column(name)), name
 
 
-@settings(max_examples=40, deadline=None)
 @given(rows)
 def test_fill_before_a_fit_costs_no_read_and_changes_nothing(values: list[tuple[Any, ...]]) -> None:
     """``fill: mean`` before a fit costs no further read.

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
@@ -127,7 +127,6 @@ def step_of(kinds, how, partitions=3, key=(), number=0):
     )
 
 
-@settings(max_examples=80, deadline=None)
 @given(two_tables(), st.sampled_from(["left", "inner"]), st.integers(0, 4), st.integers(0, 4))
 def test_join_batch_equals_nested_loop(tables, how, left_start, right_start):
     """The indexed join of slices equals a nested loop.
@@ -191,7 +190,6 @@ def chunks_of(kinds, rows, cuts, value):
     ]
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     two_tables(),
     st.sampled_from(["left", "inner"]),
@@ -605,7 +603,6 @@ def test_key_of_a_right_source_is_checked(flights, strategy, tmp_path):
             join.load_index(plan.steps[0], reject=False)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from([None, "a", "b", "c"]), st.none() | st.integers(0, 3)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.checks.meet import Meet, hash_name, hash_values, later_splits
@@ -19,7 +19,6 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(ROWS, st.integers(1, 4), st.booleans())
 def test_leaks_against_a_loop(
     rows: list[list[tuple[int | None, int]]], partitions: int, skips_null: bool

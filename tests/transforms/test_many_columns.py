@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from google.protobuf import text_format
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -220,14 +220,12 @@ SCHEMAS = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(SCHEMAS)
 def test_schemas_are_written_as_protobuf_does(found: schema_pb2.Schema) -> None:
     """A schema's text equals that of protobuf's own printer."""
     assert schema_to_text(found).decode() == text_format.MessageToString(found, as_utf8=True)
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     SCHEMAS,
     st.sampled_from(["", "# a comment\n", "\n"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fractions
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.transforms.split.stratify import divide_classes
@@ -14,7 +14,6 @@ SHARES = st.sampled_from(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.integers(0, 1000), max_size=20), SHARES)
 def test_a_class_is_divided_to_one_row(rows: list[int], shares: tuple[float, ...]) -> None:
     """A split has its share of a class within one row.
@@ -31,7 +30,6 @@ def test_a_class_is_divided_to_one_row(rows: list[int], shares: tuple[float, ...
             assert min(own) > 0
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.integers(20, 90), min_size=50, max_size=200), SHARES.filter(lambda s: min(s) > 0.05)
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import ROW, Chunk
@@ -63,7 +63,6 @@ def chunk_of(rows: list[tuple[object, ...]], numbers: list[int]) -> Chunk:
     return Chunk(0, 0, batch, {"read": len(rows)})
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(ROWS, min_size=1, max_size=12),
     st.sampled_from(FILTERS),

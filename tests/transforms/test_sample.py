@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk, ChunkCounts
@@ -41,7 +41,6 @@ def divide(plan: SplitPlan, chunk: Chunk) -> tuple[ChunkCounts, dict[str, list[d
     return counts, {part.split: part.batch.to_pylist() for part in parts}
 
 
-@settings(max_examples=50, deadline=None)
 @given(ROWS, st.integers(0, 3))
 def test_rates(labels: list[str | None], seed: int) -> None:
     """Whole rates repeat each row, and every row is in the account."""

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk
@@ -54,7 +54,6 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     ROWS,
     st.sampled_from(

@@ -6,7 +6,7 @@ import datetime
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import ChunkCounts, MergedCounts
@@ -114,7 +114,6 @@ LARGE = st.integers(0, 2**50)
     st.dictionaries(st.tuples(LARGE, LARGE), LARGE, max_size=6),
     st.sets(st.integers(0, 9), max_size=4),
 )
-@settings(max_examples=40, deadline=None)
 def test_a_stored_plan_is_the_plan(tmp_path_factory, names, rows, finished):
     """The file keeps plans without chunks, large addresses and finished shards."""
     addresses = sorted(rows)

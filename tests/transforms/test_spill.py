@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk, Rejected
@@ -36,7 +36,6 @@ def chunk_of(rows: list[dict[str, object]]) -> Chunk:
 
 
 @given(ROWS, st.integers(0, 19))
-@settings(max_examples=40, deadline=None)
 def test_a_chunk_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]], start: int
 ) -> None:

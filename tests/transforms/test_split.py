@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, Rejected
@@ -70,7 +70,6 @@ SHARES = st.sampled_from(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(ROWS, SHARES, st.sampled_from([(), ("user",), ("day", "user")]), st.integers(0, 30))
 def test_fractions_follow_the_hash(rows, shares, by, start):
     """A row's split follows from its hash.
@@ -92,7 +91,6 @@ def test_fractions_follow_the_hash(rows, shares, by, start):
     assert split.assign_split(plan, chunk_of(batch)).tolist() == expected
 
 
-@settings(max_examples=50, deadline=None)
 @given(ROWS, st.lists(st.integers(0, 30), max_size=4))
 def test_a_key_never_lands_in_two_splits(rows, cuts):
     """A user is in one split for any chunks.

@@ -12,7 +12,7 @@ import re
 import pyarrow as pa
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import beam_pipelines as bp
@@ -167,7 +167,6 @@ def test_recipe_of_shards(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
         assert (recipe.sources["s"].path == ("../data/s-*-of-00003.csv",)) == (number == 3)
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
 def test_quoted_text_is_read_back(text: str) -> None:
     """Any text survives as YAML item, value and key."""
@@ -182,7 +181,6 @@ def test_quoted_text_is_read_back(text: str) -> None:
         assert text in tree
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines_plugins.labels.leaking import Giveaway, area_of, find_giveaways
@@ -229,7 +229,6 @@ def test_the_bound_decides() -> None:
     assert 0.97 < leak.value < 0.985
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=2, max_size=30))
 def test_area_against_all_pairs(rows: list[tuple[int, bool]]) -> None:
     """The AUC is the share of ordered pairs."""

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines_plugins.labels.relations import Label, places_of
@@ -39,7 +39,6 @@ PAIRS = st.sampled_from(list(VALUES)).flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(PAIRS)
 def test_values_and_two_classes(pairs: list[tuple[object, str]]) -> None:
     """Information is what Python counts, without the part of chance."""
@@ -49,7 +48,6 @@ def test_values_and_two_classes(pairs: list[tuple[object, str]]) -> None:
     assert bits(pa.array(xs), pa.array(ys)) == expected
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(-50, 50), st.booleans()), min_size=30, max_size=200),
     st.integers(0, 99),

@@ -15,7 +15,7 @@ FEATURES = st.tuples(*map(st.sampled_from, (DOMAINS, PRESENCES, COUNTS, CONSTRAI
 
 
 @given(FEATURES, FEATURES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_schemas_differ_if_their_diff_does(before, after):
     """The diff is empty only if schemas are equal."""
     assert bool(diff_schemas(before, after)) == (before != after)

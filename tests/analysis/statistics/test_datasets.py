@@ -9,7 +9,7 @@ import pathlib
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics, storage, to_proto
@@ -40,7 +40,6 @@ def batch_of(seed: int, rows: int = 200) -> pa.RecordBatch:
 
 
 @given(arrays(), st.booleans(), st.booleans())
-@settings(max_examples=60, deadline=None)
 def test_what_was_written_is_read(array: pa.Array, is_weighted: bool, is_sliced: bool) -> None:
     """Statistics of any column survive a file.
 

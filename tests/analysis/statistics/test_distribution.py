@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.statistics.distribution import Distribution
@@ -54,7 +54,6 @@ def distribution_of(
     st.booleans(),
     st.randoms(),
 )
-@settings(max_examples=60, deadline=None)
 def test_the_stated_error_holds(
     parts: list[list[tuple[int, int]]], are_weights: bool, random: object
 ) -> None:
@@ -121,7 +120,6 @@ def _column(values: np.ndarray) -> object:
     "limits", [TIGHT, ColumnLimits(numbers=10_000)], ids=["compacted", "exact"]
 )
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=300), st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
 def test_three_ways(limits: ColumnLimits, values: list[int], seed: int) -> None:
     """Three ways of merging agree within the error.
 

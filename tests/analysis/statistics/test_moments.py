@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.statistics.distribution import ExactMoments
@@ -27,7 +27,6 @@ def oracle(values: list[float] | list[int]) -> tuple[float, float]:
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
-@settings(max_examples=60, deadline=None)
 def test_floats_agree_with_fractions(values: list[float]) -> None:
     """Mean and deviation of finite floats are right to 12 digits.
 
@@ -47,7 +46,6 @@ def test_floats_agree_with_fractions(values: list[float]) -> None:
         max_size=20,
     )
 )
-@settings(max_examples=60, deadline=None)
 def test_integers_do_not_overflow(values: list[int]) -> None:
     """Means of int64 values are correctly rounded.
 
@@ -62,7 +60,6 @@ def test_integers_do_not_overflow(values: list[int]) -> None:
 @given(
     st.lists(st.lists(st.floats(-1e300, 1e300), max_size=5), min_size=1, max_size=6), st.randoms()
 )
-@settings(max_examples=50, deadline=None)
 def test_any_order_gives_the_same_bits(parts: list[list[float]], random: object) -> None:
     """Merging moments in any order and grouping gives equal values.
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.statistics import numeric
@@ -25,7 +25,6 @@ def described(statistics: NumberStatistics) -> tuple[object, ...]:
 
 
 @given(arrays(NUMBERS))
-@settings(max_examples=80, deadline=None)
 def test_agrees_with_numpy(array: pa.Array) -> None:
     """Counts, extremes, zeros and distinct values are numpy's, with NaN and infinities."""
     values = np.array(
@@ -45,7 +44,6 @@ def test_agrees_with_numpy(array: pa.Array) -> None:
 
 
 @given(arrays(NUMBERS), st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
 def test_quantiles_are_tfx_bsls(array: pa.Array, number: int) -> None:
     """An exact quantile is the first value that exceeds its share.
 
@@ -63,7 +61,6 @@ def test_quantiles_are_tfx_bsls(array: pa.Array, number: int) -> None:
 
 
 @given(arrays(NUMBERS), st.integers(0, 1000))
-@settings(max_examples=60, deadline=None)
 def test_three_ways_agree(array: pa.Array, seed: int) -> None:
     """Statistics are equal for all three ways of merging.
 

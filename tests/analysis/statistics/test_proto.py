@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
@@ -152,7 +152,6 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
 def test_every_field_is_tfdvs(kind: str, data: st.DataObject) -> None:
     """All fields that TFDV sets have the values of its definitions.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
@@ -26,7 +26,6 @@ from tests.analysis.statistics.support import three_ways
     ),
     st.integers(0, 1000),
 )
-@settings(max_examples=50, deadline=None)
 def test_slices_hold_the_rows_with_their_value(rows: list[tuple[Any, Any]], seed: int) -> None:
     """A slice has the statistics of the filtered rows, however merged."""
     texts, lists = [text for text, _ in rows], [items for _, items in rows]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from google.protobuf import text_format
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -34,7 +34,6 @@ PLAN = StatisticsPlan(lists=("x",))
 
 
 @given(ROWS, st.integers(0, 1000))
-@settings(max_examples=80, deadline=None)
 def test_both_levels_are_those_of_a_loop(rows: list[Any], seed: int) -> None:
     """Steps, null steps and values are counted, whatever the parts."""
     steps = [step for row in rows for step in row or []]
@@ -56,7 +55,6 @@ VALUES = st.lists(st.none() | st.lists(st.none() | st.integers(-3, 3), max_size=
 
 @pytest.mark.parametrize("kind", [STEPS, pa.list_(pa.int64())])
 @given(st.data())
-@settings(max_examples=50, deadline=None)
 def test_values_in_rows_are_those_of_a_loop(kind: pa.DataType, data: st.DataObject) -> None:
     """A null step has no value in a row, whatever the parts."""
     rows = data.draw(ROWS if kind == STEPS else VALUES)
@@ -96,7 +94,6 @@ def test_values_in_rows_are_those_of_a_loop(kind: pa.DataType, data: st.DataObje
 
 
 @given(ROWS)
-@settings(max_examples=50, deadline=None)
 def test_a_file_says_the_same(rows: list[Any]) -> None:
     """Accumulators survive a file."""
     table = TableStatistics.of(pa.record_batch({"x": pa.array(rows, STEPS)}), PLAN)

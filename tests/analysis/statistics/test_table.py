@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.statistics.blocks import Columns, columns_of, count_columns
@@ -21,7 +21,6 @@ from tests.analysis.statistics.support import arrays, three_ways
 
 
 @given(arrays(), st.integers(0, 1000))
-@settings(max_examples=80, deadline=None)
 def test_presence_and_valency(array: pa.Array, seed: int) -> None:
     """Presence and valency are those of the plain lists.
 
@@ -40,7 +39,6 @@ def test_presence_and_valency(array: pa.Array, seed: int) -> None:
 
 
 @given(st.data(), st.integers(1, 9), st.lists(st.integers(1, 4), min_size=1, max_size=3))
-@settings(max_examples=80, deadline=None)
 def test_columns_counted_together_are_as_if_alone(data, rows: int, splits: list[int]) -> None:
     """Counted and merged together, columns have the bits of each alone.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.statistics import text as texts
@@ -49,7 +49,6 @@ def skewed_texts(size: int, seed: int) -> pa.Array:
 
 
 @given(arrays((pa.string(), pa.binary())), st.integers(0, 1000))
-@settings(max_examples=80, deadline=None)
 def test_agrees_with_a_counter(array: pa.Array, seed: int) -> None:
     """Counts, lengths and top values equal a Counter's, however merged."""
     values = array.drop_null().to_pylist()
