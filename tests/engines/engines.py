@@ -46,18 +46,20 @@ JAVA = (
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
 )
 
-# Memory is that of Flink's default, taskmanager.memory.process.size: 1728m, part by part: the
-# scripts of Flink's distribution, which work it out, are not here.
-FLINK_CONFIGURATION = """
+FLINK_ADDRESSES = """
 jobmanager.rpc.address: 127.0.0.1
-jobmanager.rpc.port: {rpc}
 jobmanager.bind-host: 127.0.0.1
 rest.address: 127.0.0.1
 rest.bind-address: 127.0.0.1
-rest.port: {rest}
 taskmanager.host: 127.0.0.1
 taskmanager.bind-host: 127.0.0.1
-taskmanager.numberOfTaskSlots: {slots}
+"""
+# Memory is that of Flink's default, taskmanager.memory.process.size: 1728m, part by part: the
+# scripts of Flink's distribution, which work it out, are not here.
+FLINK_CONFIGURATION = f"""{FLINK_ADDRESSES}
+jobmanager.rpc.port: {{rpc}}
+rest.port: {{rest}}
+taskmanager.numberOfTaskSlots: {{slots}}
 taskmanager.cpu.cores: 1
 taskmanager.memory.framework.heap.size: 128m
 taskmanager.memory.framework.off-heap.size: 128m
@@ -76,7 +78,7 @@ heartbeat.timeout: 15000
 restart-strategy.type: fixed-delay
 restart-strategy.fixed-delay.attempts: 20
 restart-strategy.fixed-delay.delay: 1 s
-io.tmp.dirs: {folder}
+io.tmp.dirs: {{folder}}
 """
 
 
@@ -152,7 +154,7 @@ class _Server:
     def __init__(
         self, command: Sequence[str | Path], log: Path, path_first: Path | None = None
     ) -> None:
-        environment = dict(os.environ)
+        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
         if path_first:
             environment["PATH"] = f"{path_first}{os.pathsep}{environment['PATH']}"
         self.log = log
@@ -273,7 +275,8 @@ def _in_job_server(
 
 def flink(folder: Path) -> contextlib.AbstractContextManager[Engine]:
     """The Flink inside Beam's job server."""
-    master = ("--flink-master", "[local]")
+    (folder / "config.yaml").write_text(FLINK_ADDRESSES)
+    master = ("--flink-master", "[local]", "--flink-conf-dir", str(folder))
     return _in_job_server("flink", FLINK_JOB_SERVER, master, folder, "--parallelism=2")
 
 
