@@ -23,10 +23,13 @@ from tests.support.graph_server import GraphServer
 from tests.support.kernels import without_kernels
 
 # In CI a change passes or fails by what it changed, not by chance; everywhere else hypothesis goes
-# on looking. No test fails because a machine is busy, so there are no deadlines.
+# on looking. No test fails because a machine is busy, so there are no deadlines, and draws may be
+# slow. All examples of a property share the fixtures of its test.
 # Some tests ask for more or fewer examples; 50 of each property find what a change breaks.
-hypothesis.settings.register_profile("own", deadline=None, max_examples=50)
-hypothesis.settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
+CHECKS = [hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture]
+OWN = hypothesis.settings(deadline=None, max_examples=50, suppress_health_check=CHECKS)
+hypothesis.settings.register_profile("own", OWN)
+hypothesis.settings.register_profile("ci", OWN, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "own")
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent

@@ -325,7 +325,7 @@ FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
 
 PROGRAM = """
 import contextlib, faulthandler, io, json, sys, traceback
-faulthandler.dump_traceback_later(300, exit=True)
+faulthandler.dump_traceback_later(1200, exit=True)
 names, printed = {}, []
 for page, text in json.load(sys.stdin):
     output = io.StringIO()

@@ -32,7 +32,7 @@ def shell(folder: Path, text: str) -> tuple[int, str, str]:
     """
     script = f'run() {{ "{COMMAND}" "$@"; }}; {text}'
     ended = subprocess.run(
-        ["bash", "-c", script], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+        ["bash", "-c", script], cwd=folder, capture_output=True, text=True, timeout=1200
     )
     return ended.returncode, ended.stdout, ended.stderr
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
@@ -68,7 +68,6 @@ def read(parts: list[StoredPart], is_compressed: bool) -> list[bytes] | None:
     st.booleans(),
     st.booleans(),
 )
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_parts(tmp_path, parts, is_compressed, is_given):
     """Records come in order, from files and from bytes."""
     found = write(tmp_path / "shard", parts, is_compressed, is_given)
@@ -108,7 +107,6 @@ def test_files_that_are_none(tmp_path):
 
 
 @given(st.integers(0), st.integers(1, 255), st.booleans())
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_damaged_parts(tmp_path, place, bits, is_compressed):
     """A changed byte gives the same records or none."""
     records = [random.Random(number).randbytes(number % 20) for number in range(50)]

@@ -48,7 +48,7 @@ def _run(folder: Path, code: str, *entries: str) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=1200,
     )
     return ended.stdout
 

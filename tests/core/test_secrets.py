@@ -255,7 +255,7 @@ def test_a_process_of_its_own(store: Path) -> None:
     command = [sys.executable, *line.split()]
     root = str(Path(errors.__file__).parents[2])
     done = subprocess.run(
-        command, capture_output=True, timeout=200, env={**os.environ, "PYTHONPATH": root}
+        command, capture_output=True, timeout=1200, env={**os.environ, "PYTHONPATH": root}
     )
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     assert [secret for secret in SECRETS if secret.encode() in done.stdout + done.stderr] == []

@@ -31,7 +31,7 @@ def run(body: str, signal: str = "SIGINT") -> tuple[int, str, str]:
     reset = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
     code = reset + BEGIN.replace("SIGNAL", signal) + body
     ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=1200, check=False
     )
     return ended.returncode, ended.stdout, ended.stderr
 
@@ -256,6 +256,6 @@ def test_the_end_of_the_terminal_is_ignored_by_who_was_told_to() -> None:
         + body
     )
     ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=1200, check=False
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "goes on\n", "")

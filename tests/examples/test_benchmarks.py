@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -106,7 +107,7 @@ def test_it_says_who_takes_no_part_and_why(repository: Path, tmp_path: Path) -> 
     assert "TFX (no environment with TFX: give one with --tfx)" in absent
 
 
-def test_the_counter_sees_what_is_missing(repository: Path, tmp_path: Path) -> None:
+def test_the_counter_sees_what_is_missing(repository, tmp_path, monkeypatch, capsys):
     """Rows, columns and values are counted over files with and without gzip.
 
     Files of other kinds are left out.
@@ -132,6 +133,8 @@ def test_the_counter_sees_what_is_missing(repository: Path, tmp_path: Path) -> N
                 writer.write(record)
     (tmp_path / "_SUCCESS").write_text("")
     (tmp_path / "features.json").write_text("{}")
-    command = [sys.executable, str(repository / "benchmarks" / "count_records.py"), str(tmp_path)]
-    counted = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    script = str(repository / "benchmarks" / "count_records.py")
+    monkeypatch.setattr(sys, "argv", [script, str(tmp_path)])
+    runpy.run_path(script, run_name="__main__")
+    counted = json.loads(capsys.readouterr().out)
     assert counted == {"rows": 3, "columns": ["x", "y", "z"], "values": 4}

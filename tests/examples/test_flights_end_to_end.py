@@ -56,7 +56,7 @@ def converted(repository, flights_data, tmp_path_factory):
         [command, "convert", recipe, "--output", folder],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     verify_dataset(str(folder))

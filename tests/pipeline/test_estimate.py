@@ -9,7 +9,7 @@ import pathlib
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.cli.main import run
@@ -92,7 +92,6 @@ def test_a_size_that_is_assumed_and_true_changes_nothing(plan):
 
 
 @given(size=st.integers(1, 1 << 45))
-@settings(max_examples=30)
 def test_ranges_of_an_assumed_size_are_those_of_such_a_file(size):
     """The ranges are those that the planner cuts of such a file."""
     from beam_pipelines.pipeline.previews.estimate import _ranges

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from google.protobuf import text_format
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 import beam_pipelines as bp
@@ -92,9 +92,7 @@ def by_loop(encoding, value):
     return [by_loop(encoding, one) for one in value]
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25)
 @given(st.lists(_rows, min_size=1, max_size=6), st.data(), st.booleans())
 def test_ids_are_those_of_the_encodings(tmp_path_factory, rows, data, has_kernels):
     """Ids are those of ``hash_bucket`` and ``vocabulary``; null stays null."""

@@ -16,7 +16,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
@@ -154,9 +154,7 @@ def test_shapes_and_compressions(tmp_path, monkeypatch, compression, as_):
         assert read() == found
 
 
-@settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=10)
 @given(st.data())
 def test_resumes_with_other_ranks(folder, data):
     """Global batches stay the same when other ranks resume."""

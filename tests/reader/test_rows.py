@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
@@ -15,11 +15,7 @@ from tests.reader.indexed import finish, ids
 from tests.support.small_dataset import write_dataset
 
 ROWS = 400
-SEVERAL = settings(
-    max_examples=10,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+SEVERAL = settings(max_examples=10)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +29,6 @@ def batches(folder, **options):
     return bp.open(folder).batches("train", 32, columns=["id"], **options)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     start=st.integers(0, 9),
     stop=st.none() | st.integers(0, 9),

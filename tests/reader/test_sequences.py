@@ -9,7 +9,7 @@ import itertools
 import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
@@ -80,9 +80,7 @@ def rows_of(value):
 
 
 @needs_load
-@settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=10)
 @given(rows=st.lists(_rows, min_size=1, max_size=7), has_kernels=st.booleans())
 def test_steps_are_those_of_the_rows(tmp_path_factory, rows, has_kernels):
     """Steps come as they were written, and as ``bp.load`` gives them."""
@@ -107,9 +105,7 @@ def test_steps_are_those_of_the_rows(tmp_path_factory, rows, has_kernels):
 
 
 @needs_load
-@settings(
-    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=6)
 @given(st.lists(_rows, min_size=1, max_size=7))
 def test_padding_is_that_of_load(tmp_path_factory, rows):
     """Padded steps equal those of ``bp.load`` with the same padding."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
@@ -74,9 +74,7 @@ def of_ranks(dataset, ranks, state, steps, **options):
     return found, json.loads(json.dumps(states[0]))
 
 
-@settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=8)
 @given(st.data())
 def test_several_are_one_with_all_shards(days, data):
     """Batches are those of one dataset with all shards, for any ranks."""

@@ -76,7 +76,7 @@ def test_forks_write_what_threads_write(data: pathlib.Path) -> None:
     """
     for output, options in (("forks", MANY), ("thread", ["--direct_num_workers=1"])):
         process = convert(data, output, *options)
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=1200)
         assert (process.returncode, errors) == (0, "")
     written = [sorted((data / output / "examples").rglob("*.gz")) for output in ("forks", "thread")]
     assert len(written[0]) == 3
@@ -89,7 +89,7 @@ def test_a_worker_that_fails_says_so(is_quiet: bool) -> None:
 
     Its traceback is in the launcher's standard error, or nowhere.
     """
-    printed, errors = serve(f"fork_server.run_worker({{}}, {is_quiet})").communicate(timeout=120)
+    printed, errors = serve(f"fork_server.run_worker({{}}, {is_quiet})").communicate(timeout=1200)
     assert printed.splitlines() == ["ready", "1"]
     assert ("CONTROL_API" in errors) != is_quiet
 
@@ -126,10 +126,10 @@ def test_no_process_outlives_the_command(
     assert len(family) >= 3, "a server and two workers"
     for each in [process.pid, *family][:signalled]:
         os.kill(each, number)
-    process.communicate(timeout=120)
+    process.communicate(timeout=1200)
     orphans = []
     if number == signal.SIGKILL:  # the server ends when the command has
-        orphans, _ = psutil.wait_procs(list(family.values()), timeout=120)
+        orphans, _ = psutil.wait_procs(list(family.values()), timeout=1200)
         assert len(orphans) == len(family)
     left = {child.pid for child in psutil.Process().children()}
     assert not left & family.keys()

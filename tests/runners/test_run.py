@@ -176,7 +176,7 @@ def test_errors_of_workers_arrive_as_they_were_raised(options: list[str]) -> Non
 def test_a_thread_that_outlives_an_interrupted_run_prints_nothing() -> None:
     """A worker's thread that fails after an interrupted run prints nothing."""
     ended = subprocess.run(
-        [sys.executable, "-c", OUTLIVED], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", OUTLIVED], capture_output=True, text=True, timeout=1200, check=False
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "True\n", "")
 
@@ -224,7 +224,7 @@ def test_limits_that_workers_cannot_start_in(tmp_path: Path, limit: str, said: s
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=1200,
         )
         for workers in (2, 1)
     ]

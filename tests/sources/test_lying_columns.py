@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
@@ -96,7 +96,6 @@ def test_a_page_with_another_byte(tmp_path: Path, dictionary: bool) -> None:
 FIRST = {"min_value": EPOCH} if int(pa.__version__.split(".")[0]) < 19 else {}
 
 
-@settings(max_examples=30)
 @given(st.lists(st.none() | st.datetimes(**FIRST), min_size=1), st.integers(1, 5))
 def test_timestamps_of_96_bits(tmp_path_factory, moments, group):
     """All moments of Python are read, also where Arrow wraps.

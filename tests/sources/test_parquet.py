@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
@@ -34,7 +34,6 @@ def write_table(path: Path, columns: dict[str, Any], **options: Any) -> Path:
     return path
 
 
-@settings(max_examples=30)
 @given(st.integers(1, 300), st.integers(1, 50), st.integers(200, 5000))
 def test_every_row_group_belongs_to_one_range(tmp_path_factory, rows, group, range_bytes):
     """Each row is read once, in order, for every cut."""
@@ -194,7 +193,6 @@ def test_few_large_row_groups_are_cut(tmp_path, monkeypatch, files, groups, piec
     assert found == sorted(found)
 
 
-@settings(max_examples=30)
 @given(st.integers(1, 400), st.integers(130, 400), st.integers(200, 2000), st.data())
 def test_cut_row_groups_are_read_once(tmp_path_factory, rows, group, range_bytes, data):
     """Each row of cut groups is read once, in order."""

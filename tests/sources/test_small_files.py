@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
@@ -66,9 +66,7 @@ contents = st.lists(st.sampled_from(LINES), max_size=6).flatmap(
 )
 
 
-@settings(
-    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25)
 @given(files=st.lists(contents, min_size=4, max_size=9), reject=st.booleans())
 def test_together_is_as_one_by_one(files, reject, tmp_path, monkeypatch):
     """Small files read together give the rows of each alone.
