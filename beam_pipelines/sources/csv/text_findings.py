@@ -33,8 +33,37 @@ _PATTERNS = {
     ),
     "perhaps times of day": ("%H:%M", "%H:%M:%S", "%Hh%M"),
     "months": ["%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%b %Y", "%b-%Y", "%b %y", "%b-%y", "%Y年%m月"],
-    "days": ("%Y年%m月%d日", "%Y년 %m월 %d일"),
+    "days": ("%Y年%m月%d日", "%Y년 %m월 %d일", "%d%b%Y", "%m %d, %Y"),
 }
+_NUMBER = r"[+-]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][+-]?[0-9]+)?(?:[\s,;]+|(?=[\])]|$))"
+_TEXT = r"""(?:'[^']*'|"[^"]*")"""
+# What texts may be -> their pattern, and SQL of its values.
+_DERIVED = {
+    "texts in Excel's formulas": ('="[^"]*"', "regexp_extract({0}, '=\"(.*)\"', 1)"),
+    "texts behind an apostrophe": ("'[^']+", "ltrim({0}, '''')"),
+    "durations": (
+        "(?:[0-9]+ days? )?[0-9]+(?::[0-5][0-9]){2}(?:[.][0-9]+)?",
+        "epoch({0}::INTERVAL)",
+    ),
+    "durations of ISO 8601": ("PT(?:[0-9]+[HMS])+", "epoch(ltrim({0}, 'PT')::INTERVAL)"),
+    "weeks": ("[0-9]{4}-W[0-5][0-9]", "strptime({0} || '-1', '%G-W%V-%u')::DATE"),
+    "quarters": (
+        "[0-9]{4}[ -]?Q[1-4]",
+        "make_date(left({0}, 4)::INT, right({0}, 1)::INT * 3 - 2, 1)",
+    ),
+    "numbers with K, M or B": (
+        "[0-9]+(?:[.][0-9]+)?[kKMB]",
+        "left({0}, -1)::DOUBLE * 1000 ** strpos('KMB', upper(right({0}, 1)))",
+    ),
+    "several numbers": (
+        rf"(?:POINT ?)?[\[(]\s*(?:{_NUMBER})*[\])]|(?:{_NUMBER}){{8,}}",
+        "regexp_extract_all({0}, '[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?')::DOUBLE[]",
+    ),
+    "lists": (rf"\[(?:{_TEXT}(?:, ?|(?=\])))*\]", "{0}::VARCHAR[]"),
+    "JSON": (r'(?s:\{\s*"(\w+)":.*\})', "{0} ->> '$.{1}'"),
+}
+# All of them have a digit, or begin so; to look for each takes long.
+_LIKELY = re.compile(r"[0-9]|^[=\[{]")
 # A unit of one letter has a blank before it: 5A is a code, 5th an ordinal.
 _MEASURED = re.compile(
     rf"(?P<before>[$€£¥₹₽₩₺]?)[{BLANKS}]*(?P<number>[+-]?[0-9](?:[0-9.,'\u2019{BLANKS}]*[0-9])?)"
@@ -165,10 +194,9 @@ def remark(source: Source, name: str, evidence: cell_evidence.Evidence, decimal:
         words = f"codes, such as {shorten(example, 40)!r}; types: {{{key}: float64}} reads numbers"
         return [f"types: {{{key}: text}}  # {words}"]
     cells = [cell for cell in cells if cell]
-    # All kinds have a digit; to look for each takes long.
-    has_digits = _are_alike([bool(re.search("[0-9]", c)) for c in cells])
+    are_likely = _are_alike([bool(_LIKELY.search(c)) for c in cells])
     is_enough = len(cells) >= _LEAST or (len(cells) > 2 and len({*cells}) > 1)
-    kinds = _kinds(name, cells, decimal) if has_digits and is_enough else iter(())
+    kinds = _kinds(name, cells, decimal) if are_likely and is_enough else iter(())
     found = next((one for one in kinds if _are_alike(one[1])), None)
     if found is None or not all(found[1]):
         words = _most_values(evidence)
@@ -207,6 +235,14 @@ def _kinds(name: str, cells: list[str], decimal: str) -> Iterator[tuple[str, lis
         ]
         if shown:  # 007 kg is no number
             yield "numbers with a unit", fits, f"{_formats(name, shown)} reads numbers"
+    for likeness, (pattern, sql) in _DERIVED.items():
+        # A few cells tell of most patterns that they do not fit.
+        likely = filter(None, (re.fullmatch(pattern, c) for c in cells[:: len(cells) // 5 + 1]))
+        if match := next(likely, None):
+            fits = [bool(re.fullmatch(pattern, cell)) for cell in cells]
+            value = sql.format(identifier(name), *match.groups())
+            value = yaml_text(value if all(fits) else f"TRY({value})")
+            yield likeness, fits, f"derive: {{{yaml_text(f'{name}_value')}: {value}}} reads them"
 
 
 def _formats(name: str, formats: Iterable[str]) -> str:
