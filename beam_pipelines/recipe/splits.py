@@ -126,7 +126,13 @@ def read_split(value: values.Value) -> Split | None:
         value.wrong("found no splits, expected at least one, as {train: 0.8, eval: 0.2}.")
         return None
     for name, item in parts:
-        if not SPLIT_NAME.fullmatch(name):
+        meant = nearest_word(name, keys.keys() - given.keys())
+        is_near = meant is not None and len({*name} ^ {*meant}) < 3
+        # A share other than 1 has a point or a percent sign.
+        if is_near and item.shown.startswith("'") and not {*".%"} & {*item.shown}:
+            item.wrong_key(f"found an unknown key '{name}'. Did you mean '{meant}'?", meant)
+            parts = [one for one in parts if one[0] != name]
+        elif not SPLIT_NAME.fullmatch(name):
             item.wrong(
                 f"found the split name '{name}', expected letters, digits, '_' and '-' (TFX's "
                 "rule)."

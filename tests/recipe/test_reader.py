@@ -358,6 +358,7 @@ def test_all_problems_at_once() -> None:
         (with_split("{column: a, train: 1}"), "3: split.column", "'column' without"),
         (with_split("{column: a, by: b, train: {before: 3}}"), "3: split.by", "shares only"),
         (with_split("{train: {files: a, pattern: b}}"), "3: split.train.pattern", "unknown key"),
+        (with_split("{train: 0.8, eval: 0.2, sede: 3}"), "3: split.sede", "Did you mean 'seed'?"),
         (OUTPUT + "{shard_name: a/b}", "3: output.shard_name", "letters, digits"),
         (OUTPUT + "{shard_name: '{span}'}", "3: output.shard_name", "expected {date}"),
         (OUTPUT + "{shard_name: '{name}'}", "3: output.shard_name", "placeholders"),
