@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -254,3 +255,15 @@ def test_nan_is_a_number_and_infinity_is_none(tmp_path: Path) -> None:
     path = write(tmp_path / "c.jsonl", '{"a": [NaN, 1]}\n{"a": [-Infinity, "x"]}\n')
     found = read_rows(path, types={"a": "list<text>"})
     assert found == [{"a": ["NaN", "1"]}, {"a": ["-Infinity", "x"]}]
+
+
+def test_names_that_are_values_have_a_finding(tmp_path: Path) -> None:
+    """An object with other names in each row is a map, which a text keeps."""
+    rows = [{"id": n, "words": {f"w{n}": 1, f"w{n + 1}": 2}} for n in range(100)]
+    path = write(tmp_path / "a.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    (finding,) = plan_of(path).decisions
+    assert finding.startswith("words: 101 columns of objects")
+    options = yaml.safe_load(finding.partition("; ")[2].rpartition(" keeps")[0])
+    assert [json.loads(row["words"]) for row in read_rows(path, **options)] == [
+        row["words"] for row in rows
+    ]

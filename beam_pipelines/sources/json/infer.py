@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +13,7 @@ from beam_pipelines.core.arrow.columns import Shape, is_list
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.bad_input import bad_rows
 from beam_pipelines.sources.bad_input.bad_rows import BadRow
@@ -29,6 +30,8 @@ from beam_pipelines.sources.text.format import digits_type
 # Finding a run of lines that agree costs about a millisecond; so many runs mean lines of several
 # kinds.
 _MAX_RUNS = 1_000
+# Names of an object that may be values, and the most of them that a row has.
+_MAP_NAMES, _MAP_FILLED = 50, 0.1
 
 
 def types_of(source: Source, files: tuple[FileInfo, ...]) -> JsonTypes:
@@ -139,7 +142,21 @@ class JsonTypes:
             file_schema=parser.parsed_schema(source, schema, read_schema),
             read_schema=read_schema,
             source=source,
+            decisions=(*contents.decisions, *_maps(source, self._run)),
         )
+
+
+def _maps(source: Source, run: pa.Table) -> Iterator[str]:
+    """Yields findings of objects whose many names are values of each row."""
+    for field in run.schema if not source.columns else ():
+        if not pa.types.is_struct(field.type) or field.type.num_fields < _MAP_NAMES:
+            continue
+        columns = run.select([field.name]).flatten().columns
+        filled = sum(len(column) - column.null_count for column in columns)
+        if filled <= _MAP_FILLED * len(run) * len(columns):
+            words = f"{len(columns):,} columns of objects, of which a row has few"
+            cure = f"types: {{{yaml_text(field.name)}: text}} keeps them as JSON in one"
+            yield f"{field.name}: {words}; {cure}"
 
 
 def _is_read(name: str, names: Sequence[str]) -> bool:

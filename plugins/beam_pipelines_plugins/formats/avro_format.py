@@ -37,7 +37,9 @@ class Avro(PartFiles):
         from fastavro.schema import parse_schema  # takes 30 ms
 
         opened, named = AvroFile(file, path), _Named()
-        type_ = _type_of(parse_schema(opened.schema, named), named, f"{path}: ")
+        type_ = _type_of(
+            _without_odd(parse_schema(opened.schema, named), named, source), named, f"{path}: "
+        )
         if not pa.types.is_struct(type_):
             raise DataError(
                 f"{path}: found values of {type_}, expected records with fields. Write each value "
@@ -49,6 +51,21 @@ class Avro(PartFiles):
         if part:
             read = pa.schema([schema.field(name) for name in top_columns(part[0], schema)])
         yield OpenedPart(schema, _batches(_records(source.limits, path, opened), read))
+
+
+def _without_odd(schema: Any, named: _Named, source: Source) -> Any:
+    """Returns a record without fields of no column type that the source leaves out."""
+
+    def is_kept(field: Mapping[str, Any]) -> bool:
+        if field["name"] in {name.partition(".")[0] for name in source.columns}:
+            return True
+        with contextlib.suppress(DataError):
+            return bool(_type_of(field["type"], named, ""))
+        return False
+
+    if not source.columns or not isinstance(schema, dict) or schema["type"] != "record":
+        return schema
+    return {**schema, "fields": list(filter(is_kept, schema["fields"]))}
 
 
 def _records(limits: Limits, path: str, opened: AvroFile) -> Iterator[dict[str, Any]]:
@@ -166,7 +183,7 @@ def _only(union: list[Any], where: str) -> Any:
     raise _refused(
         where,
         f"a union of {', '.join(map(str, names)) or 'nothing'}, expected one type, or one and null",
-        "Write the file with another schema: a field for each type, each a union of it and null.",
+        "Leave it out with 'columns', or write a field for each type, each a union of it and null.",
     )
 
 

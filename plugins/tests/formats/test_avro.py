@@ -301,3 +301,12 @@ def test_other_codecs_and_damaged_blocks(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(DataError, match="another checksum"):
         read_rows(path)
+
+
+def test_a_field_of_no_column_type_may_be_left_out(tmp_path: Path) -> None:
+    """With ``columns`` a union of several types is no error, unless it is one of them."""
+    schema = record(("n", "long"), ("x", ["int", "string"]))
+    path = write(tmp_path / "a.avro", schema, [{"n": 1, "x": "a"}, {"n": 2, "x": 3}])
+    assert read_rows(path, columns=("n",)) == [{"n": 1}, {"n": 2}]
+    with pytest.raises(DataError, match=r"x: found a union .*Leave it out with 'columns'"):
+        plan_of(path, columns=("n", "x"))
