@@ -81,7 +81,7 @@ def check(printed: Any, folder: pathlib.Path, *messages: str) -> None:
 
 INTEGER = "expected an integer from -128 to 127."
 BAD_DATA: dict[str, tuple[str | bytes, str, tuple[str, ...]]] = {
-    "too few cells": ("a,b\n1,x\n2\n", "path: a.csv", ("a.csv, line 3: found 1 cell, expected 2", "Complete the line")),
+    "too few cells": ("a,b\n1,x\n2\n", "path: a.csv", ("a.csv, line 3: found 1 cell, '2', expected 2", "Complete the line")),
     "wrong type behind a cell of two lines": ('a,b\n1,"x\ny"\nq,z\n', "{path: a.csv, types: {a: int8}}",
         ("a.csv, line 4, column 'a': found 'q', " + INTEGER,)),
     "not UTF-8": (b"a,b\n1,x\n2,\xff\n", "{path: a.csv, encoding: utf-8}",
@@ -143,7 +143,7 @@ def test_what_concerns_a_file_is_never_rejected(content, source, message, folder
 @pytest.mark.parametrize(
     ("rows", "more", "text"),
     [
-        ("1,2\n" * 100 + "1\n", "", "a.csv, line 102: found 1 cell, expected 2"),
+        ("1,2\n" * 100 + "1\n", "", "a.csv, line 102: found 1 cell, '1', expected 2"),
         ("1,2\n2,x\n", "derive: {z: CAST(b AS INTEGER)}\n", "a.csv, line 3 ('2,x'), derived column 'z'"),
     ],
 )  # fmt: skip

@@ -324,16 +324,22 @@ def test_text_of_other_languages(tmp_path: Path, cell: str, encoding: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ['id, name, v\n0, "n, x", 2\n1, "m", 3\n', 'a; "b"\n1; "x"\n2; "y"\n']
+    ("text", "message"),
+    [
+        ('id, name, v\n0, "n, x", 2\n1, "m", 3\n', "a blank before the quote"),
+        ('a; "b"\n1; "x"\n2; "y"\n', "a blank before the quote"),
+        ('a,b\n1,"x \\"y, z\\""\n2,"\\"x, y\\""\n', "quotes behind a backslash"),
+    ],
 )
-def test_blanks_before_quotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Quotes behind a blank are an error, whose remedy works."""
+def test_odd_quotes_are_written_anew(tmp_path, monkeypatch, text, message):
+    """Quotes behind blanks or backslashes are an error, whose remedy works."""
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "a.csv", text)
-    with pytest.raises(DataError, match="found a blank before the quote") as caught:
+    with pytest.raises(DataError, match=f"found {message}") as caught:
         read_rows("a.csv")
     exec(str(caught.value).partition("for example: ")[2], {"pandas": pd})  # noqa: S102 - the remedy
-    assert list(read_rows("new.csv")[0].values()) in ([0, "n, x", 2], [1, "x"])
+    found = list(read_rows("new.csv")[0].values())
+    assert found in ([0, "n, x", 2], [1, "x"], [1, 'x "y, z"'])
 
 
 def test_a_blank_before_a_quote_in_text(tmp_path: Path) -> None:
@@ -406,7 +412,10 @@ def test_a_format_of_another_type_than_declared(tmp_path: Path) -> None:
     assert read_rows(path)[0]["a"] == datetime.time(20, 30)
 
 
-def test_names_of_months_in_texts(tmp_path: Path) -> None:
-    """Names in other texts are no dates."""
-    text = write(tmp_path / "c.csv", "a,b\n1-may-be,1\n2 jan and 3,1\n")
-    assert plan_of(text).decisions == ()
+def test_comments_above_two_tables_are_no_rows(tmp_path: Path) -> None:
+    """The error names the second table, as Google Analytics writes it."""
+    first, second = "day,users,from\n" + "1,2,x\n" * 20, "day,visits\n" + "1,2\n" * 15
+    path = write(tmp_path / "a.csv", f"# All data\n# 2024\n\n{first}\n{second}")
+    assert plan_of(path).decisions[0].startswith("skip_lines: 3")
+    with pytest.raises(DataError, match="line 26: found 2 cells, expected 3"):
+        read_rows(path)

@@ -34,6 +34,7 @@ def test_other_delimiters_are_asked_about(tmp_path: Path, mark: str, shown: str)
         ([f"{a:<6}{b:<8}{c}" for a, b, c in TABLE], ROW),
         ([f"{a:>4} {b:<8}{c:>5}" for a, b, c in TABLE], ROW),
         ([" ".join(row) for row in TABLE], ROW),
+        (['1.5   2\t"a b"', "2  3 4"] * 2, {"column0": 2, "column1": 3, "column2": "4"}),
         (['id "name" v', *(f'{n} "a {n}" {n * 2}' for n in range(5))], {**ROW, "name": "a 3"}),
     ],
 )

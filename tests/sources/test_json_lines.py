@@ -258,7 +258,7 @@ def test_nan_is_a_number_and_infinity_is_none(tmp_path: Path) -> None:
 
 
 def test_names_that_are_values_have_a_finding(tmp_path: Path) -> None:
-    """An object with other names in each row is a map, which a text keeps."""
+    """Other names in each row make a map, which text keeps."""
     rows = [{"id": n, "words": {f"w{n}": 1, f"w{n + 1}": 2}} for n in range(100)]
     path = write(tmp_path / "a.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
     (finding,) = plan_of(path).decisions

@@ -232,7 +232,9 @@ def _table(text: bytes, delimiter: str, quote: str) -> tuple[float, int, int] | 
         return None
     first = whole[0]
     alike = float(np.mean(counts[first:] == usual))
-    if first and (alike < _LEAST_ALIKE or not _are_above(rows, filled, first)):
+    # Comments show where a table begins, whatever is below it.
+    least = 0.5 if all(row[0].startswith("#") for row in rows[:first]) else _LEAST_ALIKE
+    if first and (alike < least or not _are_above(rows, filled, first)):
         return None
     lines = len(_LINE_END.findall(text[: int(starts[first])])) if first else 0
     return alike, usual, lines

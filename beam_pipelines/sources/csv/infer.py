@@ -261,9 +261,16 @@ def _no_rows(sample: CsvSample, file: FileInfo, body: blocks.Body) -> DataError:
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
     ]
     number = len(rows[0])
-    reason = other_number(number, len(names), chr(dialect.delimiter))
+    reason = other_number(rows[0], len(names), chr(dialect.delimiter))
     is_even = len(rows) > 1 and all(len(row) == number for row in rows)
-    if number > len(names) and is_even and not sample.source.columns:
+    if b'\\"' in body.data and dialect.quote == ord('"'):
+        reason = (
+            f"found quotes behind a backslash and {number} cells, expected {len(names)}. Write "
+            "quotes inside quotes twice, for example: pandas.read_csv("
+            f"{file.path.rpartition('/')[2]!r}, escapechar='\\\\', dtype=str, "
+            "keep_default_na=False).to_csv('new.csv', index=False)"
+        )
+    elif number > len(names) and is_even and not sample.source.columns:
         more = [f"column{place}" for place in range(len(names) + 1, number + 1)]
         is_index = len(more) == 1 and any(row[-1] for row in rows)
         known = [INDEX, *names] if is_index else [*names, *more]

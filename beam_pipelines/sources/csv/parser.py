@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import whole_numbers
 from beam_pipelines.sources.bad_input import bad_rows
@@ -115,7 +116,7 @@ class CsvParser:
                 wrong[number] = "", _badly_closed(self.dialect)
             elif len(cells) != len(self.names):
                 delimiter = chr(self.dialect.delimiter)
-                wrong[number] = "", other_number(len(cells), len(self.names), delimiter)
+                wrong[number] = "", other_number(cells, len(self.names), delimiter)
             else:
                 rows[number] = cells
         numbers, texts = list(rows), list(zip(*rows.values(), strict=True))
@@ -177,17 +178,19 @@ def _check_digits(text: str, is_float: bool) -> None:
         raise ValueError(text)
 
 
-def other_number(found: int, expected: int, delimiter: str) -> str:
+def other_number(cells: Sequence[str], expected: int, delimiter: str) -> str:
     """Returns the error of a record of another length."""
+    found, shown = len(cells), f" {shorten(cells[0], 40)!r}," if len(cells) == 1 else ""
     remedy = (
-        f"Complete the line, remove it, set 'delimiter' of the source if it is not {delimiter!r}, "
-        "or allow some such lines with 'on_error: {reject: 10}'."
+        "Complete the line; remove it, or leave some such lines out with 'on_error: {reject: "
+        "10}', if it is no row, as a count below a table; or set 'delimiter' of the source if it "
+        f"is not {delimiter!r}."
         if found < expected
         else f"Quote cells that contain the delimiter {delimiter!r}, or set 'delimiter' and "
         "'quote' of the source."
     )
-    cells = f"{found} cell{'' if found == 1 else 's'}"
-    return f"found {cells}, expected {expected}, one for each column. {remedy}"
+    counted = f"{found} cell{'' if found == 1 else 's'},{shown}"
+    return f"found {counted} expected {expected}, one for each column. {remedy}"
 
 
 def check_closed(file: FileInfo, lines: blocks.LineNumbers, toggles: Positions) -> None:

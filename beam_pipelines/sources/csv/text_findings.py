@@ -47,10 +47,7 @@ _DERIVED = {
     ),
     "durations of ISO 8601": ("PT(?:[0-9]+[HMS])+", "epoch(ltrim({0}, 'PT')::INTERVAL)"),
     "weeks": ("[0-9]{4}-W[0-5][0-9]", "strptime({0} || '-1', '%G-W%V-%u')::DATE"),
-    "quarters": (
-        "[0-9]{4}[ -]?Q[1-4]",
-        "make_date(left({0}, 4)::INT, right({0}, 1)::INT * 3 - 2, 1)",
-    ),
+    "quarters": ("[0-9]{4}-?Q[1-4]", "make_date(left({0}, 4)::INT, right({0}, 1)::INT * 3 - 2, 1)"),
     "numbers with K, M or B": (
         "[0-9]+(?:[.][0-9]+)?[kKMB]",
         "left({0}, -1)::DOUBLE * 1000 ** strpos('KMB', upper(right({0}, 1)))",

@@ -147,7 +147,7 @@ class JsonTypes:
 
 
 def _maps(source: Source, run: pa.Table) -> Iterator[str]:
-    """Yields findings of objects whose many names are values of each row."""
+    """Yields findings of objects with other names in each row."""
     for field in run.schema if not source.columns else ():
         if not pa.types.is_struct(field.type) or field.type.num_fields < _MAP_NAMES:
             continue

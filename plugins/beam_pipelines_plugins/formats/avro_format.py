@@ -54,7 +54,7 @@ class Avro(PartFiles):
 
 
 def _without_odd(schema: Any, named: _Named, source: Source) -> Any:
-    """Returns a record without fields of no column type that the source leaves out."""
+    """Returns a record without odd fields that the source leaves out."""
 
     def is_kept(field: Mapping[str, Any]) -> bool:
         if field["name"] in {name.partition(".")[0] for name in source.columns}:

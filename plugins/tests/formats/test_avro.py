@@ -304,7 +304,7 @@ def test_other_codecs_and_damaged_blocks(tmp_path: Path) -> None:
 
 
 def test_a_field_of_no_column_type_may_be_left_out(tmp_path: Path) -> None:
-    """With ``columns`` a union of several types is no error, unless it is one of them."""
+    """A union that ``columns`` leaves out is no error."""
     schema = record(("n", "long"), ("x", ["int", "string"]))
     path = write(tmp_path / "a.avro", schema, [{"n": 1, "x": "a"}, {"n": 2, "x": 3}])
     assert read_rows(path, columns=("n",)) == [{"n": 1}, {"n": 2}]
