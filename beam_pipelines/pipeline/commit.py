@@ -245,12 +245,10 @@ def _make_room(folder: str, temporary: str, paths: Paths) -> list[Paths]:
       What to move before the new manifest.
     """
     manifest = files.join(folder, dataset_layout.MANIFEST)
-    # Looked for first: one that another attempt moves from now on is new.
-    has_old = files.exists(manifest)
-    if not files.exists(staged_path(temporary, paths[-1])):
-        return []  # an earlier attempt has moved all
-    if has_old:
-        file_changes.delete(manifest)
+    # Seen first: while another file waits, no attempt has moved the new one.
+    seen = file_changes.version_of(manifest)
+    if seen is not None and files.exists(staged_path(temporary, paths[0])):
+        file_changes.delete_version(manifest, seen)
     file_changes.delete(files.join(folder, dataset_layout.DESCRIPTION))
     parts = dict.fromkeys(path.split("/")[0] for path in paths[:-1])
     if files.is_local(folder):

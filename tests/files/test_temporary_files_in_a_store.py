@@ -99,13 +99,14 @@ def test_few_requests(data, store, tmp_path, monkeypatch):
     assert few < 0.8 * many
 
 
-def test_a_commit_that_is_paused_while_another_ends(folder, store, monkeypatch):
+@pytest.mark.parametrize("old", [None, "older"])
+def test_a_commit_that_is_paused_while_another_ends(old, folder, store, monkeypatch):
     """A worker that the engine gave up goes on, and harms nothing."""
     files.use_options(store.options)
     for paused_at in range(1, 13):
-        run = about_to_commit(folder, None, f"{store.url}/{paused_at}", monkeypatch)
+        run = about_to_commit(folder, old, f"{store.url}/{old}{paused_at}", monkeypatch)
         store.faults.before = {store.faults.requests + paused_at: run}.get
         with contextlib.suppress(Exception):  # it finds nothing any more
             run()
-        found = store.download(str(paused_at), folder / "paused")
-        assert contents(found) == contents(folder / "new")
+        found = contents(store.download(f"{old}{paused_at}", folder / "paused"))
+        assert found == contents(folder / "new")

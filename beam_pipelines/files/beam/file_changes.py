@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from apache_beam.io.filesystems import FileSystems
 
@@ -33,14 +33,13 @@ def delete(path: str) -> None:
     Raises:
       DataError: it cannot be deleted.
     """
-    if files.is_object(path):
-        _delete_objects(path)
-    elif not files.is_local(path):
-        if files.exists(path):
-            with files.explained(path, "deleted"):
-                FileSystems.delete([path])
-    else:
+    if files.is_local(path):
         _delete_local(path)
+    elif files.is_object(path):
+        _delete_objects(path)
+    elif files.exists(path):
+        with files.explained(path, "deleted"):
+            FileSystems.delete([path])
 
 
 def _delete_local(path: str) -> None:
@@ -106,6 +105,48 @@ def _as_deleted(path: str) -> str:
     return path if path.startswith("s3:") else listing.escaped(path)
 
 
+def version_of(path: str) -> str | None:
+    """Returns a storage's checksum of a file; None without a file."""
+    try:
+        return str(FileSystems.checksum(path))
+    except Exception:  # Beam wraps the storage's errors in several classes
+        if files.exists(path):
+            raise
+        return None
+
+
+def delete_version(path: str, version: str) -> None:
+    """Deletes a file, unless another has taken its place in a store.
+
+    S3 and Google Cloud Storage tell the two apart, others do not.
+
+    Args:
+      path: of the file.
+      version: what ``version_of`` returned, perhaps long ago.
+
+    Raises:
+      DataError: it cannot be deleted.
+    """
+    store: Any = FileSystems.get_filesystem(path)
+    with files.explained(path, "deleted"):
+        try:
+            if path.startswith("s3:"):
+                from apache_beam.io.aws import s3io
+
+                bucket, name = s3io.parse_s3_path(path)
+                client = s3io.S3IO(options=store._options).client.client  # noqa: SLF001 - no other way
+                client.delete_object(Bucket=bucket, Key=name, IfMatch=version)
+            elif path.startswith("gs:"):
+                blob = store._gcsIO()._gcs_object(path)  # noqa: SLF001 - as above
+                if blob.crc32c == version:
+                    blob.delete(if_generation_match=blob.generation)
+            else:
+                delete(path)
+        except Exception:
+            if version_of(path) == version:
+                raise
+
+
 def delete_files(paths: Sequence[str]) -> None:
     """Deletes existing files of one filesystem, over several connections at once.
 
@@ -128,37 +169,30 @@ def _by_connections(work: Callable[[Sequence[T]], object], items: Sequence[T]) -
 
 
 def rename(pairs: list[tuple[str, str]]) -> None:
-    """Renames files, over existing ones; ignores sources that do not exist.
+    """Renames files of one filesystem; ignores those that do not exist.
 
     An earlier run of the same step may have renamed them.
 
     Raises:
-      DataError: a local target cannot be written.
+      DataError: a target cannot be written.
     """
-    objects = [pair for pair in pairs if files.is_object(pair[1])]
-    _rename_objects(objects)
-    todo = [
-        (source, target)
-        for source, target in pairs
-        if not files.is_object(target) and files.exists(source)
-    ]
-    for source, target in todo:
-        if files.is_local(target):
-            with files.explained(target):
+    if pairs and files.is_object(pairs[0][1]):
+        _rename_objects(pairs)
+        return
+    for source, target in pairs:
+        if not files.exists(source):
+            continue
+        with files.explained(target):
+            if files.is_local(target):
                 os.makedirs(os.path.dirname(target), exist_ok=True)
                 os.replace(source, target)
-        else:
-            delete(target)
-    remote = [pair for pair in todo if not files.is_local(pair[1])]
-    if remote:
-        with files.explained(remote[0][1]):
-            FileSystems.rename([source for source, _ in remote], [target for _, target in remote])
+            else:
+                delete(target)
+                FileSystems.rename([source], [target])
 
 
 def _rename_objects(pairs: Sequence[tuple[str, str]]) -> None:
     """Renames existing objects: the store copies them, over existing ones, and deletes."""
-    if not pairs:
-        return
     todo = _existing(pairs)
     try:
         _by_connections(
