@@ -111,25 +111,49 @@ uint8_t* put_entry(Buffer& out, uint8_t* at, const Feature& feature, int64_t lis
   return put_field(at, feature.kind, list);
 }
 
+// What a record reads of a feature, in 64 bytes: a wide table has thousands of features.
+struct Source {
+  const uint8_t* entry;  // of the feature, and eight bytes that may be read
+  uint32_t entry_size, short_sizes;
+  const Feature* feature;
+  const Column* column;  // of the feature, or a copy in the order of the records
+  const uint8_t *validity, *fixed;
+  int64_t offset;
+  Kind kind;
+  bool is_gathered;
+
+  void read(const Column& of) {
+    column = &of;
+    validity = of.validity;
+    fixed = of.fixed;
+    offset = of.offset;
+    kind = of.kind;
+  }
+  template <typename Value>
+  Value value(int64_t row) const {
+    return load<Value>(fixed + static_cast<size_t>(offset + row) * sizeof(Value));
+  }
+};
+
 // The same up to one value of `size` bytes, 0A ‹value› included.
 __attribute__((noinline)) uint8_t* put_long_scalar_entry(Buffer& out, uint8_t* at, const Feature& feature, size_t size) {
   at = put_entry(out, at, feature, field_size(plus(0, static_cast<int64_t>(size), feature)));
   return put_field(at, kField1, static_cast<int64_t>(size));
 }
 
-inline uint8_t* put_scalar_entry(Buffer& out, uint8_t* at, const Feature& feature, size_t size) {
-  if (size >= feature.short_sizes) return put_long_scalar_entry(out, at, feature, size);
-  at = out.room(at, feature.entry_size + size);
-  uint8_t* const end = at + feature.entry_size;
-  const uint8_t* from = feature.entry.get();
+inline uint8_t* put_scalar_entry(Buffer& out, uint8_t* at, const Source& source, size_t size) {
+  if (size >= source.short_sizes) return put_long_scalar_entry(out, at, *source.feature, size);
+  at = out.room(at, source.entry_size + size);
+  uint8_t* const end = at + source.entry_size;
+  const uint8_t* from = source.entry;
   for (uint8_t* to = at; to < end; to += sizeof(uint64_t), from += sizeof(uint64_t)) store(to, load<uint64_t>(from));
   for (uint8_t* length : {at + 1, end - 5, end - 3, end - 1}) *length = static_cast<uint8_t>(*length + size);
   return end;
 }
 
-uint8_t* put_scalar(Buffer& out, uint8_t* at, const Feature& feature, const Column& column, int64_t row) {
+uint8_t* put_scalar(Buffer& out, uint8_t* at, const Source& source, const Column& column, int64_t row) {
   const int64_t size = value_size(column, row);
-  at = put_scalar_entry(out, at, feature, static_cast<size_t>(size));
+  at = put_scalar_entry(out, at, source, static_cast<size_t>(size));
   return put_value(at, column, row, size);
 }
 
@@ -222,64 +246,89 @@ uint8_t* put_feature_list(Buffer& out, uint8_t* at, const Feature& feature, cons
 
 // Writes a row's entry of one feature, if it has one.
 template <typename Offset>
-inline uint8_t* put_text(Buffer& out, uint8_t* at, const Feature& feature, const Column& column, int64_t row) {
+inline uint8_t* put_text(Buffer& out, uint8_t* at, const Source& source, int64_t row) {
+  const Column& column = *source.column;
   const Range range = column.range<Offset>(row);
   const size_t size = static_cast<size_t>(range.end - range.begin);
-  at = put_scalar_entry(out, at, feature, size);
+  at = put_scalar_entry(out, at, source, size);
   copy(at, column.data + range.begin, size, static_cast<size_t>(column.limits.end - range.begin));
   return at + size;
 }
 
-inline uint8_t* put_feature(Buffer& out, uint8_t* at, const Feature& feature, const Column& column, int64_t row) {
-  if (!column.is_valid(row)) return at;
-  switch (column.kind) {
+inline uint8_t* put_feature(Buffer& out, uint8_t* at, const Source& source, int64_t row) {
+  if (source.validity && !(source.validity[(source.offset + row) >> 3] >> ((source.offset + row) & 7) & 1)) return at;
+  switch (source.kind) {
     case Kind::kInt64: {
-      const uint64_t value = column.value<uint64_t>(row);
+      const uint64_t value = source.value<uint64_t>(row);
       const size_t size = varint_size(value);
-      at = put_scalar_entry(out, at, feature, size);
+      at = put_scalar_entry(out, at, source, size);
       return put_varint(at, value, size);
     }
     case Kind::kFloat:
-      at = put_scalar_entry(out, at, feature, sizeof(float));
-      store(at, column.value<uint32_t>(row));
+      at = put_scalar_entry(out, at, source, sizeof(float));
+      store(at, source.value<uint32_t>(row));
       return at + sizeof(float);
     case Kind::kBytes:
-      return put_text<int32_t>(out, at, feature, column, row);
+      return put_text<int32_t>(out, at, source, row);
     case Kind::kLargeBytes:
-      return put_text<int64_t>(out, at, feature, column, row);
+      return put_text<int64_t>(out, at, source, row);
     default: {
-      const Place place = place_of(&column, row);
+      const Feature& feature = *source.feature;
+      const Place place = place_of(source.column, row);
       if (!place.column) return at;
       if (feature.is_feature_list) return put_feature_list(out, at, feature, *place.column, place.row);
       if (place.column->is_list()) return put_list(out, at, feature, *place.column, place.row);
-      return put_scalar(out, at, feature, *place.column, place.row);
+      return put_scalar(out, at, source, *place.column, place.row);
     }
   }
 }
 
-// The place of a feature's values.
-struct Source {
-  const Feature* feature;
-  const Column* column;
-  bool is_gathered;  // the column is a copy in the order of the records
-  Column copy;
-};
+// The features as records read them.
+class Sources {
+ public:
+  Sources(const std::vector<Feature>& features, const Selection& selection) : gathered_(selection.rows ? selection.count : 0, features.size()) {
+    for (const Feature& feature : features) entries_ += feature.entry;
+    entries_.append(sizeof(uint64_t), 0);
+    size_t entry = 0;
+    for (const Feature& feature : features) {
+      Source source = {};
+      source.entry = reinterpret_cast<const uint8_t*>(entries_.data()) + entry;
+      source.entry_size = static_cast<uint32_t>(feature.entry.size());
+      source.short_sizes = static_cast<uint32_t>(feature.short_sizes);
+      source.feature = &feature;
+      source.read(feature.column);
+      source.is_gathered = selection.rows && Gathered::can_gather(feature.column);
+      sources_.push_back(source);
+      entry += feature.entry.size();
+    }
+  }
 
-std::vector<Source> sources_of(const std::vector<Feature>& features, const Selection& selection, Gathered& gathered) {
-  std::vector<Source> sources;
-  for (const Feature& feature : features) {
-    const bool gather = selection.rows && Gathered::can_gather(feature.column);
-    if (gather) gathered.gather(feature.column);
-    sources.push_back({&feature, &feature.column, gather, {}});
+  int64_t rows_at_a_time() const { return gathered_.rows_at_a_time(); }
+
+  // Copies the values of the next records.
+  void gather(const Selection& selection) {
+    gathered_.select(selection);
+    for (const Source& source : sources_) {
+      if (source.is_gathered) gathered_.gather(source.feature->column);
+    }
+    copies_.clear();
+    copies_.reserve(sources_.size());
+    for (Source& source : sources_) {
+      if (!source.is_gathered) continue;
+      copies_.push_back(gathered_.copy_of(copies_.size()));
+      source.read(copies_.back());
+    }
   }
-  size_t number = 0;
-  for (Source& source : sources) {
-    if (!source.is_gathered) continue;
-    source.copy = gathered.copy_of(number++);
-    source.column = &source.copy;
-  }
-  return sources;
-}
+
+  std::vector<Source>::const_iterator begin() const { return sources_.begin(); }
+  std::vector<Source>::const_iterator end() const { return sources_.end(); }
+
+ private:
+  std::string entries_;
+  std::vector<Source> sources_;
+  std::vector<Column> copies_;
+  Gathered gathered_;
+};
 
 // One of a record's messages: a tag, a length, and the entries of features. The length is known only
 // after them; if it needs another number of bytes than the row before, the entries move.
@@ -290,13 +339,13 @@ class Map {
   void add(const Source& source) { sources_.push_back(&source); }
   bool is_empty() const { return sources_.empty(); }
 
-  // Writes the message of a batch's row, which is record number `place`.
+  // Writes the message of a batch's row, which is number `place` of the gathered ones.
   uint8_t* put(Buffer& out, uint8_t* at, int64_t row, int64_t place) {
     at = out.room(at, 1 + kMostLengthBytes);
     const size_t start = static_cast<size_t>(at - out.data());
     at += 1 + length_bytes_;
     for (const Source* source : sources_) {
-      at = put_feature(out, at, *source->feature, *source->column, source->is_gathered ? place : row);
+      at = put_feature(out, at, *source, source->is_gathered ? place : row);
     }
     size_t length = static_cast<size_t>(at - out.data()) - start - 1 - length_bytes_;
     if (varint_size(length) != length_bytes_) at = move_entries(out, at, start, length);
@@ -326,7 +375,7 @@ class Map {
 // Estimates the records' bytes from the number of values alone, which may be absent or long.
 size_t first_guess(const std::vector<Feature>& features, int64_t rows) {
   size_t row = 32;
-  for (const Feature& feature : features) row += feature.entry_size + 8;
+  for (const Feature& feature : features) row += feature.entry.size() + 8;
   return std::min(row * static_cast<size_t>(rows), kMostAtFirst);
 }
 
@@ -341,36 +390,34 @@ Feature::Feature(std::string name_, Column column_, bool is_feature_list_)
   key += name;
   key += static_cast<char>(kField2);
   // 0A ‹entry› key ‹feature› kind ‹list› 0A ‹value›, where the value has no bytes yet.
-  std::string prefix = {static_cast<char>(kField1), 0};
-  prefix += key + std::string({4, static_cast<char>(kind), 2, static_cast<char>(kField1), 0});
-  entry_size = prefix.size();
-  prefix[1] = static_cast<char>(entry_size - 2);
-  short_sizes = entry_size - 2 < 128 ? 128 - (entry_size - 2) : 0;
-  entry = std::make_unique<uint8_t[]>(entry_size + sizeof(uint64_t));
-  std::memcpy(entry.get(), prefix.data(), entry_size);
+  entry = {static_cast<char>(kField1), 0};
+  entry += key + std::string({4, static_cast<char>(kind), 2, static_cast<char>(kField1), 0});
+  const size_t size = entry.size() - 2;
+  entry[1] = static_cast<char>(size);
+  short_sizes = size < 128 ? 128 - size : 0;
 }
 
 Records serialize(const std::vector<Feature>& features, int64_t num_rows, const Selection& selection, bool is_sequence, bool framed) {
   check_rows(selection, num_rows);
   const int64_t count = selection.count;
-  Gathered gathered(selection, selection.rows ? features.size() : 0);
-  const std::vector<Source> sources = sources_of(features, selection, gathered);
+  Sources sources(features, selection);
   Map context(kField1), feature_lists(kField2);
   for (const Source& source : sources) (source.feature->is_feature_list ? feature_lists : context).add(source);
   Buffer out(first_guess(features, count)), offsets((static_cast<size_t>(count) + 1) * sizeof(int64_t));
   uint8_t* at = out.data();
   store<int64_t>(offsets.data(), 0);
   for (int64_t place = 0; place < count; ++place) {
-    const int64_t row = selection[place];
-    if (place % kPrefetchedRows == 0) {
+    const int64_t row = selection[place], gathered_place = selection.rows ? place % sources.rows_at_a_time() : place;
+    if (selection.rows && !gathered_place) sources.gather({selection.rows + place, std::min(sources.rows_at_a_time(), count - place)});
+    if (gathered_place % kPrefetchedRows == 0) {
       for (const Source& source : sources) {
-        if (source.is_gathered || !selection.rows) prefetch(*source.column, place + kPrefetchedRows);
+        if (source.is_gathered || !selection.rows) prefetch(*source.column, gathered_place + kPrefetchedRows);
       }
     }
     if (framed) at = out.room(at, kHeaderBytes) + kHeaderBytes;
     const size_t start = static_cast<size_t>(at - out.data());
-    if (is_sequence || !context.is_empty()) at = context.put(out, at, row, place);
-    if (is_sequence) at = feature_lists.put(out, at, row, place);
+    if (is_sequence || !context.is_empty()) at = context.put(out, at, row, gathered_place);
+    if (is_sequence) at = feature_lists.put(out, at, row, gathered_place);
     const size_t length = static_cast<size_t>(at - out.data()) - start;
     if (length > static_cast<size_t>(kMostRecordBytes)) too_long("row " + std::to_string(row));
     if (framed) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,11 +15,10 @@ namespace native {
 struct Feature {
   Feature(std::string name, Column column, bool is_feature_list);
 
-  // What every value reads comes first, in one line of the cache: a wide table has thousands of features.
-  // The entry of one value, up to that value, of no bytes yet, and eight bytes that may be read. Each of its lengths is a single byte
-  // where the value has fewer than `short_sizes` bytes.
-  std::unique_ptr<uint8_t[]> entry;
-  size_t entry_size, short_sizes;
+  // The entry of one value, up to that value, of no bytes yet. Each of its lengths is a single byte where the value has fewer than
+  // `short_sizes` bytes.
+  std::string entry;
+  size_t short_sizes;
   std::string name;
   Column column;
   bool is_feature_list;  // of a tf.SequenceExample; the others are its context

@@ -11,6 +11,16 @@ namespace {
 // Rows between the prefetch of a text's bytes and their copy; twice as many for its offsets.
 constexpr int64_t kAhead = 16;
 
+// The copies of more columns than a processor has pages at hand are small: so many bytes of numbers, but some rows.
+constexpr size_t kManyColumns = 1024;
+constexpr size_t kCopied = size_t{1} << 20;
+constexpr size_t kFewestRows = 16;
+
+int64_t rows_to_copy(int64_t num_rows, size_t num_columns) {
+  if (num_columns <= kManyColumns) return std::max<int64_t>(num_rows, 1);
+  return static_cast<int64_t>(std::max(kCopied / (sizeof(int64_t) * num_columns), kFewestRows));
+}
+
 constexpr int64_t kLine = 64, kMostAhead = 64 * kLine;
 
 void prefetch_range(const uint8_t* begin, const uint8_t* end) {
@@ -54,8 +64,16 @@ void gather_bits(const uint8_t* bits, int64_t offset, const Selection& selection
   }
 }
 
-Gathered::Gathered(const Selection& selection, size_t num_columns)
-    : selection_(selection), buffer_(std::min((static_cast<size_t>(selection.count) + 8) * 17 * num_columns, kMostAtFirst)), at_(buffer_.data()) {}
+Gathered::Gathered(int64_t num_rows, size_t num_columns)
+    : rows_at_a_time_(rows_to_copy(num_rows, num_columns)),
+      buffer_(std::min((static_cast<size_t>(std::min(num_rows, rows_at_a_time_)) + 8) * 17 * num_columns, kMostAtFirst)),
+      at_(buffer_.data()) {}
+
+void Gathered::select(const Selection& selection) {
+  selection_ = selection;
+  at_ = buffer_.data();
+  places_.clear();
+}
 
 bool Gathered::can_gather(const Column& column) {
   return column.kind == Kind::kInt64 || column.kind == Kind::kFloat || column.kind == Kind::kBytes || column.kind == Kind::kLargeBytes;

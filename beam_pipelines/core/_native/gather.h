@@ -43,14 +43,21 @@ constexpr int64_t kPrefetchedRows = 16;
 // Prefetches the values of rows from `begin` on, and the offsets of the rows after them. Throws InvalidData.
 void prefetch(const Column& column, int64_t begin);
 
-// Columns copied in the order in which they will be read.
+// Some rows of columns, copied in the order in which they will be read.
 //
 // A record needs a value of every column. Read row by row in random order, each value is a cache
-// miss; read column by column, the values of one column fit the cache.
+// miss; read column by column, the values of one column fit the cache. The copies of some rows of all
+// columns fit it, too, and are on few pages.
 class Gathered {
  public:
-  // `num_columns` determines the first size of buffers.
-  Gathered(const Selection& selection, size_t num_columns);
+  // The numbers of all rows and columns determine how many rows are copied at a time.
+  Gathered(int64_t num_rows, size_t num_columns);
+
+  // How many rows a selection should have.
+  int64_t rows_at_a_time() const { return rows_at_a_time_; }
+
+  // Begins with other rows; the copies of those before are no longer valid.
+  void select(const Selection& selection);
 
   // Whether a column can be copied: of numbers or texts.
   static bool can_gather(const Column& column);
@@ -75,6 +82,7 @@ class Gathered {
   int64_t put_texts(const Column& column, size_t offsets);
   size_t here() const { return static_cast<size_t>(at_ - buffer_.data()); }
 
+  int64_t rows_at_a_time_;
   Selection selection_;
   Buffer buffer_;
   uint8_t* at_;

@@ -23,6 +23,8 @@ namespace {
 constexpr size_t kMostAtFirst = size_t{64} << 20;
 // Rows of a stripe, and values of its lists. Others are not packed, and no damaged stripe makes the kernel allocate more.
 constexpr int64_t kMostValues = int64_t{1} << 26;
+// Bytes of a column that are unpacked at a time, from consecutive stripes.
+constexpr size_t kBytesAtATime = 2048;
 constexpr size_t kHeader = 2 * sizeof(uint32_t);
 
 size_t bytes_of_bits(int64_t bits) { return static_cast<size_t>(bits + 7) / 8; }
@@ -449,7 +451,13 @@ class Growing {
   std::unique_ptr<Growing> child_;
 };
 
-void unpack_piece(const Piece& piece, std::deque<Growing>& columns) {
+// A stripe with wanted rows.
+struct Opened {
+  Stripe stripe;
+  Rows rows;
+};
+
+void open_piece(const Piece& piece, std::vector<Opened>& opened) {
   const uint8_t* at = piece.data;
   size_t left = piece.size;
   int64_t skip = piece.skip, wanted = piece.count;
@@ -459,11 +467,7 @@ void unpack_piece(const Piece& piece, std::deque<Growing>& columns) {
     const int64_t rows = load<uint32_t>(at + sizeof(uint32_t));
     if (size < kHeader || size > left || rows > kMostValues) damaged();
     const int64_t skipped = std::min(skip, rows), taken = std::min(wanted, rows - skipped);
-    if (taken) {
-      Stripe stripe(at + kHeader, size - kHeader);
-      for (Growing& column : columns) column.add(stripe, {rows, skipped, taken});
-      stripe.check_end();
-    }
+    if (taken) opened.push_back({Stripe(at + kHeader, size - kHeader), {rows, skipped, taken}});
     skip -= skipped;
     wanted -= taken;
     at += size;
@@ -504,7 +508,19 @@ std::vector<Unpacked> unpack_stripes(const ArrowSchema& schema, const std::vecto
   }
   std::deque<Growing> columns;  // which do not move
   for (int64_t place = 0; place < schema.n_children; ++place) columns.emplace_back(*schema.children[place], rows);
-  for (const Piece& piece : pieces) unpack_piece(piece, columns);
+  std::vector<Opened> opened;
+  for (const Piece& piece : pieces) open_piece(piece, opened);
+  // Column by column, so that what is known of one is at hand; but few bytes of it at a time, so that all stay in the cache.
+  const size_t share = opened.empty() ? 0 : opened[0].stripe.left() / (columns.size() + 1);
+  const size_t step = std::max<size_t>(kBytesAtATime / (share + 1), 1);
+  for (size_t first = 0; first < opened.size(); first += step) {
+    const auto begin = opened.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto end = begin + static_cast<std::ptrdiff_t>(std::min(step, opened.size() - first));
+    for (Growing& column : columns) {
+      for (auto one = begin; one != end; ++one) column.add(one->stripe, one->rows);
+    }
+    for (auto one = begin; one != end; ++one) one->stripe.check_end();
+  }
   std::vector<Unpacked> arrays;
   for (Growing& column : columns) arrays.push_back(column.finish());
   return arrays;
