@@ -22,6 +22,7 @@ worker_cores: 4
 worker_memory: 8GB
 storage_gb_month: 0.02
 requests_10000: 0.05
+cpu_factor: 1.5
 """
 # 7,200 CPU seconds; 300 ranges and 25 shards; 2 GB of shards; workers of 1 GB.
 SCALE = Scale(
@@ -48,11 +49,11 @@ def prices_in(folder: Path, text: str) -> Prices:
 
 
 def test_parts_are_amounts_times_prices(tmp_path):
-    """Two hours on four cores, and a thousand requests."""
+    """Two hours of CPU time in a plan, and a thousand requests."""
     price = price_of(SCALE, 1_000, prices_in(tmp_path, PRICES))
     assert price.parts == pytest.approx(
         {
-            "workers": 7_200 / 3_600 / 4 * 0.5,
+            "workers": 7_200 * 1.5 / 3_600 / 4 * 0.5,
             "storage a month": 2 * 0.02,
             "requests": 1_000 / 10_000 * 0.05,
         }
@@ -85,9 +86,9 @@ def test_prices_and_work_are_linear(hour, storage, requests, cores, times):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("worker_hour: -1", "prices.yaml:3: worker_hour: found '-1', expected a price such as"),
-        ("worker_hour: true", "worker_hour: found 'true', expected a price"),
-        ("worker_hour: .nan", "worker_hour: found '.nan', expected a price"),
+        ("worker_hour: -1", "prices.yaml:3: worker_hour: found '-1', expected a number such as"),
+        ("worker_hour: true", "worker_hour: found 'true', expected a number"),
+        ("worker_hour: .nan", "worker_hour: found '.nan', expected a number"),
         ("worker_our: 1", "found an unknown key 'worker_our'. Did you mean 'worker_hour'"),
         ("", "found no 'worker_hour', expected one, for example 'worker_hour: 0.17'"),
     ],

@@ -28,10 +28,10 @@ _SPREAD = 0.25
 
 @values.reader(type="number", minimum=0)
 def read_price(value: values.Value) -> float | None:
-    """Reads a price from 0 up."""
+    """Reads a price or factor from 0 up."""
     found = getattr(value.tree, "value", None)
     if isinstance(found, bool) or not isinstance(found, int | float) or not found >= 0:
-        value.expected("a price such as 0.17, 0 or more")
+        value.expected("a number such as 0.17, 0 or more")
         return None
     return float(found)
 
@@ -46,6 +46,7 @@ class Prices:
     worker_memory: int = needed_key(values.read_bytes, "Memory of a worker.", "16GB")
     storage_gb_month: float = recipe_key(read_price, 0.0, "0", "A GB of shards for a month.")
     requests_10000: float = recipe_key(read_price, 0.0, "0", "Requests to the storage.")
+    cpu_factor: float = recipe_key(read_price, 1.0, "1", "CPU time used there, of that in a plan.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,9 +97,9 @@ def price_of(scale: Scale, requests: float, prices: Prices) -> Price:
       requests: to an object store.
       prices: of the user.
     """
-    hours = sum(scale.cpu_secs.values()) / 3600 / prices.worker_cores
+    secs = sum(scale.cpu_secs.values()) * prices.cpu_factor
     parts = {
-        "workers": hours * prices.worker_hour,
+        "workers": secs / 3600 / prices.worker_cores * prices.worker_hour,
         "storage a month": scale.shard_bytes / 1e9 * prices.storage_gb_month,
         "requests": requests / 10_000 * prices.requests_10000,
     }
