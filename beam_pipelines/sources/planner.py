@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core import errors
+from beam_pipelines.core import errors, formatting
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.process import plugins
 from beam_pipelines.files.beam import files
@@ -63,7 +63,7 @@ def _owner_of(source: Source, directory: str) -> str | None:
 def _plan_files(source: Source, directory: str) -> source_plans.SourcePlan:
     """Plans a source of files."""
     named = FORMATS.get(source.format) if source.format is not None else None
-    found, folders, archives, documents, problems = list_files(
+    found, folders, archives, others, problems = list_files(
         source, directory, named, format_of_path
     )
     name = source.format or (format_of_path(found[0].path) if found else None)
@@ -102,8 +102,8 @@ def _plan_files(source: Source, directory: str) -> source_plans.SourcePlan:
     format_, contents = with_nulls(format_, contents, source)
     source = contents.source or source
     name = source.format or name
-    number = f"{len(found):,} file{'' if len(found) == 1 else 's'}"
-    without = f", without {', '.join(documents)}" if documents else ""
+    number = formatting.show_count(len(found), "file")
+    without = f", without {formatting.shorten(', '.join(others), 200)}" if others else ""
     decisions = [f"{number} of {name} in {folder}{without}" for folder in (*folders, *archives)[:1]]
     source_format.check_columns(source, found[0].path, len(contents.names))
     _check_names(source, contents)

@@ -211,9 +211,10 @@ def test_datasets_are_no_data(tmp_path: Path, output: str, format_: str) -> None
 
 
 @pytest.mark.parametrize("is_zip", [False, True])
-def test_documents_are_no_data(tmp_path: Path, is_zip: bool) -> None:
-    """Texts about the data are left out; such tables are read."""
-    texts = dict.fromkeys(("README.txt", "data/LICENSE", "notes.md", "Citation.bib"), "a\nb\n")
+def test_files_that_are_no_data(tmp_path: Path, is_zip: bool) -> None:
+    """Texts about data and unknown suffixes are left out; tables are read."""
+    names = ("README.txt", "data/LICENSE", "notes.md", "Citation.bib", "adult.test")
+    texts = dict.fromkeys(names, "a\nb\n")
     tables = dict.fromkeys(("data/authors.csv", "notes-2024.csv", "x.csv"), "k,v\n1,2\n")
     folder = tmp_path / "d"
     for name, text in (texts | tables).items():
@@ -222,11 +223,12 @@ def test_documents_are_no_data(tmp_path: Path, is_zip: bool) -> None:
     path = shutil.make_archive(str(tmp_path / "z"), "zip", folder) if is_zip else str(folder)
     plan = plan_source(Source("s", (path,)), "")
     assert sorted(file.path for file in plan.files) == sorted(f"{path}/{name}" for name in tables)
-    (note,) = plan.decisions
-    assert note.startswith(f"3 files of csv in {path}, without ")
-    assert {name.rpartition("/")[2] for name in texts} == set(
-        note.partition("without ")[2].split(", ")
-    )
+    begin, _, others = plan.decisions[0].partition(", without ")
+    assert begin == f"3 files of csv in {path}"
+    assert {name.rpartition("/")[2] for name in texts} == set(others.split(", "))
+    (folder / "only.tsv").write_text("k\tv\n1\t2\n")
+    named = plan_source(Source("s", (str(folder),), format="tsv"), "").decisions[0]
+    assert named.startswith(f"1 file of tsv in {folder}, without ")
     (tmp_path / "only").mkdir()
     (tmp_path / "only" / "notes.txt").write_text("k,v\n1,2\n")
     assert len(plan_source(Source("s", (str(tmp_path / "only"),)), "").files) == 1

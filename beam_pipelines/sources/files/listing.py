@@ -49,15 +49,15 @@ class Listing(NamedTuple):
       files: in the order of the patterns, then by path.
       folders: those among the paths whose files are read by suffix, without ``/`` at the end.
       archives: zip archives that have files.
-      documents: names of files in folders and archives that are left out, as they are about data,
-        and of datasets.
+      others: names of files in folders and archives that are left out, as they are about data or
+        of no format, and of datasets.
       problems: of paths.
     """
 
     files: tuple[FileInfo, ...]
     folders: tuple[str, ...]
     archives: tuple[str, ...]
-    documents: tuple[str, ...]
+    others: tuple[str, ...]
     problems: list[Problem]
 
 
@@ -87,8 +87,8 @@ def list_files(
     found = tuple(lister.found.values())
     _check_pointers(found)
     archives = dict.fromkeys(file.archive for file in found if file.archive)
-    documents = tuple(dict.fromkeys(lister.documents))
-    return Listing(found, tuple(lister.folders), tuple(archives), documents, lister.problems)
+    others = tuple(dict.fromkeys(lister.others))
+    return Listing(found, tuple(lister.folders), tuple(archives), others, lister.problems)
 
 
 def _check_pointers(found: Sequence[FileInfo]) -> None:
@@ -115,7 +115,7 @@ class _Lister:
 
     Attributes:
       found: path -> file.
-      folders, documents, problems: as in ``Listing``.
+      folders, others, problems: as in ``Listing``.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class _Lister:
         self._reads_archives = format_ is not None and format_.reads_archives
         self.found: dict[str, FileInfo] = {}
         self.folders: list[str] = []
-        self.documents: list[str] = []
+        self.others: list[str] = []
         self.problems: list[Problem] = []
 
     def complain(self, message: str) -> None:
@@ -194,7 +194,7 @@ class _Lister:
         formats = {self._format_of_path(file.path) for file in rest} - {None}
         if not own or not formats & {self._source.format or next(iter(formats), "")}:
             return listed  # datasets alone are data
-        self.documents += sorted(files.name_of(root.rstrip("/")) for root in own)
+        self.others += sorted(files.name_of(root.rstrip("/")) for root in own)
         return rest
 
     def _of_one_format(self, folder: str, listed: Sequence[listing.Listed]) -> list[listing.Listed]:
@@ -208,13 +208,14 @@ class _Lister:
             documents = [file for file in listed if is_document(file.path)]
             if len(documents) < len(listed):
                 listed = [file for file in listed if file not in documents]
-                self.documents += (files.name_of(file.path) for file in documents)
+                self.others += (files.name_of(file.path) for file in documents)
+        format_ = self._source.format
+        if format_ is not None and (self._format is None or not self._format.suffixes):
+            return list(listed)
         of_format: dict[str, list[listing.Listed]] = collections.defaultdict(list)
         for file in listed:
-            of_format[self._format_of_path(file.path) or ""].append(file)
-        if self._source.format is not None:
-            has_suffix = self._format is not None and self._format.suffixes
-            return of_format.get(self._source.format, []) if has_suffix else list(listed)
+            name = self._format_of_path(file.path) or ""
+            of_format[name if format_ in (None, name) else ""].append(file)
         unknown = of_format.pop("", [])
         if len(of_format) > 1:
             counts = ", ".join(f"{len(own):,} of {name}" for name, own in of_format.items())
@@ -223,7 +224,7 @@ class _Lister:
                 f"found files of several formats in {folder}: {counts}. Say which to read, for "
                 f"example 'format: {name}'."
             )
-        if not of_format:
+        if not of_format and format_ is None:
             if unknown:
                 check_readable(unknown[0].path)
                 if planner_of(name := files.name_of(unknown[0].path)) is not None:
@@ -241,7 +242,8 @@ class _Lister:
                 f"such as sounds, pack them: 'tar cf files.tar -C {folder} .'; 'format: "
                 "webdataset' reads their bytes. Pictures are read as JPEG, PNG, BMP, GIF and WebP."
             )
-        return next(iter(of_format.values()))
+        self.others += (files.name_of(file.path) for file in unknown)
+        return next(iter(of_format.values()), [])
 
     def _members(self, archive: listing.Listed) -> Iterator[FileInfo]:
         """Yields the files of one format in an archive."""
