@@ -13,6 +13,8 @@ import pytest
 
 from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline import output_folder
+from beam_pipelines.pipeline.previews.estimate import make_preview, make_scale
+from beam_pipelines.pipeline.previews.prices import count_requests
 from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.sources.files import file_list
 from beam_pipelines.transforms import deal, merged_files
@@ -88,6 +90,16 @@ def test_a_slow_store_that_refuses_and_resets(data, store, tmp_path):
     store.faults.busy = store.faults.reset = 0.0
     conversions.assert_same(found, expected)
     assert clean < requests <= 1.3 * clean
+
+
+@pytest.mark.parametrize("name", ["shuffled", "everything"])
+def test_requests_are_as_planned(name, data, store, tmp_path):
+    """``plan`` counts them, to a quarter."""
+    planned = conversions.plan_of(conversions.CONVERSIONS[name], data)
+    preview = make_preview(planned)
+    _, used = converted(name, data, store, tmp_path / "used")
+    requests = count_requests(planned, preview, make_scale(planned, preview))
+    assert 0.75 * used < requests < 1.25 * used
 
 
 def test_few_requests(data, store, tmp_path, monkeypatch):

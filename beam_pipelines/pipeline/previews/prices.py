@@ -18,9 +18,10 @@ from beam_pipelines.transforms.shards import PARTITION_BYTES
 from beam_pipelines.transforms.shuffle import MOST_PLACES
 
 # Requests of S3's clients: to write a file, with one more for each UPLOADED_BYTES; to read rows of
-# a chunk (its size, its tail, the rows); for statistics and samples of a chunk; and to write, read
-# back, index and move a shard, with three more for each 2 * UPLOADED_BYTES.
-WRITE_REQUESTS, READ_REQUESTS, CHUNK_REQUESTS, SHARD_REQUESTS = 2.5, 3, 18, 14
+# a chunk (its size, its tail, the rows); for statistics and samples of a chunk; to write, read
+# back, index and move a shard, with three more for each 2 * UPLOADED_BYTES; and of any run, such as
+# merges of statistics and the files next to shards.
+WRITE_REQUESTS, READ_REQUESTS, CHUNK_REQUESTS, SHARD_REQUESTS, RUN_REQUESTS = 2.5, 3, 18, 14, 420
 UPLOADED_BYTES = 8 << 20
 # The CPU time of the suites differs from its estimate by less (docs/scale.md).
 _SPREAD = 0.25
@@ -121,6 +122,7 @@ def count_requests(plan: Plan, preview: Preview, scale: Scale) -> float:
         _merging(chunks, places, scale.kept_bytes, MOST_PLACES)
         + sum(_merging(chunks, count, read, count) for count in (*hashed, *hashed, *grouped))
         + chunks * CHUNK_REQUESTS
+        + RUN_REQUESTS
         + shards * SHARD_REQUESTS
         + 1.5 * scale.shard_bytes / UPLOADED_BYTES
     )
