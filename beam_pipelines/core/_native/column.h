@@ -45,6 +45,8 @@ struct Range {
   int64_t begin, end;
 };
 
+inline bool bit_of(const uint8_t* bits, int64_t place) { return bits[place >> 3] >> (place & 7) & 1; }
+
 struct Column {
   Kind kind;
   IndexKind index_kind = IndexKind::kInt8;
@@ -62,14 +64,10 @@ struct Column {
 
   bool is_list() const { return kind == Kind::kList || kind == Kind::kLargeList || kind == Kind::kFixedSizeList; }
 
-  bool is_valid(int64_t row) const {
-    if (!validity) return true;
-    int64_t bit = offset + row;
-    return validity[bit >> 3] >> (bit & 7) & 1;
-  }
+  bool is_valid(int64_t row) const { return !validity || bit_of(validity, offset + row); }
 
   // The value of a bool.
-  bool bit(int64_t row) const { return fixed[(offset + row) >> 3] >> ((offset + row) & 7) & 1; }
+  bool bit(int64_t row) const { return bit_of(fixed, offset + row); }
 
   template <typename T>
   T value(int64_t row) const {

@@ -256,7 +256,7 @@ inline uint8_t* put_text(Buffer& out, uint8_t* at, const Source& source, int64_t
 }
 
 inline uint8_t* put_feature(Buffer& out, uint8_t* at, const Source& source, int64_t row) {
-  if (source.validity && !(source.validity[(source.offset + row) >> 3] >> ((source.offset + row) & 7) & 1)) return at;
+  if (source.validity && !bit_of(source.validity, source.offset + row)) return at;
   switch (source.kind) {
     case Kind::kInt64: {
       const uint64_t value = source.value<uint64_t>(row);

@@ -58,7 +58,7 @@ void gather_bits(const uint8_t* bits, int64_t offset, const Selection& selection
     unsigned byte = 0;
     for (int64_t bit = 0; bit < end; ++bit) {
       const int64_t row = offset + selection[place + bit];
-      byte |= static_cast<unsigned>(bits[row >> 3] >> (row & 7) & 1) << bit;
+      byte |= static_cast<unsigned>(bit_of(bits, row)) << bit;
     }
     *to++ = static_cast<uint8_t>(byte);
   }

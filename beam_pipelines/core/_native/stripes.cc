@@ -29,8 +29,6 @@ constexpr size_t kHeader = 2 * sizeof(uint32_t);
 
 size_t bytes_of_bits(int64_t bits) { return static_cast<size_t>(bits + 7) / 8; }
 
-bool bit_of(const uint8_t* bits, int64_t place) { return bits[place >> 3] >> (place & 7) & 1; }
-
 // Copies bits, eight at a time; bits of `to` below `at` stay. Returns how many are 1.
 int64_t copy_bits(const uint8_t* from, int64_t offset, uint8_t* to, int64_t at, int64_t count) {
   int64_t ones = 0;
