@@ -22,7 +22,7 @@ from beam_pipelines.sources.csv import column_formats, evidence
 from beam_pipelines.sources.csv.codes import are_codes, lost_by_float32, plain_numbers
 from beam_pipelines.sources.csv.header import INDEX, cut_header, first_record, named
 from beam_pipelines.sources.csv.parser import check_closed, dialect_of, other_number, split_cells
-from beam_pipelines.sources.csv.resolve import check_agreement, check_no_texts, resolve
+from beam_pipelines.sources.csv.resolve import check_agreement, check_no_texts, pandas_read, resolve
 from beam_pipelines.sources.csv.sample import OVERFLOWS, CsvSample
 from beam_pipelines.sources.options import CsvOptions
 from beam_pipelines.sources.plan import FileInfo
@@ -263,21 +263,21 @@ def _no_rows(sample: CsvSample, file: FileInfo, body: blocks.Body) -> DataError:
     number = len(rows[0])
     reason = other_number(rows[0], len(names), chr(dialect.delimiter))
     is_even = len(rows) > 1 and all(len(row) == number for row in rows)
+    options = sample.source.options_of(CsvOptions)
     if b'\\"' in body.data and dialect.quote == ord('"'):
+        how = f"sep={chr(dialect.delimiter)!r}, escapechar='\\\\'"
         reason = (
             f"found quotes behind a backslash and {number} cells, expected {len(names)}. Write "
-            "quotes inside quotes twice, for example: pandas.read_csv("
-            f"{file.path.rpartition('/')[2]!r}, escapechar='\\\\', dtype=str, "
-            "keep_default_na=False).to_csv('new.csv', index=False)"
+            "quotes inside quotes twice, for example: "
+            f"{pandas_read(file.path, options.encoding, how)}.to_csv('new.csv', index=False)"
         )
     elif number > len(names) and is_even and not sample.source.columns:
         more = [f"column{place}" for place in range(len(names) + 1, number + 1)]
         is_index = len(more) == 1 and any(row[-1] for row in rows)
         known = [INDEX, *names] if is_index else [*names, *more]
-        skipped = sample.source.options_of(CsvOptions).skip_lines or 0
         reason = (
             f"found {number} cells in each row, expected {len(names)}, one for each name. Name "
-            f"all, perhaps so: set {named(known, skipped)}"
+            f"all, perhaps so: set {named(known, options.skip_lines or 0)}"
         )
     line = lines.line(int(starts[0]))
     return DataError(f"{file.path}, line {line}: {reason}")

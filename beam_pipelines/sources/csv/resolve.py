@@ -162,7 +162,7 @@ def _check_blanks(
     quoted = [next((cell for cell in row if cell.lstrip(" ")[:1] == '"'), "") for row in rows]
     if 2 * sum(map(bool, quoted)) > len(rows):
         example = next(filter(None, quoted))
-        read = _read(path, encoding, f"sep={dialect.delimiter!r}, skipinitialspace=True")
+        read = pandas_read(path, encoding, f"sep={dialect.delimiter!r}, skipinitialspace=True")
         raise DataError(
             f"{path}: found a blank before the quote of {shorten(example, 40)!r} and other cells, "
             "expected the quote first. Write the file without these blanks, for example: "
@@ -205,7 +205,7 @@ def _check_delimiter(text: bytes, path: str, is_one_column: bool, encoding: str 
             more = [] if mark == _BLANKS else ["engine='python'"]
             options = ", ".join([f"sep={pattern!r}", *more, *["header=None"] * (not is_header)])
             names = "" if is_header else ".add_prefix('column')"
-            read = f"{_read(path, encoding, options)}{names}"
+            read = f"{pandas_read(path, encoding, options)}{names}"
             cure = f"Write it with commas, for example: {read}.to_csv('new.csv', index=False)"
         raise DataError(
             f"{path}: found {len(rows[0])} cells between "
@@ -224,7 +224,7 @@ def _cells_between(lines: Sequence[str], mark: str) -> list[list[str]]:
     return sniffer.split_text("\n".join(lines), mark, '"')
 
 
-def _read(path: str, encoding: str | None, options: str) -> str:
+def pandas_read(path: str, encoding: str | None, options: str) -> str:
     """Returns the line of pandas that reads all values as texts."""
     given = [repr(path.rpartition("/")[2]), options, "dtype=str", "keep_default_na=False"]
     return f"pandas.read_csv({', '.join([*given, *[f'encoding={encoding!r}'] * bool(encoding)])})"

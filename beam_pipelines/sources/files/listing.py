@@ -203,13 +203,13 @@ class _Lister:
         Raises:
           ValueError: they have several formats, or none.
         """
-        if self._source.format is None:
+        format_ = self._source.format
+        if format_ is None:
             _check_zarr(folder, listed)
             documents = [file for file in listed if is_document(file.path)]
             if len(documents) < len(listed):
                 listed = [file for file in listed if file not in documents]
                 self.others += (files.name_of(file.path) for file in documents)
-        format_ = self._source.format
         if format_ is not None and (self._format is None or not self._format.suffixes):
             return list(listed)
         of_format: dict[str, list[listing.Listed]] = collections.defaultdict(list)

@@ -154,7 +154,7 @@ def _maps(source: Source, run: pa.Table) -> Iterator[str]:
         columns = run.select([field.name]).flatten().columns
         filled = sum(len(column) - column.null_count for column in columns)
         if filled <= _MAP_FILLED * len(run) * len(columns):
-            words = f"{len(columns):,} columns of objects, of which a row has few"
+            words = f"{len(columns):,} columns of objects, and each row fills few of them"
             cure = f"types: {{{yaml_text(field.name)}: text}} keeps them as JSON in one"
             yield f"{field.name}: {words}; {cure}"
 

@@ -55,9 +55,10 @@ class Avro(PartFiles):
 
 def _without_odd(schema: Any, named: _Named, source: Source) -> Any:
     """Returns a record without odd fields that the source leaves out."""
+    wanted = {name.partition(".")[0] for name in source.columns}
 
     def is_kept(field: Mapping[str, Any]) -> bool:
-        if field["name"] in {name.partition(".")[0] for name in source.columns}:
+        if field["name"] in wanted:
             return True
         with contextlib.suppress(DataError):
             return bool(_type_of(field["type"], named, ""))
