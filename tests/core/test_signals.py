@@ -17,6 +17,8 @@ import atexit, os, signal, sys, time
 from beam_pipelines.core.process import signals
 def stop():
     os.kill(os.getpid(), signal.SIGNAL)
+def wait():
+    time.sleep(400)  # for a signal; a program that goes on fails its test
 """
 LINE = "error: interrupted; nothing was committed.\n"
 
@@ -50,7 +52,7 @@ class Thing:
 signals.raise_on_signal()
 try:
     Thing()
-    time.sleep(400)
+    wait()
 except KeyboardInterrupt:
     print("stopped")
 """
@@ -94,7 +96,7 @@ class Thing:
 signals.raise_on_signal()
 try:
     Thing()
-    time.sleep(400)
+    wait()
 except KeyboardInterrupt:
     print("stopped")
 """
@@ -117,7 +119,7 @@ def test_a_second_signal_does_not_disturb_the_tidying_up() -> None:
 signals.raise_on_signal()
 try:
     stop()
-    time.sleep(400)
+    wait()
 except KeyboardInterrupt:
     stop()
     time.sleep(0.01)
@@ -133,11 +135,11 @@ signals.raise_on_signal()
 signals.TIDYING_SECS = 0.05
 try:
     stop()
-    time.sleep(400)
+    wait()
 except KeyboardInterrupt:
     time.sleep(0.1)
     stop()
-    time.sleep(400)
+    wait()
 """
     status, _, err = run(body)
     assert status == 130
@@ -161,7 +163,7 @@ with signals.ignoring_signals():
 
 def test_an_exception_that_nobody_catches_is_silent() -> None:
     """Python prints no traceback of an uncaught signal exception."""
-    status, _, err = run("signals.raise_on_signal()\nstop()\ntime.sleep(400)\n")
+    status, _, err = run("signals.raise_on_signal()\nstop()\nwait()\n")
     assert (status, err) == (-2, "")
     assert "ZeroDivisionError" in run("signals.raise_on_signal()\n1 / 0\n")[2]
 
@@ -173,7 +175,7 @@ class Finder:
     def find_spec(self, name, *_):
         if name == "beam_pipelines.cli.main":
             stop()
-            time.sleep(400)
+            wait()
 sys.meta_path.insert(0, Finder())
 from beam_pipelines.cli import start
 start.main()
@@ -189,7 +191,7 @@ def test_a_command_stopped_at_its_very_end() -> None:
     body = """
 def late():
     stop()
-    time.sleep(400)
+    wait()
 atexit.register(late)
 sys.argv = ["beam-pipelines", "--version"]
 from beam_pipelines.cli import main
@@ -207,7 +209,7 @@ from beam_pipelines.cli import main
 def fails(*_, **__):
     try:
         stop()
-        time.sleep(400)
+        wait()
     except KeyboardInterrupt:
         raise RuntimeError("a worker process is gone") from None
 main.cli.main = fails

@@ -46,7 +46,9 @@ def rejected(folder: Path, name: str = "d.jsonl") -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("more", "written"),
     [
-        ("filter: n >= 100\non_error: {reject: 5}\ndrop: n\n", 300),
+        ("drop: n\n", 300),
+        ("filter: n >= 100\ndrop: n\n", 300),
+        ("on_error: {reject: 5}\ndrop: n\n", 300),
         ("sequence: {group_by: id}\ndrop: n\n", 300),
         ("drop: n\nsplit: {a: 0.5, b: 0.5}\noutput: {shuffle: false}\n", 300),
         ("", 400),

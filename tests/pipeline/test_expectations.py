@@ -96,6 +96,7 @@ WARNED = FAILING.replace("}", ", severity: warn}").replace("warn, severity: warn
 @pytest.mark.parametrize(
     "more",
     [
+        "",
         "on_error: {reject: 10}\n",
         "sequence: {group_by: late}\n",
         "filter: id < 300\nsplit: {train: 0.5, eval: 0.5}\n",

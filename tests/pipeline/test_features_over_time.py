@@ -90,6 +90,7 @@ def test_as_of_is_the_same_every_way_and_that_of_duckdb(folder: Path) -> None:
     manifest = converted(folder, "one", "--direct_num_workers=1")
     ways: dict[str, tuple[str, dict[str, Any]]] = {
         "hash": ("--direct_num_workers=1", {"strategy": "hash"}),
+        "two": ("--direct_num_workers=2", {"strategy": "hash"}),
         "four": ("--direct_num_workers=4", {"strategy": "hash"}),
     }
     for name, (option, arguments) in ways.items():

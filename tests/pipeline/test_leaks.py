@@ -39,7 +39,7 @@ def plan_of(folder: Path, leaks: str, more: str = "", split: str = SPLIT) -> Pla
 
 
 @pytest.mark.parametrize(
-    "more", ["", "duplicates: {by: [user, n], action: drop}\non_error: {reject: 3}\n"]
+    "more", ["", "duplicates: {by: [user, n], action: drop}\n", "on_error: {reject: 3}\n"]
 )
 def test_workers_find_the_same(folder: Path, more: str) -> None:
     """Equal rows and users on both sides have their lines."""

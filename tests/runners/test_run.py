@@ -34,7 +34,7 @@ from beam_pipelines.core.process import signals
 signals.raise_on_signal()  # as the commands do: where the main thread is in a function whose errors go nowhere, it is told again
 logging.getLogger().setLevel(logging.CRITICAL + 1)
 builtins.over, builtins.failed = threading.Event(), threading.Event()
-builtins.both = threading.Barrier(3)  # one that finds nobody to connect to says so
+builtins.both = threading.Barrier(3)  # the test's function, and both workers once they are connected
 set_input = local_workers.ControlConnection.set_input
 def connected(self, requests):
     set_input(self, requests)

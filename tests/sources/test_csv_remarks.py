@@ -262,6 +262,12 @@ def test_numbers_may_be_names(tmp_path: Path, first: str, row: str, is_header: b
     assert len(read_rows(path)) == 9 + (not is_header)
 
 
+def test_a_declared_column_needs_no_word(tmp_path: Path) -> None:
+    """The recipe has decided."""
+    path = put(tmp_path, [f"{n} kg" for n in range(20)])
+    assert plan_of(path, types={"a": "text"}).decisions == ()
+
+
 @pytest.mark.parametrize(
     "part", ["1", "0", "'1", "[1", "1 ", ".1", "1e", "[ ", "{ ", '" ', "1,", "a|", "-", " \u00a0"]
 )
