@@ -341,13 +341,8 @@ def test_cells_across_blocks(length: int, quoted: bool, end: bytes) -> None:
     rows = []
     for row in range(300):
         inner = (b'"' if row % 7 == 0 else b"x") * (length + row % 3)
-        rows.append(
-            [
-                b"%d" % row,
-                inner + (b"\n," if quoted and row % 5 == 0 else b""),
-                b"" if row % 4 == 0 else b"e",
-            ]
-        )
+        text = inner + (b"\n," if quoted and row % 5 == 0 else b"")
+        rows.append([b"%d" % row, text, b"" if row % 4 == 0 else b"e"])
     records = row_texts(rows, 44, end, 34 if quoted else None, lambda: True)
     dialect = Dialect(44, 34 if quoted else None)
     parser, found = natively(records, [pa.int64(), pa.string(), pa.binary()], dialect=dialect)
@@ -356,20 +351,22 @@ def test_cells_across_blocks(length: int, quoted: bool, end: bytes) -> None:
     check_same(found, by_python(parser, records))
 
 
-def test_buffers_grow() -> None:
-    """A column that suddenly gets longer is complete.
+@pytest.mark.parametrize(("count", "copies"), [(3_000, 1), (30, 700)])
+def test_buffers_grow(count: int, copies: int) -> None:
+    """A column that suddenly gets longer is complete, also one of thousands.
 
     It is empty in the first records and long in the others, or the other way round.
     """
-    first = [["", "y" * 100, str(row)] for row in range(3_000)]
-    rows = first + [["x" * (row % 997), "", ""] for row in range(3_000)]
+    first = [["", "y" * 100, str(row)] * copies for row in range(count)]
+    rows = first + [["x" * (row % 997), "", ""] * copies for row in range(count)]
     _, found = natively(
         "".join(",".join(row) + "\n" for row in rows).encode(),
-        [pa.string(), pa.string(), pa.int64()],
+        [pa.string(), pa.string(), pa.int64()] * copies,
     )
     assert found is not None
-    assert found.column(0).to_pylist() == [row[0] or None for row in rows]
-    assert found.column(1).to_pylist() == [row[1] or None for row in rows]
+    for place, column in enumerate(found.columns):
+        texts = [row[place] or None for row in rows]
+        assert column.cast(pa.string()).to_pylist() == texts
 
 
 @settings(max_examples=150)
