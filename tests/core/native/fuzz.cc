@@ -238,7 +238,7 @@ void follow_quotes(const std::string& text, char previous) {
 // Parses text, from memory of exactly its size, sometimes as many records as one after the other; what is not declined has buffers that hold together.
 void parse_csv(Decisions& decisions) {
   std::string text = make_text(decisions);
-  const size_t num_columns = 1 + decisions.next(4);
+  const size_t num_columns = 1 + decisions.next(decisions.next(16) ? 4 : 900);
   const size_t times = decisions.next(8) ? 1 : 1 + decisions.next(100);
   follow_quotes(text, decisions.next(2) ? '\n' : 'x');
   if (decisions.next(4)) {  // mostly records of so many cells
