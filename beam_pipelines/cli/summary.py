@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from typing import IO, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
@@ -20,7 +20,7 @@ from beam_pipelines.cli.feature_table import described, table_lines, to_json
 from beam_pipelines.cli.output import answer, json_text, table
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.formatting import show_bytes, visible
+from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.core.layout.dataset_layout import REPORT, SAVED_MODEL, anomalies_path
 from beam_pipelines.core.layout.manifest import Manifest, ManifestSplit
 from beam_pipelines.core.layout.manifest import to_json as manifest_json
@@ -35,9 +35,7 @@ _NO_KERNELS = (
 )
 
 
-def print_summary(
-    manifest: Manifest, folder: str, stream: IO[str] | None = None, form: str = "text"
-) -> None:
+def print_summary(manifest: Manifest, folder: str, form: str = "text") -> None:
     """Prints a dataset's splits, sources, joins, row counts and paths.
 
     The paths are those of the dataset and of its report.
@@ -45,18 +43,9 @@ def print_summary(
     Args:
       manifest: of the dataset.
       folder: of the dataset.
-      stream: default: standard output.
       form: ``text`` or ``json``.
     """
-    if form == "json":
-        _print([mask(json_text(_summary(manifest, folder)))], stream)
-        return
-    _print(_summary_lines(manifest, folder), stream)
-
-
-def _print(lines: Iterable[str], stream: IO[str] | None) -> None:
-    for line in lines:
-        print(visible(line), file=stream)
+    answer(form, _summary(manifest, folder), _summary_lines(manifest, folder))
 
 
 def _summary_lines(manifest: Manifest, folder: str) -> Iterator[str]:
@@ -110,21 +99,15 @@ def _entries(manifest: Manifest, *keys: str) -> dict[str, Any]:
     return {key: document[key] for key in (*keys, *_FINDINGS) if key in document}
 
 
-def print_description(
-    manifest: Manifest,
-    folder: str,
-    is_kept: bool,
-    stream: IO[str] | None = None,
-) -> None:
+def print_description(manifest: Manifest, folder: str, is_kept: bool) -> None:
     """Prints sources, joins, the features of each split, and anomalies.
 
     Args:
       manifest: of the description.
       folder: of statistics and anomalies.
       is_kept: whether the folder stays, and is printed.
-      stream: default: standard output.
     """
-    _print(_description_lines(manifest, folder, is_kept, _width(stream or sys.stdout)), stream)
+    answer("text", None, _description_lines(manifest, folder, is_kept, _width()))
 
 
 def _description_lines(manifest: Manifest, folder: str, is_kept: bool, width: int) -> Iterator[str]:
@@ -141,9 +124,9 @@ def _description_lines(manifest: Manifest, folder: str, is_kept: bool, width: in
         yield f"report   {mask(files.join(folder, REPORT))}"
 
 
-def _width(stream: IO[str]) -> int:
-    """Returns the width of a stream, in characters."""
-    if stream.isatty() or "COLUMNS" in os.environ:
+def _width() -> int:
+    """Returns the width of standard output, in characters."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
         return shutil.get_terminal_size().columns
     return WIDTH_WHEN_PIPED
 
@@ -272,7 +255,7 @@ def print_statistics(folder: str, form: str) -> None:
       form: ``text`` or ``json``.
     """
     splits = described(folder)
-    width = _width(sys.stdout)
+    width = _width()
     answer(
         form,
         {"splits": to_json(splits)},

@@ -29,16 +29,13 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _MISSING, _REFUSED, _PAST_END = (404, 410), (401, 403), 416
 
 
-def read_answer(
-    read: Callable[[int], bytes], length: int | None, most_bytes: int, slow_secs: float = _SLOW_SECS
-) -> bytes:
+def read_answer(read: Callable[[int], bytes], length: int | None, most_bytes: int) -> bytes:
     """Returns what a server sends, which may have no end.
 
     Args:
       read: returns the next bytes, at most as many as it is asked for; ``b""`` at the end.
       length: that the server announced, if it did.
       most_bytes: of an answer.
-      slow_secs: that a slow answer may take.
 
     Raises:
       OSError: it has more bytes, or fewer than it announced, or takes too long.
@@ -53,7 +50,7 @@ def read_answer(
         size += len(piece)
         pieces.append(piece)
         seconds = time.monotonic() - start
-        if seconds > slow_secs and size < (seconds - slow_secs) * _SLOW_BYTES:
+        if seconds > _SLOW_SECS and size < (seconds - _SLOW_SECS) * _SLOW_BYTES:
             raise OSError(
                 f"found {size:,} bytes of an answer in {seconds:.0f} s, expected {_SLOW_BYTES:,} "
                 "in a second"

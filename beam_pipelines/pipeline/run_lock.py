@@ -99,10 +99,9 @@ def _read_mark(temporary: str) -> dict[str, object]:
 
 
 def _run_of(temporary: str) -> str:
-    try:
+    mark: dict[str, object] = {}
+    with contextlib.suppress(OSError, DataError):
         mark = _read_mark(temporary)
-    except (OSError, DataError):
-        mark = {}
     if not mark:
         return "another run"
     return (

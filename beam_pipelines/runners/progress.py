@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import IO, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from beam_pipelines.core.formatting import show_secs
 
@@ -119,27 +119,21 @@ class ProgressLog:
 
 
 @contextlib.contextmanager
-def show_progress(
-    log: ProgressLog,
-    total_bytes: int,
-    quiet: bool = False,
-    stream: IO[str] | None = None,
-) -> Iterator[None]:
-    """Shows progress while the body runs.
+def show_progress(log: ProgressLog, total_bytes: int, quiet: bool = False) -> Iterator[None]:
+    """Shows progress on standard error while the body runs.
 
-    A terminal shows a bar. Other streams get a line every 10 s.
+    A terminal shows a bar. Other streams get a line every 10 s. Standard output is the command's
+    result.
 
     Args:
       log: of the workers.
       total_bytes: bytes of all sources, times how often they are read.
       quiet: show nothing.
-      stream: default: standard error, so that standard output is the command's result.
     """
-    stream = sys.stderr if stream is None else stream
     if quiet or not log.folder:
         yield
         return
-    is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
+    is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     phases, stop, last = Phases(total_bytes), threading.Event(), time.monotonic()
 
     def update() -> None:
@@ -147,10 +141,10 @@ def show_progress(
         now = time.monotonic()
         text, share = phases.find(log.totals(), now)
         if is_terminal:
-            _draw(stream, text, share)
+            _draw(text, share)
         elif now - last >= LINE_SECONDS:
             last = now
-            print(text, file=stream, flush=True)
+            sys.stderr.write(f"{text}\n")
 
     def poll() -> None:
         while not stop.wait(POLL_SECONDS):
@@ -165,19 +159,19 @@ def show_progress(
         thread.join()
         update()
         if is_terminal:
-            _draw(stream, "", 0)
+            _draw("", 0)
         log.close()
 
 
-def _draw(stream: IO[str], text: str, share: float) -> None:
+def _draw(text: str, share: float) -> None:
     """Writes a bar and a text over the current line."""
     # A line that fills the terminal would begin another.
     room = shutil.get_terminal_size().columns - 1
     width = next((one for one in _BAR_WIDTHS if text and one + 1 + len(text) <= room), 0)
     done = round(width * min(share, 1))
     line = f"{'━' * done}{'─' * (width - done)} {text}" if width else text
-    stream.write(f"\r{_ERASE_LINE}{line[:room]}")
-    stream.flush()
+    sys.stderr.write(f"\r{_ERASE_LINE}{line[:room]}")
+    sys.stderr.flush()
 
 
 class Phases:

@@ -15,7 +15,6 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from apache_beam.metrics import Metrics, MetricsFilter
@@ -113,14 +112,10 @@ def totals_of(result: Any) -> dict[str, Any]:
     for each in found["counters"]:
         totals[each.key.metric.name] = totals.get(each.key.metric.name, 0) + each.result
     for each in found["distributions"]:
-        shown = {name: getattr(each.result, name) for name in ("count", "sum", "min", "max")}
-        totals[each.key.metric.name] = _merged(totals.get(each.key.metric.name), shown)
-    return dict(sorted(totals.items()))
-
-
-def _merged(left: Mapping[str, int] | None, right: Mapping[str, int]) -> Mapping[str, int]:
-    if left is None:
-        return right
-    both = {name: (left[name], right[name]) for name in left}
-    least, most = min(both["min"]), max(both["max"])
-    return {"count": sum(both["count"]), "sum": sum(both["sum"]), "min": least, "max": most}
+        name, data = each.key.metric.name, each.result.data
+        totals[name] = totals[name].combine(data) if name in totals else data
+    shown = ("count", "sum", "min", "max")
+    return {
+        name: n if isinstance(n, int) else {part: getattr(n, part) for part in shown}
+        for name, n in sorted(totals.items())
+    }

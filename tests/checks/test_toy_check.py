@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,14 +41,13 @@ def plan_of(folder: Path, more: str) -> Plan:
 
 
 @pytest.mark.end_to_end
-def test_a_sum_of_each_chunk(folder: Path) -> None:
+def test_a_sum_of_each_chunk(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is in manifest and summary, whatever the workers."""
     manifest = of_workers(folder, plan_of(folder, "most_nulls: n\n"), lambda one: one.findings)
     line = "n: 4 of 400 rows have none; the first is ['d.csv, line 9']"
     assert found_by(manifest, "most_nulls")[0]["line"] == line
-    text = io.StringIO()
-    print_summary(manifest, "out", text)
-    assert f"warning  most_nulls: {line}" in text.getvalue()
+    print_summary(manifest, "out")
+    assert f"warning  most_nulls: {line}" in capsys.readouterr().out
 
 
 @pytest.mark.end_to_end
@@ -69,7 +67,7 @@ def test_the_key_is_in_the_schema_and_checked(folder: Path) -> None:
 
 
 @pytest.mark.end_to_end
-def test_rows_that_a_check_leaves_out(folder: Path) -> None:
+def test_rows_that_a_check_leaves_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They are counted under its name, also after those of another check."""
     out = str(folder / "out")
     recipe = "derive: {tens: id // 10}\nduplicates: {by: tens, action: drop}\nno_twins: n\n"
@@ -81,9 +79,10 @@ def test_rows_that_a_check_leaves_out(folder: Path) -> None:
     lines = {int(json.loads(row)["position"].split()[-1]) for row in listed}
     assert set(range(2, 402)) - lines == {2, 12, 22, 32, 42}
     verify_dataset(out)
-    text = io.StringIO()
-    print_summary(manifest, out, text)
-    assert "360 left out as duplicates, 35 left out as no_twins, 5 written" in text.getvalue()
+    print_summary(manifest, out)
+    assert (
+        "360 left out as duplicates, 35 left out as no_twins, 5 written" in capsys.readouterr().out
+    )
     assert "rows left out as no_twins" in (folder / "out" / "report.html").read_text()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import logging
 import pathlib
 import re
@@ -253,15 +252,15 @@ def test_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("beam-pipelines 0.")
 
 
-def test_summary() -> None:
+def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
     """The summary shows splits, sources, joins and rows within 100 columns.
 
     Each path is in one piece.
     """
-    stream = io.StringIO()
     folder = "out/" + "long" * 40
-    summary.print_summary(MANIFEST, folder, stream)
-    lines = [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()]
+    summary.print_summary(MANIFEST, folder)
+    text = capsys.readouterr().out
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     cells = [line.split() for line in lines]
     assert ["train", "80", "2", "4", "kB", "2", "kB"] in cells
     assert ["eval", "20", "1", "1", "MB", "1", "MB"] in cells
@@ -276,10 +275,10 @@ def test_summary() -> None:
         f"report   {folder}/report.html",
     ]
     assert all(len(line) <= 100 for line in lines[:-2])
-    assert "\x1b" not in stream.getvalue()
+    assert "\x1b" not in text
 
 
-def test_the_table_of_features(tmp_path: pathlib.Path) -> None:
+def test_the_table_of_features(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The table of features escapes control characters.
 
     It counts the values of columns of bytes, and leaves out the parent of feature lists.
@@ -300,10 +299,9 @@ def test_the_table_of_features(tmp_path: pathlib.Path) -> None:
     (tmp_path / "anomalies" / "Split-train").mkdir(parents=True)
     path = tmp_path / "anomalies" / "Split-train" / "SchemaDiff.pb"
     path.write_bytes(anomalies.SerializeToString())
-    stream = io.StringIO()
     described = dataclasses.replace(MANIFEST, splits={"train": MANIFEST.splits["train"]})
-    summary.print_description(described, str(tmp_path), True, stream)
-    text = stream.getvalue()
+    summary.print_description(described, str(tmp_path), True)
+    text = capsys.readouterr().out
     assert re.findall(r"[^\n -~─]", text) == []
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip()}
     assert rows[r"co\x1b[31mlor"] == ["text", "1", "1", r"\x1b]0;title\x07\n\u202e"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -123,18 +122,17 @@ def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
         convert.validate(plan, seen)
 
 
-def test_a_warning_changes_no_byte(folder: Path) -> None:
+def test_a_warning_changes_no_byte(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The shards are those of a recipe without the key."""
     plain = plan_in(folder, "name: d\nsources: {d: d.csv}\ndrop: n\n")
     warned = plan_of(folder, "{by: rows}", "drop: n\n")
     before = convert_in(folder, plain, "plain")
     manifest = convert_in(folder, warned)
     assert manifest.splits == before.splits
-    text = io.StringIO()
-    print_summary(manifest, str(folder / "out"), text)
+    print_summary(manifest, str(folder / "out"))
     assert (
         "warning  duplicates: 100 of 400 rows (25.0%) have the values of an earlier row; the first "
-        "is d.csv, line 602, as d.csv, line 2\n" in text.getvalue()
+        "is d.csv, line 602, as d.csv, line 2\n" in capsys.readouterr().out
     )
     assert "earlier row" in (folder / "out" / "report.html").read_text()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -111,19 +110,19 @@ def test_workers_find_the_same(folder: Path, more: str) -> None:
     assert rate["values"] == {"avg(late)": 0.25}
 
 
-def test_warnings_are_shown(folder: Path) -> None:
+def test_warnings_are_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The summary, its JSON form and the report have them."""
     plan, out = plan_of(folder, WARNED), str(folder / "out")
     manifest = convert.convert(plan, out, quiet=True)
-    text, data = io.StringIO(), io.StringIO()
-    print_summary(manifest, out, text)
-    print_summary(manifest, out, data, "json")
-    assert "checks   1 of 4 findings are good\n" in text.getvalue()
+    print_summary(manifest, out)
+    text = capsys.readouterr().out
+    print_summary(manifest, out, "json")
+    assert "checks   1 of 4 findings are good\n" in text
     assert (
         "warning  expect: far, distance >= 0: 2 of 400 rows fail (0.5%); the first is "
-        "d.csv, line 302\n" in text.getvalue()
+        "d.csv, line 302\n" in text
     )
-    assert json.loads(data.getvalue())["findings"] == list(manifest.findings)
+    assert json.loads(capsys.readouterr().out)["findings"] == list(manifest.findings)
     report = (folder / "out" / "report.html").read_text()
     assert "Checks" in report
     assert "avg(late) is 0.25" in report

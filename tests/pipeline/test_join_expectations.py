@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
@@ -45,16 +44,17 @@ def test_too_few_matches_stop_a_run(folder: Path, how: str) -> None:
     convert.describe(plan, RunOptions(str(folder / "seen"), quiet=True))
 
 
-def test_added_rows_are_a_warning(folder: Path) -> None:
+def test_added_rows_are_a_warning(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The summary shows it, unless the recipe allows them."""
     for expected, lines in (("", 1), (", max_fanout: 1.5", 0)):
         text = RECIPE.format(how="left", expected=expected)
         plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
         out = str(folder / f"out{lines}")
-        printed = io.StringIO()
-        print_summary(convert.convert(plan, out, quiet=True), out, printed)
+        print_summary(convert.convert(plan, out, quiet=True), out)
         assert (
-            printed.getvalue().count("warning  join with 'users': 2 rows with a match became 3")
+            capsys.readouterr().out.count(
+                "warning  join with 'users': 2 rows with a match became 3"
+            )
             == lines
         )
 

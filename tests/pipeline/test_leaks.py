@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
@@ -72,15 +71,14 @@ def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
         convert.validate(plan, seen)
 
 
-def test_a_warning_changes_no_byte(folder: Path) -> None:
+def test_a_warning_changes_no_byte(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The shards are those of a recipe without the key."""
     text = f"name: d\nsources: {{d: d.csv}}\n{SPLIT}keep: n\n"
     before = convert_in(folder, plan_in(folder, text), "plain")
     manifest = convert_in(folder, plan_of(folder, "warn", "keep: n\n"))
     assert manifest.splits == before.splits
-    text_out = io.StringIO()
-    print_summary(manifest, str(folder / "out"), text_out)
-    assert "warning  leaks: 20 of 100 rows of 'eval' (20.0%) are also in" in text_out.getvalue()
+    print_summary(manifest, str(folder / "out"))
+    assert "warning  leaks: 20 of 100 rows of 'eval' (20.0%) are also in" in capsys.readouterr().out
     assert "rows of &#39;eval&#39;" in (folder / "out" / "report.html").read_text()
 
 

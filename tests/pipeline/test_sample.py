@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import io
 import json
 from pathlib import Path
 
@@ -43,7 +42,7 @@ def recipe(sample: str, more: str = "") -> str:
         ("{rates: {0: 1, 1: 2}, weight: w}", "on_error: {reject: 5}\nprotect: {id: drop}\n", {0: 720, 1: 160}),
     ],
 )  # fmt: skip
-def test_classes_are_sampled(folder, sample, more, classes):
+def test_classes_are_sampled(folder, capsys, sample, more, classes):
     """``train`` is sampled and ``eval`` is not.
 
     Every row is in the account. One worker and four write the same bytes. The weights of a class
@@ -64,14 +63,13 @@ def test_classes_are_sampled(folder, sample, more, classes):
     assert {row["w"] for row in read_examples(folder / "out1", "eval")} == {1.0}
     written = {each["class"]: each["written"] for each in manifest.sample["classes"]}
     assert written.items() <= {"0": found[0], "1": found[1]}.items()
-    printed = io.StringIO()
-    print_summary(manifest, "out", stream=printed)
+    print_summary(manifest, "out")
+    printed = capsys.readouterr().out
     for count, what in ((counts.sampled_out, "sampled out"), (counts.repeated, "added by")):
-        assert not count or f"{count:,} {what}" in printed.getvalue()
-    assert f"0 in train: 720 rows became {found[0]:,}" in printed.getvalue()
-    printed = io.StringIO()
-    print_summary(manifest, "out", stream=printed, form="json")
-    assert json.loads(printed.getvalue())["sample"] == manifest.sample
+        assert not count or f"{count:,} {what}" in printed
+    assert f"0 in train: 720 rows became {found[0]:,}" in printed
+    print_summary(manifest, "out", "json")
+    assert json.loads(capsys.readouterr().out)["sample"] == manifest.sample
 
 
 def test_new_data_have_the_weight_one(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import io
 import json
 import shutil
 from pathlib import Path
@@ -77,16 +76,16 @@ def test_classes_have_their_shares(folder: Path, split: str, more: str) -> None:
         assert all(abs(own[name] - whole * share) < 1 for name, share in shares.items())
 
 
-def test_the_summary_says_how_near_the_shares_are(folder: Path) -> None:
+def test_the_summary_says_how_near_the_shares_are(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The summary and ``--format json`` have the shares of classes."""
     manifest = convert_in(folder, plan_of(folder, "{train: 0.8, eval: 0.2, stratify: label}"))
     entry = manifest.class_shares
-    printed = io.StringIO()
-    print_summary(manifest, "out", stream=printed)
-    assert "2 classes of label: train 80.00%" in printed.getvalue()
-    printed = io.StringIO()
-    print_summary(manifest, "out", stream=printed, form="json")
-    assert json.loads(printed.getvalue())["class_shares"] == entry
+    print_summary(manifest, "out")
+    assert "2 classes of label: train 80.00%" in capsys.readouterr().out
+    print_summary(manifest, "out", "json")
+    assert json.loads(capsys.readouterr().out)["class_shares"] == entry
 
 
 def test_groups_are_not_divided_by_class(folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import pickle
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -34,11 +33,7 @@ def modified_secs(paths: Iterable[str]) -> dict[str, float]:
 
 def _modified_secs(path: str) -> float:
     try:
-        return (
-            os.path.getmtime(path)
-            if files.is_local(path)
-            else float(FileSystems.last_updated(path))
-        )
+        return float(FileSystems.last_updated(path))
     except Exception as error:  # Beam wraps the storage's errors in several classes
         raise DataError(
             f"{path}: the file was there when the run started, and is gone: {error}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
@@ -76,15 +75,16 @@ def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
         convert.validate(plan, seen)
 
 
-def test_a_warning_changes_no_byte(folder: Path) -> None:
+def test_a_warning_changes_no_byte(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The shards are those of a recipe without the key."""
     before = convert.convert(plan_of(folder, ""), str(folder / "plain"), quiet=True)
     manifest = convert.convert(plan_of(folder, "warn"), str(folder / "out"), quiet=True)
     assert manifest.splits == before.splits
     assert not before.findings
-    text = io.StringIO()
-    print_summary(manifest, str(folder / "out"), text)
-    assert "warning  pii: column 'comment' has e-mail addresses in 4 of 400" in text.getvalue()
+    print_summary(manifest, str(folder / "out"))
+    assert (
+        "warning  pii: column 'comment' has e-mail addresses in 4 of 400" in capsys.readouterr().out
+    )
     assert "has phone numbers in 400 of" in (folder / "out" / "report.html").read_text()
 
 
