@@ -38,7 +38,7 @@ _FLINK = re.compile(r"flink-(\d+\.\d+)")
 _ASK_SECS = 10
 # Flink gives up after so long. A Spark of another minor version never answers, and a busy one late.
 WAIT_SECS = 180
-_WAITING = (
+WAITING = (
     "warning: the engine has not answered a job of one step for three minutes. If it has free "
     "workers, its version may not be that of its job server: docs/runners.md lists them.\n"
 )
@@ -132,7 +132,7 @@ def check_workers(options: PipelineOptions) -> None:
         return
     options = copy.deepcopy(options)
     options.view_as(StandardOptions).no_wait_until_finish = None
-    waiting = threading.Timer(WAIT_SECS, sys.stderr.write, [_WAITING])
+    waiting = threading.Timer(WAIT_SECS, sys.stderr.write, [WAITING])
     waiting.start()
     try:
         run(

@@ -32,7 +32,8 @@ FLINK_CLUSTER = ENGINES / "flink-cluster" / "lib"
 SPARK_JOB_SERVER = ENGINES / "spark-job-server" / "spark-job-server.jar"
 
 START_WORKER = Path(__file__).resolve().parent / "start_worker.py"
-START_SECS = 120
+# Only a server that hangs takes as long, also on a busy machine.
+START_SECS = 1_800
 EVENTS = "events"
 
 # Java 17 closes these packages, which Spark, and Flink's serializers, look into.
