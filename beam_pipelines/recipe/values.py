@@ -32,7 +32,7 @@ _BYTES = {"": 1, "b": 1} | {
 
 def parse_bytes(text: str) -> int:
     """Returns the bytes of a text such as ``1.5 GiB``, or 0."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
     return round(float(match[1]) * _BYTES.get(match[2].lower(), 0)) if match else 0
 
 
@@ -265,7 +265,7 @@ def read_integer(low: int, high: int | None = None) -> ValueReader[int]:
 
 # For editors, which show the message instead of the pattern: a number with or without "%", a size.
 _NUMBER_TEXT = r"^\s*[0-9.]+([eE][-+]?[0-9]+)?\s*%?\s*$"
-_SIZE_TEXT = r"^\s*[0-9]+(\.[0-9]+)?\s*([kKmMgGtTpP]?[iI]?[bB])?\s*$"
+_SIZE_TEXT = r"^\s*[0-9]{1,15}(\.[0-9]+)?\s*([kKmMgGtTpP]?[iI]?[bB])?\s*$"
 _SHARE = {"type": ["number", "string"], "minimum": 0, "pattern": _NUMBER_TEXT}
 
 

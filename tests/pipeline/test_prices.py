@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -84,19 +85,26 @@ def test_prices_and_work_are_linear(hour, storage, requests, cores, times):
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("key", "line", "message"),
     [
-        ("worker_hour: -1", "prices.yaml:3: worker_hour: found '-1', expected a number such as"),
-        ("worker_hour: true", "worker_hour: found 'true', expected a number"),
-        ("worker_hour: .nan", "worker_hour: found '.nan', expected a number"),
-        ("worker_our: 1", "found an unknown key 'worker_our'. Did you mean 'worker_hour'"),
-        ("", "found no 'worker_hour', expected one, for example 'worker_hour: 0.17'"),
+        ("worker_hour", "worker_hour: -1", "prices.yaml:3: worker_hour: found '-1', expected a"),
+        ("worker_hour", "worker_hour: true", "worker_hour: found 'true', expected a number"),
+        ("worker_hour", "worker_hour: .nan", "worker_hour: found '.nan', expected a number"),
+        ("worker_hour", f"worker_hour: {10**400}", "expected a number such as 0.17, 0 or more"),
+        ("worker_hour", "worker_our: 1", "unknown key 'worker_our'. Did you mean 'worker_hour'"),
+        (
+            "worker_hour",
+            "",
+            "found no 'worker_hour', expected one, for example 'worker_hour: 0.17'",
+        ),
+        ("worker_memory", f"worker_memory: {10**400}GB", "expected at least 1 KiB"),
+        ("cpu_factor", "cpu_factor: 0", "cpu_factor: found '0', expected a number above 0"),
     ],
 )
-def test_wrong_prices(tmp_path, line, message):
+def test_wrong_prices(tmp_path, key, line, message):
     """An error names the line, what was found and what was expected."""
     with pytest.raises(RecipeError) as caught:
-        prices_in(tmp_path, PRICES.replace("worker_hour: 0.5", line))
+        prices_in(tmp_path, re.sub(f"^{key}: .*$", line, PRICES, flags=re.MULTILINE))
     assert message in str(caught.value)
 
 

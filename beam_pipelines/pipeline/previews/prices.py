@@ -27,14 +27,8 @@ UPLOADED_BYTES = 8 << 20
 _SPREAD = 0.25
 
 
-@values.reader(type="number", minimum=0)
-def read_price(value: values.Value) -> float | None:
-    """Reads a price or factor from 0 up."""
-    found = getattr(value.tree, "value", None)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not found >= 0:
-        value.expected("a number such as 0.17, 0 or more")
-        return None
-    return float(found)
+_read_price = values.read_share("a number such as 0.17, 0 or more", lambda price: price >= 0)
+_read_factor = values.read_share("a number above 0, such as 1.5", lambda factor: factor > 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,12 +36,12 @@ class Prices:
     """Prices of machines, storage and requests, and the size of a worker."""
 
     currency: str = needed_key(values.read_text, "The currency of all prices.", "EUR")
-    worker_hour: float = needed_key(read_price, "An hour of a worker.", "0.17")
+    worker_hour: float = needed_key(_read_price, "An hour of a worker.", "0.17")
     worker_cores: int = needed_key(values.read_integer(1), "Cores of a worker.", "4")
     worker_memory: int = needed_key(values.read_bytes, "Memory of a worker.", "16GB")
-    storage_gb_month: float = recipe_key(read_price, 0.0, "0", "A GB of shards for a month.")
-    requests_10000: float = recipe_key(read_price, 0.0, "0", "Requests to the storage.")
-    cpu_factor: float = recipe_key(read_price, 1.0, "1", "CPU time used there, of that in a plan.")
+    storage_gb_month: float = recipe_key(_read_price, 0.0, "0", "A GB of shards for a month.")
+    requests_10000: float = recipe_key(_read_price, 0.0, "0", "Requests to the storage.")
+    cpu_factor: float = recipe_key(_read_factor, 1.0, "1", "CPU time there, of that in a plan.")
 
 
 @dataclasses.dataclass(frozen=True)
