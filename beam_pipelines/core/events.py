@@ -12,6 +12,11 @@ from typing import Any
 from beam_pipelines.core.errors import mask
 
 _LOGGER = logging.getLogger("beam_pipelines.events")
+# Loggers of the clients of object stores, and how what they say of a repetition begins.
+_CLIENTS = """
+apache_beam.utils.retry botocore.retries.standard botocore.retryhandler google.api_core.retry
+"""
+_REPEATED = ("Retry with exponential", "Retry needed, retrying", "retry needed", "Retrying due to")
 
 
 def log_event(event: str, **facts: Any) -> None:
@@ -23,3 +28,18 @@ def log_event(event: str, **facts: Any) -> None:
     """
     if _LOGGER.isEnabledFor(logging.INFO):
         _LOGGER.info(mask(json.dumps({"event": event, **facts}, ensure_ascii=False)))
+
+
+def log_retries() -> None:
+    """Logs an event for each request that a client of an object store repeats."""
+    for name in _CLIENTS.split():
+        logging.getLogger(name).setLevel(logging.DEBUG)
+        logging.getLogger(name).addFilter(_log_retry)
+
+
+def _log_retry(record: logging.LogRecord) -> bool:
+    """Logs an event for what a client says; shows what it would have shown."""
+    said = record.getMessage()
+    if said.startswith(_REPEATED):
+        log_event("retry", what="request", error=said.partition("\n")[0])
+    return logging.getLogger().isEnabledFor(record.levelno)

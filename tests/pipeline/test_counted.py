@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from beam_pipelines.core.layout.manifest import Manifest
 from beam_pipelines.pipeline import commit
@@ -92,6 +93,20 @@ def test_events_are_lines_of_json(folder, tmp_path, caplog):
     assert sum(event["rows"] for event in rejected) == left_out > counts.rejected > 0
     assert {event["file"] for event in rejected} == {str(folder / "rows.csv")}
     assert len({event["range"] for event in rejected}) == len(rejected) > 1
+
+
+def test_events_name_the_files_of_rejected_rows(tmp_path, caplog):
+    """Also where a range has many small files."""
+    for number in range(5):
+        Image.new("L", (2, 2), number).save(tmp_path / f"{number}.png")
+    for number in (2, 4):
+        (tmp_path / f"{number}.png").write_bytes(b"broken")
+    recipe = "name: images\nsources: {images: {path: '*.png'}}\non_error: {reject: 0.5}\n"
+    with caplog.at_level(logging.INFO, "beam_pipelines.events"):
+        convert_in(tmp_path, recipe)
+    events = [json.loads(line.message) for line in caplog.records if "events" in line.name]
+    rejected = {event["file"]: event["rows"] for event in events if event["event"] == "rejected"}
+    assert rejected == {str(tmp_path / f"{number}.png"): 1 for number in (2, 4)}
 
 
 @pytest.mark.parametrize("fails", ["to_text", "metrics.totals_of"])

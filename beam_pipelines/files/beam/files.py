@@ -16,6 +16,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
+from beam_pipelines.core import events
 from beam_pipelines.core.errors import DataError, PipelineError, keep_secret
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.process import regular_files
@@ -36,6 +37,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 cloud_access.share_s3_clients()
+events.log_retries()
 
 
 def use_options(arguments: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_pipelines.core.chunks import Chunk, Rejected
@@ -33,8 +34,8 @@ def store_rejected(chunk: Chunk, folder: str) -> str:
     path = files.join(folder, f"{chunk.range_number}_{chunk.part}")
     with files.replace(path) as file:
         file.write(to_json_lines(chunk.rejected))
-    rows = len(chunk.rejected)
-    log_event("rejected", file=chunk.path, range=chunk.range_number, rows=rows)
+    for name, rows in Counter(row.file for row in chunk.rejected).items():
+        log_event("rejected", file=name, range=chunk.range_number, rows=rows)
     return path
 
 
