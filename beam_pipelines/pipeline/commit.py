@@ -248,7 +248,7 @@ def _make_room(folder: str, temporary: str, paths: Paths) -> list[Paths]:
     # Seen first: while another file waits, no attempt has moved the new one.
     seen = file_changes.version_of(manifest)
     if seen is not None and files.exists(staged_path(temporary, paths[0])):
-        file_changes.delete_version(manifest, seen)
+        file_changes.change_version(manifest, seen)
     file_changes.delete(files.join(folder, dataset_layout.DESCRIPTION))
     parts = dict.fromkeys(path.split("/")[0] for path in paths[:-1])
     if files.is_local(folder):

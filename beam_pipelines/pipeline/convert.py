@@ -254,7 +254,7 @@ def _run(
     with (
         job_server.started(beam_options),
         run_lock.locked(options.output, options.temporary),
-        observed(plan, options.output, beam_options, waits)
+        observed(plan, options.output, beam_options, waits, started)
         if job is Conversion
         else contextlib.nullcontext(lambda _: None) as ended,
     ):

@@ -69,7 +69,7 @@ def make_manifest(
     take, taken = plan.take, None
     if take is not None:
         taken = {"limit": take.limit, "sample": take.share, "unread_bytes": take.unread_bytes}
-    timings = {"total_secs": round(time.time() - started, 3)}
+    timings = {"started": started, "total_secs": round(time.time() - started, 3)}
     if result.shards.finished:
         timings["resumed_shards"] = len(result.shards.finished)
     # The analysis of a preprocessing_fn is stored in the graph only.

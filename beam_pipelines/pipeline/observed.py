@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,7 +15,7 @@ from beam_pipelines.core.layout.dataset_layout import MANIFEST
 from beam_pipelines.core.layout.manifest import Manifest, to_text
 from beam_pipelines.core.process import plugins
 from beam_pipelines.dataset.manifest import read_manifest
-from beam_pipelines.files.beam import files
+from beam_pipelines.files.beam import file_changes, files
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.runners.options import ReportOptions
 from beam_pipelines.transforms import metrics
@@ -24,7 +23,7 @@ from beam_pipelines.transforms import metrics
 
 @contextlib.contextmanager
 def observed(
-    plan: Plan, output: str, options: PipelineOptions, waits: bool
+    plan: Plan, output: str, options: PipelineOptions, waits: bool, started: float
 ) -> Iterator[Callable[[Any], None]]:
     """Reports a conversion while the body runs it.
 
@@ -33,15 +32,16 @@ def observed(
       output: the dataset.
       options: for Beam; engines do not get those of reports.
       waits: whether the body ends with the job.
+      started: start of the run, in seconds since 1970.
 
     Yields:
       A function that takes Beam's result of the job once it has ended.
 
     Raises:
       DataError: the start cannot be reported, or what reports is not installed. After the commit,
-        a report that fails is a warning.
+        a report that fails is a warning; there is none of a dataset that another run replaces.
     """
-    places, started = options.view_as(ReportOptions), time.time()
+    places = options.view_as(ReportOptions)
     results: list[Any] = []
     to_metrics, to_lineage = places.metrics, places.lineage
     places.metrics = places.lineage = None  # may contain a token, and engines show options
@@ -61,11 +61,14 @@ def observed(
         raise
     if not waits:
         return
-    manifest = read_manifest(output)
+    path = files.join(output, MANIFEST)
+    version, manifest = file_changes.version_of(path), read_manifest(output)
+    if manifest.timings.get("started") != started:
+        sys.stderr.write(mask(f"warning: {output}: another run has replaced this dataset\n"))
+        return
     with _warned(MANIFEST, "its 'timings' lack what was counted"):
         manifest = _with_totals(manifest, metrics.totals_of(results[0]))
-        with files.replace(files.join(output, MANIFEST)) as file:
-            file.write(to_text(manifest).encode())
+        file_changes.change_version(path, str(version), to_text(manifest).encode())
     if send_metrics:
         with _warned("--metrics", "the dataset is complete"):
             send_metrics(to_metrics, manifest, started)

@@ -37,7 +37,7 @@ def test_a_second_attempt_at_any_moment(folder, tmp_path, monkeypatch):
             left = [count]
             run = about_to_commit(folder, "older", f"{store.url}/{count}", monkeypatch)
             with monkeypatch.context() as patched:
-                for name in ("rename", "delete", "delete_version", "_by_connections"):
+                for name in ("rename", "delete", "change_version", "_by_connections"):
                     changed = getattr(file_changes, name)
                     patched.setattr(file_changes, name, overtaken(changed, left, run))
                 run()

@@ -6,18 +6,23 @@ Beam's local runner runs them here, with its temporary files in the store as on 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines.files.beam import files
 from beam_pipelines.pipeline import output_folder
+from beam_pipelines.pipeline.observed import observed
 from beam_pipelines.pipeline.previews.estimate import make_preview, make_scale
 from beam_pipelines.pipeline.previews.prices import count_requests
 from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.sources.files import file_list
-from beam_pipelines.transforms import deal, merged_files
+from beam_pipelines.transforms import deal, merged_files, metrics
 from tests.engines import conversions
 from tests.pipeline.test_commit import about_to_commit, folder
 from tests.support.contents import contents
@@ -82,14 +87,20 @@ def test_bundles_that_run_twice(data, store, tmp_path):
     conversions.assert_same(found, tmp_path / "disk")
 
 
-def test_a_slow_store_that_refuses_and_resets(data, store, tmp_path):
-    """Answers that fail change no byte, and are asked for again once."""
+def test_a_slow_store_that_refuses_and_resets(data, store, tmp_path, caplog):
+    """Answers that fail change no byte, and are asked for again once, by an event each."""
+    caplog.set_level("INFO", "beam_pipelines.events")
+    asked = [store.faults.requests]
     expected, clean = converted("shuffled", data, store, tmp_path / "clean")
+    asked.append(store.faults.requests)
     store.faults.delay_secs, store.faults.busy, store.faults.reset = 0.05, 0.05, 0.01
     found, requests = converted("shuffled", data, store, tmp_path / "faulty")
     store.faults.busy = store.faults.reset = 0.0
     conversions.assert_same(found, expected)
     assert clean < requests <= 1.3 * clean
+    logged = [json.loads(each.message) for each in caplog.records if "events" in each.name]
+    repeated = [event for event in logged if event["event"] == "retry"]
+    assert len(repeated) == store.faults.requests - asked[1] - (asked[1] - asked[0])
 
 
 @pytest.mark.parametrize("name", ["shuffled", "everything"])
@@ -122,3 +133,29 @@ def test_a_commit_that_is_paused_while_another_ends(old, folder, store, monkeypa
             run()
         found = contents(store.download(f"{old}{paused_at}", folder / "paused"))
         assert found == contents(folder / "new")
+
+
+def test_a_report_that_is_paused_while_another_run_ends(data, store, tmp_path, monkeypatch):
+    """The manifest of another run stays as it is, whenever that takes the place of ours."""
+    results, totals_of = [], metrics.totals_of
+    monkeypatch.setattr(metrics, "totals_of", lambda one: totals_of(results.append(one) or one))
+    converted("shuffled", data, store, tmp_path / "out")
+    ours = json.loads(store.objects.get("out/dataset.json"))
+    started, options = ours["timings"]["started"], PipelineOptions(store.options)
+    ours, other = (
+        json.dumps(ours | {"timings": {"started": secs}}).encode()
+        for secs in (started, started + 1)
+    )
+    end = partial(store.objects.put, "out/dataset.json", other)
+    for paused_at in itertools.count(1):
+        store.objects.put("out/dataset.json", ours)
+        last = store.faults.requests + paused_at
+        store.faults.before = {last: end}.get
+        with observed(None, f"{store.url}/out", options, True, started) as ended:
+            ended(results[0])
+        store.faults.before = lambda _: None
+        if store.faults.requests < last:
+            break
+        assert store.objects.get("out/dataset.json") == other
+    assert json.loads(store.objects.get("out/dataset.json"))["timings"]["counted"]["rows_written"]
+    assert paused_at > 3

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from apache_beam.io.filesystems import FileSystems
@@ -83,12 +84,10 @@ def _delete_objects(path: str) -> None:
 
     The object need not exist.
     """
-    try:
+    with files.explained(path, "deleted"):
         if files.exists(path):
             FileSystems.delete([_as_deleted(path)])
         FileSystems.delete([files.join(path, "")])
-    except Exception as error:  # Beam wraps the storage's errors in several classes
-        raise DataError(f"{path}: cannot be deleted: {files.reason(error)}") from error
     left = listing.files_below(path)
     if left:  # which Beam only logs
         raise DataError(
@@ -115,36 +114,56 @@ def version_of(path: str) -> str | None:
         return None
 
 
-def delete_version(path: str, version: str) -> None:
-    """Deletes a file, unless another has taken its place in a store.
+def change_version(path: str, version: str, content: bytes | None = None) -> None:
+    """Replaces or deletes a file, unless another has taken its place in a store.
 
-    S3 and Google Cloud Storage tell the two apart, others do not.
+    S3, Google Cloud Storage and Azure tell the two apart, others do not.
 
     Args:
       path: of the file.
       version: what ``version_of`` returned, perhaps long ago.
+      content: of the new file; None deletes it.
 
     Raises:
-      DataError: it cannot be deleted.
+      DataError: it cannot be changed.
     """
-    store: Any = FileSystems.get_filesystem(path)
-    with files.explained(path, "deleted"):
+    with files.explained(path, "deleted" if content is None else "written"):
         try:
-            if path.startswith("s3:"):
-                from apache_beam.io.aws import s3io
-
-                bucket, name = s3io.parse_s3_path(path)
-                client = s3io.S3IO(options=store._options).client.client  # noqa: SLF001 - Beam deletes without a condition
-                client.delete_object(Bucket=bucket, Key=name, IfMatch=version)
-            elif path.startswith("gs:"):
-                blob = store._gcsIO()._gcs_object(path)  # noqa: SLF001 - as above
-                if blob.crc32c == version:
-                    blob.delete(if_generation_match=blob.generation)
+            remove, write = _changes_of(path, version)
+            if content is None:
+                remove()
             else:
-                delete(path)
+                write(content)
         except Exception:  # each store refuses by a class of its own
             if version_of(path) == version:
                 raise
+
+
+def _changes_of(path: str, version: str) -> tuple[Callable[[], object], Callable[[bytes], object]]:
+    """Returns what deletes and what replaces a version; Beam takes no condition."""
+    store: Any = FileSystems.get_filesystem(path)
+    if path.startswith("s3:"):
+        from apache_beam.io.aws import s3io
+
+        bucket, name = s3io.parse_s3_path(path)
+        client = s3io.S3IO(options=store._options).client.client  # noqa: SLF001 - within Beam's
+        same: dict[str, Any] = {"Bucket": bucket, "Key": name, "IfMatch": version}
+        put = partial(client.put_object, **same)
+        return partial(client.delete_object, **same), lambda new: put(Body=new)
+    if path.startswith("gs:"):
+        blob = store._gcsIO()._gcs_object(path)  # noqa: SLF001 - within Beam's
+        if blob.crc32c != version:
+            raise DataError(f"{path}: found another file, expected that of checksum {version}.")
+        same = {"if_generation_match": blob.generation}
+        return partial(blob.delete, **same), partial(blob.upload_from_string, **same)
+    if path.startswith("azfs:"):
+        from apache_beam.io.azure import blobstorageio
+
+        client = store._blobstorageIO().client  # noqa: SLF001 - within Beam's
+        blob = client.get_blob_client(*blobstorageio.parse_azfs_path(path))
+        same = {"headers": {"If-Match": version}}
+        return partial(blob.delete_blob, **same), partial(blob.upload_blob, overwrite=True, **same)
+    return partial(delete, path), partial(files.write_bytes, path)
 
 
 def delete_files(paths: Sequence[str]) -> None:

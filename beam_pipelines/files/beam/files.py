@@ -242,6 +242,9 @@ def exists(path: str) -> bool:
     try:
         return bool(FileSystems.exists(path))
     except Exception as error:  # Beam wraps the storage's errors in several classes
+        details: dict[str, Exception] = getattr(error, "exception_details", {})
+        if getattr(details.get(path), "code", 0) == 404:  # of Azure (Beam 2.77)
+            return False
         raise DataError(f"{path}: cannot be looked for: {reason(error)}") from error
 
 
