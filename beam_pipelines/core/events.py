@@ -31,14 +31,14 @@ def log_event(event: str, **facts: Any) -> None:
 
 
 def log_retries() -> None:
-    """Logs an event for each request that a client of an object store repeats."""
+    """Logs each request that a client of an object store repeats."""
     for name in _CLIENTS.split():
         logging.getLogger(name).setLevel(logging.DEBUG)
         logging.getLogger(name).addFilter(_log_retry)
 
 
 def _log_retry(record: logging.LogRecord) -> bool:
-    """Logs an event for what a client says; shows what it would have shown."""
+    """Logs what a client says of a repetition, and shows what it would have shown."""
     said = record.getMessage()
     if said.startswith(_REPEATED):
         log_event("retry", what="request", error=said.partition("\n")[0])

@@ -21,13 +21,12 @@ from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.planning.transform import plan_transform
 from beam_pipelines.pipeline.run_options import RunOptions
+from tests.support.contents import timeless
 from tests.support.reports import without_seconds
 
 ROWS = 3_000
 # Cuts the visits into several ranges, so that there is something to distribute.
 RANGE_BYTES = 20_000
-# Only the timings of manifest and report may differ between two runs.
-TIMINGS = "timings"
 
 SOURCES = """
 name: visits
@@ -275,17 +274,10 @@ def contents(folder: Path) -> dict[str, Any]:
             name = str(path.relative_to(folder))
             found[name] = path.read_bytes()
             if name in ("dataset.json", "description.json"):
-                found[name] = _timeless(json.loads(found[name]))
+                found[name] = timeless(json.loads(found[name]))
             elif name == "report.html":
                 found[name] = without_seconds(found[name])
     return found
-
-
-def _timeless(value: Any) -> Any:
-    """Returns a JSON value without the timings of runs."""
-    if isinstance(value, dict):
-        return {key: _timeless(item) for key, item in value.items() if key != TIMINGS}
-    return [_timeless(item) for item in value] if isinstance(value, list) else value
 
 
 def assert_same(found: Path, expected: Path) -> None:

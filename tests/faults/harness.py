@@ -20,6 +20,7 @@ import psutil
 
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.resume import KEPT
+from tests.support.contents import timeless
 from tests.support.reports import without_seconds
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -285,22 +286,11 @@ def dataset(folder: pathlib.Path) -> dict[str, str]:
         if path.is_file():
             data = path.read_bytes()
             if path.name == "dataset.json":
-                data = json.dumps(_timeless(json.loads(data))).encode()
+                data = json.dumps(timeless(json.loads(data))).encode()
             elif path.name == "report.html":
                 data = without_seconds(data)
             found[str(path.relative_to(folder))] = hashlib.sha256(data).hexdigest()
     return found
-
-
-def _timeless(manifest: Any) -> Any:
-    """Returns a manifest, or a part, without its timings and directory."""
-    if isinstance(manifest, dict):
-        return {
-            key: _timeless(value)
-            for key, value in manifest.items()
-            if key not in ("timings", "directory")
-        }
-    return [_timeless(value) for value in manifest] if isinstance(manifest, list) else manifest
 
 
 def check_all_or_nothing(output: pathlib.Path, expected: dict[str, str]) -> bool:

@@ -88,7 +88,10 @@ def test_bundles_that_run_twice(data, store, tmp_path):
 
 
 def test_a_slow_store_that_refuses_and_resets(data, store, tmp_path, caplog):
-    """Answers that fail change no byte, and are asked for again once, by an event each."""
+    """Answers that fail change no byte, and are asked for again once.
+
+    Each repetition is an event.
+    """
     caplog.set_level("INFO", "beam_pipelines.events")
     asked = [store.faults.requests]
     expected, clean = converted("shuffled", data, store, tmp_path / "clean")
@@ -136,7 +139,7 @@ def test_a_commit_that_is_paused_while_another_ends(old, folder, store, monkeypa
 
 
 def test_a_report_that_is_paused_while_another_run_ends(data, store, tmp_path, monkeypatch):
-    """The manifest of another run stays as it is, whenever that takes the place of ours."""
+    """The manifest of another run stays, whenever it replaces ours."""
     results, totals_of = [], metrics.totals_of
     monkeypatch.setattr(metrics, "totals_of", lambda one: totals_of(results.append(one) or one))
     converted("shuffled", data, store, tmp_path / "out")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import multiprocessing
 import pathlib
@@ -11,6 +10,7 @@ import re
 import shutil
 import threading
 import time
+from contextlib import redirect_stderr
 
 import pytest
 
@@ -147,7 +147,7 @@ def test_lines_in_a_log(tmp_path: pathlib.Path) -> None:
     """
     stream, log = io.StringIO(), ProgressLog(str(tmp_path))
     start = time.monotonic()
-    with contextlib.redirect_stderr(stream), show_progress(log, 1000):
+    with redirect_stderr(stream), show_progress(log, 1000):
         log.add(10, 500, "read")
         until_shown(stream, "(.*\n){3}")
     lines = stream.getvalue().splitlines()
@@ -158,7 +158,7 @@ def test_lines_in_a_log(tmp_path: pathlib.Path) -> None:
 def test_short_run_prints_nothing_in_a_log(tmp_path: pathlib.Path) -> None:
     """A run of less than ten seconds logs no lines."""
     stream = io.StringIO()
-    with contextlib.redirect_stderr(stream), show_progress(ProgressLog(str(tmp_path)), 1000):
+    with redirect_stderr(stream), show_progress(ProgressLog(str(tmp_path)), 1000):
         time.sleep(0.05)
     assert stream.getvalue() == ""
 
@@ -174,7 +174,7 @@ def test_bar_on_a_terminal(width, bar, tmp_path, monkeypatch):
     """
     monkeypatch.setenv("COLUMNS", str(width))
     stream, log = Terminal(), ProgressLog(str(tmp_path))
-    with contextlib.redirect_stderr(stream), show_progress(log, 1000):
+    with redirect_stderr(stream), show_progress(log, 1000):
         log.add(10, 500, "read")
         until_shown(stream, f"{bar}reading: 10 rows")
     *drawn, last = stream.getvalue().split("\r\x1b[K")[1:]
@@ -187,7 +187,7 @@ def test_a_terminal_without_escapes_gets_lines(tmp_path, monkeypatch):
     """Nothing is redrawn where the terminal says that it cannot."""
     monkeypatch.setenv("TERM", "dumb")
     stream, log = Terminal(), ProgressLog(str(tmp_path))
-    with contextlib.redirect_stderr(stream), show_progress(log, 1000):
+    with redirect_stderr(stream), show_progress(log, 1000):
         until_shown(stream, "\n")
     assert "\x1b" not in stream.getvalue()
 
@@ -199,13 +199,10 @@ def test_quiet_and_errors_leave_no_thread(tmp_path: pathlib.Path) -> None:
     An error in the body passes through, and the thread ends.
     """
     stream = io.StringIO()
-    with (
-        contextlib.redirect_stderr(stream),
-        show_progress(ProgressLog(str(tmp_path)), 1000, quiet=True),
-    ):
+    with redirect_stderr(stream), show_progress(ProgressLog(str(tmp_path)), 1000, quiet=True):
         time.sleep(0.1)
     with (
-        contextlib.redirect_stderr(stream),
+        redirect_stderr(stream),
         pytest.raises(KeyError),
         show_progress(ProgressLog(str(tmp_path)), 1000),
     ):

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Container
 from pathlib import Path
+from typing import Any
 
 # Files of a dataset that hold the timings of its run.
 TIMED = ("dataset.json", "report.html")
+
+
+def timeless(value: Any) -> Any:
+    """Returns a manifest, or a part, without its timings and directory."""
+    if isinstance(value, dict):
+        own = value.keys() - {"timings", "directory"}
+        return {key: timeless(item) for key, item in value.items() if key in own}
+    return [timeless(item) for item in value] if isinstance(value, list) else value
 
 
 def contents(folder: Path, but: Container[str] = ()) -> dict[str, bytes]:

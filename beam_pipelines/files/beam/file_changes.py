@@ -115,7 +115,7 @@ def version_of(path: str) -> str | None:
 
 
 def change_version(path: str, version: str, content: bytes | None = None) -> None:
-    """Replaces or deletes a file, unless another has taken its place in a store.
+    """Replaces or deletes a file, unless another has taken its place.
 
     S3, Google Cloud Storage and Azure tell the two apart, others do not.
 
@@ -140,7 +140,10 @@ def change_version(path: str, version: str, content: bytes | None = None) -> Non
 
 
 def _changes_of(path: str, version: str) -> tuple[Callable[[], object], Callable[[bytes], object]]:
-    """Returns what deletes and what replaces a version; Beam takes no condition."""
+    """Returns what deletes and what replaces a version.
+
+    Beam takes no condition.
+    """
     store: Any = FileSystems.get_filesystem(path)
     if path.startswith("s3:"):
         from apache_beam.io.aws import s3io
