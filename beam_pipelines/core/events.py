@@ -38,7 +38,7 @@ def log_retries() -> None:
 
 
 def _log_retry(record: logging.LogRecord) -> bool:
-    """Logs what a client says of a repetition, and shows what it would have shown."""
+    """Logs a repetition; shows what the client would have shown."""
     said = record.getMessage()
     if said.startswith(_REPEATED):
         log_event("retry", what="request", error=said.partition("\n")[0])
