@@ -107,6 +107,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--collect", action="store_true", help="Of a job that has been submitted.")
     given, extra = parser.parse_known_args(arguments)
     root, target = f"gs://{given.bucket}/beam-pipelines-proof", pathlib.Path(given.file)
+    if given.collect and not target.exists():
+        parser.error(f"--collect: found no {target}, expected that of a job. Submit one first.")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         here = make_example(folder, given.rows)
