@@ -169,16 +169,8 @@ def merge_blocks(run: Run) -> str:
     return f"{len(blocks):,} files"
 
 
-def merge_all(run: Run) -> str:
-    """Merges the row counts of all blocks in one file."""
-    stored = row_counts.merge_blocks(run.kept("blocks"), run.shared)
-    run.crosses(stored)
-    run.keep("counts", stored)
-    return f"{pathlib.Path(stored.path).stat().st_size:,} bytes"
-
-
 def make_result(run: Run) -> str:
-    """Checks row counts, and plans shards."""
+    """Merges the row counts of all blocks, checks them, and plans shards."""
     plan: Plan = run.kept("plan")
     rng = np.random.default_rng(7)
     texts = ["".join(each) for each in rng.choice([*"abcdefgh"], (1000, ROW_BYTES - 60)).tolist()]
@@ -188,7 +180,7 @@ def make_result(run: Run) -> str:
     result = first_pass_result.make_result(
         plan,
         statistics,
-        run.kept("counts").load(),
+        row_counts.merge_blocks(run.kept("blocks")),
         samples,
         first_pass_result.FittedFolders(),
     )
@@ -289,7 +281,6 @@ PROCESSES: tuple[tuple[bool, tuple[Phase, ...]], ...] = (
     (True, (plan_run, build_graph)),
     (True, (list_ranges,)),
     (True, (merge_blocks,)),
-    (True, (merge_all,)),
     (True, (make_result,)),
     (True, (plan_shards,)),
     (True, (deal_chunks,)),

@@ -7,8 +7,6 @@ statistics, encodings, row counts, shard plan. The second one encodes and writes
 from __future__ import annotations
 
 import dataclasses
-import functools
-import operator
 from typing import NamedTuple
 
 import apache_beam as beam
@@ -31,7 +29,7 @@ from beam_pipelines.transforms.encode import LoadedEncoder, encode_chunk
 from beam_pipelines.transforms.fit import FitEncodings
 from beam_pipelines.transforms.join.join import CountRightSources
 from beam_pipelines.transforms.preprocessing import steps
-from beam_pipelines.transforms.row_counts import BASE, MergeCounts
+from beam_pipelines.transforms.row_counts import BASE, MergeCounts, merge_blocks
 from beam_pipelines.transforms.size_sample import sample_rows, sample_share
 from beam_pipelines.transforms.spill import SpilledChunk
 from beam_pipelines.transforms.statistics import AccumulateStatistics, SplitTables
@@ -107,8 +105,12 @@ class FirstPass(beam.PTransform):
             | "MergeCounts" >> MergeCounts(folders.scratch_of("row_counts", "base"))
         ]
         if plan.joins.steps and self.spills:
-            check = beam.Map(lambda stored: check_counted_joins(plan, stored.load()))
-            checked = (counted[0] | "CheckJoins" >> check,)
+            check = beam.Map(
+                lambda _, blocks: check_counted_joins(plan, merge_blocks(blocks)),
+                beam.pvalue.AsList(counted[0]),
+            )
+            once = begin | "OnceCounted" >> beam.Create([None], reshuffle=False)
+            checked = (once | "CheckJoins" >> check,)
         fitted, done = self._fit(splits["chunks"], spilled, checked)
         encoder = self._analyze(fitted, done, spilled)
         found = beam.pvalue.AsList(splits["found"]) if "found" in splits else ()
@@ -136,7 +138,7 @@ class FirstPass(beam.PTransform):
                     SplitTables(
                         statistics, plan.recipe.split.names, plan.split.schema, plan.statistics
                     ),
-                    functools.reduce(operator.or_, (each.load() for each in counts)),
+                    merge_blocks(counts),
                     [spill.load_chunk(chunk) for chunk in samples],
                     FittedFolders(encoder.fitted, encoder.analyzed, next(iter(paths[0]), "")),
                     found,

@@ -1,6 +1,6 @@
 """Counts of a run, in which no row is lost.
 
-They are merged in a tree of files, as 100 TB have those of millions of chunks.
+They are merged in files of many chunks each, as 100 TB have those of millions of chunks.
 """
 
 from __future__ import annotations
@@ -250,12 +250,15 @@ def _check_complete(plan: SourcePlan, merged: MergedCounts, num_ranges: int) -> 
     )
 
 
+# A source, and the number of some of its ranges.
+Block = tuple[str, int]
+
+
 @dataclasses.dataclass
 class MergeCounts(beam.PTransform):
-    """Merges the row counts of chunks in a tree of files.
+    """Merges the row counts of chunks in files, which ``merge_blocks`` merges.
 
-    Input: ``(source, ChunkCounts)``. Output: the address of one file, as ``merge_blocks``
-    makes it; a source without ranges is not in it.
+    Input: ``(source, ChunkCounts)``. Output: ``(Block, RunFile)``.
 
     Attributes:
       folder: for the files, used by this step only.
@@ -265,27 +268,13 @@ class MergeCounts(beam.PTransform):
 
     def expand(
         self, counted: beam.PCollection[tuple[str, ChunkCounts]]
-    ) -> beam.PCollection[RunFile]:
-        blocks = (
+    ) -> beam.PCollection[tuple[Block, RunFile]]:
+        return (
             counted
             | "ToBlocks" >> beam.MapTuple(lambda source, own: ((source, own[0] // BLOCK), own))
             | "Group" >> beam.GroupByKey()
             | "MergeBlock" >> beam.MapTuple(partial(merge_block, folder=self.folder))
         )
-        return (
-            counted.pipeline
-            | "Once" >> beam.Create([None], reshuffle=False)
-            | "MergeBlocks"
-            >> beam.Map(
-                lambda _, blocks, folder: merge_blocks(blocks, folder),
-                beam.pvalue.AsList(blocks),
-                self.folder,
-            )
-        )
-
-
-# A source, and the number of some of its ranges.
-Block = tuple[str, int]
 
 
 def merge_block(block: Block, counted: Iterable[ChunkCounts], folder: str) -> tuple[Block, RunFile]:
@@ -294,20 +283,16 @@ def merge_block(block: Block, counted: Iterable[ChunkCounts], folder: str) -> tu
     return block, RunFile.keep(MergedCounts.of(counted), files.join(folder, uuid.uuid4().hex))
 
 
-def merge_blocks(blocks: Iterable[tuple[Block, RunFile]], folder: str) -> RunFile:
-    """Stores the row counts of all sources: source -> ``MergedCounts``.
+def merge_blocks(blocks: Iterable[tuple[Block, RunFile]]) -> Mapping[str, MergedCounts]:
+    """Returns the row counts of each source; one without ranges is not in it.
 
     Args:
       blocks: from ``merge_block``, in any order.
-      folder: for the file.
     """
-    ordered, merged = sorted(blocks), {}
     with ThreadPoolExecutor(_THREADS) as executor:
-        loaded = executor.map(RunFile.load, (stored for _, stored in ordered))
-        pairs = zip((block for block, _ in ordered), loaded, strict=True)
-        for source, own in itertools.groupby(pairs, lambda pair: pair[0][0]):
-            merged[source] = MergedCounts.merged([counts for _, counts in own])
-    return RunFile.keep(merged, files.join(folder, uuid.uuid4().hex))
+        loaded = [*executor.map(lambda one: (one[0][0], one[1].load()), sorted(blocks))]
+    groups = itertools.groupby(loaded, operator.itemgetter(0))
+    return {source: MergedCounts.merged([own for _, own in group]) for source, group in groups}
 
 
 def _check_rejected(name: str, source: SourceCounts, budget: float) -> None:

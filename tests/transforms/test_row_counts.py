@@ -105,7 +105,7 @@ def test_merged_in_blocks_counts_are_those_of_all_chunks(
     for chunk in random.sample(chunks, len(chunks)):
         blocks.setdefault(chunk.range_number // 2, []).append(chunk)
     stored = [merge_block((BASE, block), own, folder) for block, own in blocks.items()]
-    merged = merge_blocks(stored, folder).load().get(BASE, MergedCounts.of([]))
+    merged = merge_blocks(stored).get(BASE, MergedCounts.of([]))
     whole = MergedCounts.of(chunks)
     for name in ("ranges", "parts", "counts", "rows", "rejected", "pieces"):
         np.testing.assert_equal(getattr(merged, name), getattr(whole, name))
