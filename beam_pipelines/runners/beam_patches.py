@@ -96,10 +96,10 @@ def _cache_arguments() -> None:
 
 
 def _cache_dofn_specs() -> None:
-    """Inspects a DoFn for state and timers once (speed).
+    """Inspects each class of DoFns for state and timers once (speed).
 
     Beam inspects each DoFn four to six times in the launcher and in each worker: 344 inspections
-    and 0.22 CPU s of a small conversion in one process, where 86 and 0.06 s remain.
+    and 0.22 CPU s of a small conversion in one process, where 7 and 0.01 s remain.
 
     Upstream: ``userstate.get_dofn_specs`` caches nothing; no upstream issue found.
     """
@@ -109,9 +109,12 @@ def _cache_dofn_specs() -> None:
     known: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
     def get_dofn_specs(dofn: Any) -> Any:
-        if dofn not in known:
-            known[dofn] = inspect(dofn)
-        return known[dofn]
+        # Beam looks at methods, of which an object may have more than its class.
+        has_own = any(isinstance(own, types.MethodType) for own in vars(dofn).values())
+        key = dofn if has_own else type(dofn)
+        if key not in known:
+            known[key] = inspect(dofn)
+        return known[key]
 
     userstate.get_dofn_specs = get_dofn_specs
 

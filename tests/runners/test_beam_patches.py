@@ -78,7 +78,7 @@ class _Stateless(beam.DoFn):
 
 
 def test_dofns_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One look at each object finds a DoFn's state."""
+    """One look at each class finds a DoFn's state, one at an object that of its own methods."""
     looked = []
     look = userstate.get_dofn_specs
     expected = look(_Stateful())
@@ -89,12 +89,14 @@ def test_dofns_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(userstate, "get_dofn_specs", count)
     beam_patches._cache_dofn_specs()
-    stateful, stateless = _Stateful(), _Stateless()
+    own = _Stateless()
+    vars(own)["method"] = _Stateful().process
     for _ in range(3):
-        assert userstate.get_dofn_specs(stateful) == expected
-        assert userstate.is_stateful_dofn(stateful)
-        assert not userstate.is_stateful_dofn(stateless)
-    assert looked == [_Stateful, _Stateless]
+        assert userstate.get_dofn_specs(_Stateful()) == expected
+        assert userstate.is_stateful_dofn(_Stateful())
+        assert not userstate.is_stateful_dofn(_Stateless())
+        assert userstate.is_stateful_dofn(own)
+    assert looked == [_Stateful, _Stateless, _Stateless]
 
 
 def test_patches_of_a_process_are_applied_once() -> None:
