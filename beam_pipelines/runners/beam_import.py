@@ -26,10 +26,10 @@ _LEFT_OUT = frozenset(
     ]
 )
 # Beam imports names of these, which a local run never calls: they compare type hints, encrypt keys,
-# read Avro, and fetch files for a cluster.
+# read times and Avro, and fetch files for a cluster.
 _DEFERRED = (
     *("beartype.door", "beartype.roar", "cryptography.fernet", "httplib2"),
-    *("fastavro", "fastavro.read", "fastavro.write"),
+    *("dateutil", "dateutil.parser", "fastavro", "fastavro.read", "fastavro.write"),
 )
 
 

@@ -27,13 +27,13 @@ _CURRENCIES = (
     "RSD|RUB|SAR|SEK|SGD|THB|TND|TRY|TWD|UAH|USD|UYU|VND|ZAR"
 )
 CURRENCIES = frozenset(_CURRENCIES.split("|"))
-# In a pattern, all codes would take 2 ms each time.
+# In a pattern, all codes would take 2 ms each time. Those below are compiled when first needed.
 _CODE = re.compile("[A-Z]{3}")
 _BEFORE = rf"(?:[$€£¥￥₹]|R\$|{_CODE.pattern}\s)?\s?"
 _DIGITS = r"(?:[0-9](?:[0-9.,'’ \u00a0\u202f]*[0-9])?[.,]?|[.,][0-9]+)"
 _AFTER = rf"(?:\s?(?:[%$€£¥￥₹₽₩₺円元원]|zł|kr|Kč|Ft|{_CODE.pattern}))?"
 # Accounts write numbers below 0 in brackets, or with the minus behind the digits.
-_NUMBER = re.compile(
+_NUMBER = (
     rf"[-+\u2212]?\s?{_BEFORE}[-+\u2212]?{_DIGITS}(?:[eE][+-]?[0-9]+)?{_AFTER}"
     rf"|{_BEFORE}\({_BEFORE}{_DIGITS}{_AFTER}\){_AFTER}|{_BEFORE}{_DIGITS}\s?-{_AFTER}"
 )
@@ -51,7 +51,7 @@ def names_pattern(names: tuple[str, ...]) -> str:
 
 _MONTH = names_pattern(MONTHS)
 _CLOCK = r"[0-9]{1,2}:[0-9]{2}\S*(?:\s?[AaPp][Mm])?(?: UTC)?"
-_DATE = re.compile(
+_DATE = (
     rf"[0-9]{{1,4}}([-/.])[0-9]{{1,2}}\1[0-9]{{1,4}}\.?(?:,?[ T]+{_CLOCK})?"
     r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:\s?[AaPp][Mm])?"
     rf"|(?:{names_pattern(WEEKDAYS)},? )?"
@@ -94,9 +94,11 @@ def kind(cell: str) -> str:
     cell = cell.strip()
     if not cell or cell.casefold() in _NULLS:
         return ""
-    if _DATE.fullmatch(cell):
+    if cell.isalpha() or (cell.isascii() and cell.isdigit()):
+        return "text" if cell.isalpha() else "number"
+    if re.fullmatch(_DATE, cell):
         return "date"
-    is_number = _NUMBER.fullmatch(cell) and CURRENCIES.issuperset(_CODE.findall(cell))
+    is_number = re.fullmatch(_NUMBER, cell) and CURRENCIES.issuperset(_CODE.findall(cell))
     return "number" if is_number else "text"
 
 
@@ -237,7 +239,6 @@ def _read(text: bytes, delimiter: str, quote: str) -> _Reading | None:
     some = text[:end].decode("utf-8", errors="backslashreplace")
     # Behind a quote that encloses, a cell ends; else it is a mark of texts, as in a spreadsheet.
     behind = np.frombuffer(text + b"\n", np.uint8)[toggles[1::2][toggles[1::2] < end] + 1]
-    ends_cell = np.isin(behind, list(f"{delimiter}{quote} \r\n".encode()))
     rows = split_text(some, delimiter, quote)
     return _Reading(
         (delimiter, quote),
@@ -247,7 +248,7 @@ def _read(text: bytes, delimiter: str, quote: str) -> _Reading | None:
         _clean(rows, delimiter),
         rows,
         len(starts),
-        int(np.sum(ends_cell)),
+        int(np.isin(behind, list(f"{delimiter}{quote} \r\n".encode())).sum()),
     )
 
 
@@ -340,8 +341,7 @@ def _has_header(rows: list[list[str]], columns: Sequence[str], path: str) -> tup
     unnamed = [
         cell
         for cell, one, usual in zip(first, own, kinds, strict=True)
-        if one == usual != "text"
-        if one
+        if one and one == usual != "text"
     ]
     named = sum(
         one == "text" and usual in ("number", "date") for one, usual in zip(own, kinds, strict=True)
