@@ -39,7 +39,6 @@ def main() -> None:
     """Runs the command line and ends the process with its exit status."""
     signals.raise_on_signal()
     allow_forks()
-    memory.pause_garbage_collection()
     # Nothing here multiplies matrices, and the threads that numpy would start for it spin.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault(*memory.ARROW_ALLOCATOR)

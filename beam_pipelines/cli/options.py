@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
+import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
@@ -82,8 +83,8 @@ class BeamCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command, with a fork server if it needs one.
 
-        A command needs a fork server if it takes all of Beam's options. Where the result would be
-        JSON, an error is JSON, too.
+        A command that takes all of Beam's options needs one, unless its data are one small file.
+        Where the result would be JSON, an error is JSON, too.
         """
         try:
             with output_unless_quiet():
@@ -110,10 +111,20 @@ class BeamCommand(click.Command):
             register_unmeasured_coder()
         memory.resume_garbage_collection()
         with (
-            fork_server.running(),
+            fork_server.running(forks=not _is_small(ctx)),
             applied(cache_option_views) if is_patched else contextlib.nullcontext(),
         ):
             return super().invoke(ctx)
+
+
+def _is_small(context: click.Context) -> bool:
+    """Whether a command reads one data file, in one thread."""
+    from beam_pipelines.pipeline.planning.recipes import is_recipe
+    from beam_pipelines.runners.run import ONE_THREAD_BYTES
+
+    path = context.params.get("recipe_or_data", "")
+    is_data = not is_recipe(path) and os.path.isfile(path) and not context.meta[BEAM_OPTIONS]
+    return is_data and os.path.getsize(path) < ONE_THREAD_BYTES
 
 
 def _opened(arguments: list[str]) -> Iterator[str]:

@@ -12,8 +12,10 @@ def main() -> None:
     """Runs the command line and ends the process with its exit status."""
     exit_on_signal()
     from beam_pipelines.cli.streams import open_missing
+    from beam_pipelines.core.arrow.memory import pause_garbage_collection
 
     open_missing()
+    pause_garbage_collection()
     from beam_pipelines.cli import main as main_module
 
     main_module.main()

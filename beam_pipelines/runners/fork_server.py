@@ -72,25 +72,32 @@ def allow_forks() -> None:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[None]:
+def running(forks: bool = True) -> Iterator[None]:
     """Runs a fork server while the body runs.
 
     Does so only in the process of the command line. To be entered after the
     imports that workers share, and before anything else: a fork has none of the threads of this
     process, nor the locks that they release.
+
+    Args:
+      forks: ``False`` gives the body the server's folder for temporary files, but no server. This
+        process would copy each page that it changes while there is one: a tenth of three rows' CPU.
     """
     if not _state.may_fork or len(tempfile.gettempdir()) > LONGEST_FOLDER:
         yield
         return
-    from apache_beam.runners.worker import sdk_worker_main  # noqa: F401 - for the workers
+    with _folder_of_files() as folder:
+        if not forks:
+            yield
+            return
+        from apache_beam.runners.worker import sdk_worker_main  # noqa: F401 - for the workers
 
-    with _locked_folder() as folder:
         address = os.path.join(folder, "workers")
         server, alive = _start_server(address)
         _state.address = address
         end = _state.end = weakref.finalize(_state, _end, server, alive)  # runs once
         try:
-            with _ending_on_signal(end), _temporary_files_in(folder):
+            with _ending_on_signal(end):
                 yield
         finally:
             _state.address, _state.end = "", None
@@ -113,19 +120,21 @@ def socket_folder() -> str:
 
 
 @contextlib.contextmanager
-def _locked_folder() -> Iterator[str]:
-    """Makes a private temporary folder and removes abandoned ones.
+def _folder_of_files() -> Iterator[str]:
+    """Makes a private folder for temporary files, and removes abandoned ones.
 
-    Killed commands leave abandoned folders.
+    Killed commands leave abandoned folders; a server removes that of its command.
     """
     for path in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), f"{_FOLDER}*")):
         _remove_abandoned(path)
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         descriptor = os.open(folder, os.O_RDONLY)
+        before, tempfile.tempdir = tempfile.tempdir, folder
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)  # until the last of our processes is gone
             yield folder
         finally:
+            tempfile.tempdir = before
             os.close(descriptor)
 
 
@@ -143,19 +152,6 @@ def _remove_abandoned(path: str) -> None:
             shutil.rmtree(path)
         finally:
             os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _temporary_files_in(folder: str) -> Iterator[None]:
-    """Puts temporary files into a folder.
-
-    The server removes the folder if this process is killed.
-    """
-    before, tempfile.tempdir = tempfile.tempdir, folder
-    try:
-        yield
-    finally:
-        tempfile.tempdir = before
 
 
 def was_interrupted() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import os
 import pathlib
@@ -15,7 +16,10 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from beam_pipelines.cli import main
+from beam_pipelines.cli import options as cli_options
 from beam_pipelines.runners import fork_server
+from beam_pipelines.runners.run import ONE_THREAD_BYTES
 
 pytestmark = [
     pytest.mark.end_to_end,
@@ -67,6 +71,40 @@ def test_a_program_with_threads_of_its_own_is_not_forked() -> None:
     """Only the command line's own process is."""
     with fork_server.running():
         assert not fork_server.is_running()
+
+
+def test_without_forks_there_is_a_folder_alone() -> None:
+    """Temporary files have the command's folder, and no server is a child of the process."""
+    expression = "len(psutil.Process().children()), tempfile.gettempdir()"
+    code = f"import psutil, tempfile\n{SERVER.replace('running()', 'running(forks=False)')}"
+    command = [sys.executable, "-c", code, expression]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    number, folder = ast.literal_eval(printed.splitlines()[1])
+    assert number == 0
+    assert os.path.basename(folder).startswith("beam-pipelines-run-")
+    assert not os.path.exists(folder)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_small"),
+    [
+        (["numbers.csv"], True),
+        (["large.csv"], False),
+        (["numbers.csv", *MANY], False),
+        (["recipe.yaml"], False),
+        (["."], False),
+        (["-"], False),
+    ],
+)
+def test_one_small_file_needs_no_forks(
+    data: pathlib.Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], is_small: bool
+) -> None:
+    """Recipes, folders, larger files and options of Beam's may."""
+    monkeypatch.chdir(data)
+    (data / "large.csv").touch()
+    os.truncate(data / "large.csv", ONE_THREAD_BYTES)
+    context = main.convert.make_context("convert", [*arguments, "--output", "out"])
+    assert cli_options._is_small(context) == is_small
 
 
 def test_forks_write_what_threads_write(data: pathlib.Path) -> None:
