@@ -100,9 +100,10 @@ def seconds_of(numbers: Any, unit: str) -> Any:
 
 def cure(names: Sequence[str], unit: str) -> str:
     """Returns the lines of a recipe that make times of columns."""
-    derived = ", ".join(
-        f"{yaml_text(time_name(name))}: {_flow(time_sql(name, unit))}" for name in names
-    )
+    sqls = {time_name(name): time_sql(name, unit) for name in names}
+    # Within braces of YAML an expression may need quotes.
+    flow = {n: yaml_text(sql) if {*sql} & {*"\"',"} else sql for n, sql in sqls.items()}
+    derived = ", ".join(f"{yaml_text(name)}: {sql}" for name, sql in flow.items())
     dropped = yaml_text(names[0]) if len(names) == 1 else yaml_list(names)
     return f"'derive: {{{derived}}}' and 'drop: {dropped}'"
 
@@ -117,8 +118,3 @@ def show_ends(low: float, high: float, unit: str) -> str:
 def _day(number: float, unit: str) -> str:
     seconds = seconds_of(float(number), unit).as_py() // 1
     return str(datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).date())
-
-
-def _flow(sql: str) -> str:
-    """Returns an expression within braces of YAML."""
-    return yaml_text(sql) if '"' in sql or "'" in sql or "," in sql else sql

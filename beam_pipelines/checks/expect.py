@@ -281,14 +281,11 @@ def judge_columns(rule: Expectation, condition: aggregates.Condition, chunks: _C
             f"expectation '{rule.name}' ({rule.sql}): found {error}, expected a value. Use "
             "TRY_CAST or TRY, which give NULL instead."
         ) from error
-    named = {call.sql: _finite(value) for call, value in zip(condition.calls, values, strict=True)}
+    # Texts stand for NaN and infinities.
+    finite = [str(v) if isinstance(v, float) and not math.isfinite(v) else v for v in values]
+    named = dict(zip((call.sql for call in condition.calls), finite, strict=True))
     shown = ", ".join(f"{name} is {_shown(value)}" for name, value in named.items())
     return bool(is_met), (), {"values": named}, shown
-
-
-def _finite(value: Any) -> Any:
-    """Returns a text instead of NaN and infinities."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _shown(value: Any) -> str:

@@ -205,14 +205,11 @@ def split_arguments(
     if beam is not None:
         options = beam.parser.parse_args(beam_options)
         _check_values(options)
-        if classes or _is_local(getattr(options, "runner", None)):
+        runner = getattr(options, "runner", None) or "direct"
+        # On this machine.
+        if classes or runner.lower().removesuffix("runner") in ("direct", "fnapi"):
             _check_effect(beam_options, own_flags, beam, classes or _LOCAL_OPTIONS)
     return own, beam_options
-
-
-def _is_local(runner: str | None) -> bool:
-    """Whether a name of a runner stands for this machine."""
-    return runner is None or runner.lower().removesuffix("runner") in ("direct", "fnapi")
 
 
 def _check_effect(

@@ -148,10 +148,14 @@ def out_of_memory(text: str) -> DataError | None:
 
 
 def nearest_word(word: str, known: Iterable[str]) -> str | None:
-    """Returns the nearest known word, or ``None`` if none is near."""
-    import difflib  # only errors need it
+    """Returns the nearest known word, or ``None`` if none is near.
 
-    return next(iter(difflib.get_close_matches(str(word), list(known), n=1)), None)
+    Dashes before the name of an option make no two names alike.
+    """
+    from difflib import get_close_matches  # only errors need it
+
+    names = {one.lstrip("-"): one for one in known}
+    return next(map(names.get, get_close_matches(str(word).lstrip("-"), names, 1, 0.65)), None)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

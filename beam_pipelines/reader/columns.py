@@ -124,7 +124,9 @@ def make_column(lists: pa.Array, feature: ReadFeature, as_: str) -> FeatureValue
         return PaddedColumn(values, offsets, feature.padding, feature.length)
     if feature.fill is not None:
         values = _filled(lists.values, feature, size, offsets_of(lists))
-    elif not is_fixed and not _has_size(lists, size):
+    elif not is_fixed and not (
+        not lists.null_count and np.array_equal(offsets_of(lists), np.arange(len(lists) + 1) * size)
+    ):
         raise _wrong_row(feature, lists, size)
     else:
         step = max(size, 1)
@@ -151,13 +153,6 @@ def values_of(values: pa.Array, feature: ReadFeature, offsets: Offsets | range) 
     if feature.type == pa.large_binary():
         return values
     return arrays.narrowed(feature.name, arrays.array_of(values), feature.dtype, offsets)
-
-
-def _has_size(lists: pa.LargeListArray, size: int) -> bool:
-    """Whether all lists are there, with so many values."""
-    return not lists.null_count and np.array_equal(
-        offsets_of(lists), np.arange(len(lists) + 1) * size
-    )
 
 
 def cut_lists(lists: pa.LargeListArray, most: int) -> pa.LargeListArray:

@@ -314,22 +314,11 @@ def errors_of(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]
     flat = nested.flat_arrays(batch)
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
         declared = plan.source.types.get(field.name)
-        attempt = functools.partial(_convert_some, flat[field.name], declared, column, field.type)
+        attempt = functools.partial(_convert, flat[field.name], declared, column, field.type)
         for found in bad_rows.sift(attempt, 0, batch.num_rows):
             if isinstance(found, BadRow):
                 errors.setdefault(found.number, ColumnError(field.name, str(found.error)))
     return dict(sorted(errors.items()))
-
-
-def _convert_some(
-    array: pa.Array,
-    declared: str | None,
-    column: pa.Field,
-    type_: pa.DataType,
-    start: int,
-    end: int,
-) -> pa.Array:
-    return _convert(array.slice(start, end - start), declared, column, type_)
 
 
 def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
@@ -355,6 +344,8 @@ def _convert(
     declared: str | None,
     column: pa.Field,
     type_: pa.DataType,
+    start: int = 0,
+    end: int | None = None,
 ) -> pa.Array:
     """Converts the values of one column.
 
@@ -363,10 +354,12 @@ def _convert(
       declared: the recipe's type, or ``None``.
       column: of the plan's schema.
       type_: the type that the reader checks: the declared type, or the column's.
+      start, end: of the rows; by default all.
 
     Raises:
       As ``convert_array``.
     """
+    array = array[start:end]
     if declared is not None and columns.array_type(declared):
         return tensors.serialize(array, declared)
     array = shapes.stored_array(array)

@@ -193,7 +193,8 @@ def _cut(tree: Any, found: list[dict[str, Any]]) -> Any:
         return [_cut(item, found) for item in tree]
     if not isinstance(tree, dict):
         return tree
-    if tree.get("class") == "FUNCTION" and _is_aggregate(_function(tree)):
+    name = _function(tree) if tree.get("class") == "FUNCTION" else ""
+    if name in _PIECES or is_aggregate(name):
         found.append(tree)
         return {
             "class": "COLUMN_REF",
@@ -210,10 +211,6 @@ _VALUE = "\ufdd0value"  # no column's name has this character
 def _function(node: Mapping[str, Any]) -> str:
     name = str(node["function_name"]).lower()
     return _SAME.get(name, name)
-
-
-def _is_aggregate(name: str) -> bool:
-    return name in _PIECES or is_aggregate(name)
 
 
 def _call(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pandas as pd
@@ -36,17 +37,53 @@ def test_other_delimiters_are_asked_about(tmp_path: Path, mark: str, shown: str)
         ([" ".join(row) for row in TABLE], ROW),
         (['1.5   2\t"a b"', "2  3 4"] * 2, {"column0": 2, "column1": 3, "column2": "4"}),
         (['id "name" v', *(f'{n} "a {n}" {n * 2}' for n in range(5))], {**ROW, "name": "a 3"}),
+        # As R writes names of rows, and MATLAB numbers; texts with blanks; words, also of marks.
+        (['"id" "v"', *(f'"a {n}" {n} {n * 2}' for n in range(5))], {"index": "a 3", **ROW}),
+        (
+            ["id      name  v", *(f"{n}    n{n} x   {n * 2}" for n in range(5))],
+            ROW | {"name": "n3 x"},
+        ),
+        (
+            ['" O "'] * 4 + [f"w{n} O B" for n in range(20)],
+            {f"column{n}": '"O"'[n] for n in range(3)},
+        ),
+        (["0 0.5 0.1"], None),
     ],
 )
 def test_tables_between_blanks(tmp_path, monkeypatch, lines, row):
     """The error has a line of Python, which works."""
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "a.txt", "\n".join(lines) + "\n")
-    with pytest.raises(DataError, match="between blanks") as caught:
+    with pytest.raises(DataError, match=r"between (runs of )?blanks") as caught:
         read_rows("a.txt")
     cure = str(caught.value).partition("for example: ")[2].partition(", or set")[0]
     exec(cure, {"pandas": pd})  # noqa: S102 - the remedy
-    assert read_rows("new.csv")[3] == row
+    if row is not None:
+        found = read_rows("new.csv")[3]
+        assert found == {name: row[name] for name in found}
+        assert len(found) == len(lines[-1].replace("n4 x", "n4").replace("a 4", "a").split())
+
+
+def test_sentences_between_empty_lines(tmp_path, monkeypatch):
+    """The error has a command that numbers the sentences, which works."""
+    monkeypatch.chdir(tmp_path)
+    sentences = [[f"w{n}{k} NN O" for k in range(n % 3 + 2)] for n in range(9)]
+    write(tmp_path / "a.txt", "\n\n".join(map("\n".join, sentences)) + "\n")
+    with pytest.raises(DataError, match="found 3 cells between blanks") as caught:
+        read_rows("a.txt")
+    cure = str(caught.value).partition("sentences: ")[2].partition(", or set")[0]
+    subprocess.run(cure, shell=True, check=True)  # noqa: S602 - the remedy
+    rows = [list(row.values()) for row in read_rows("new.tsv")]
+    assert rows == [[n, *line.split()] for n, lines in enumerate(sentences) for line in lines]
+
+
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_quotes_behind_a_backslash_do_not_hide_the_delimiter(tmp_path: Path, mark: str) -> None:
+    """The error names them, and no lines above the table."""
+    rows = [f'{n}{mark}"he said \\"a{mark} b\\" {n}"{mark}x' for n in range(9)]
+    path = write(tmp_path / "a.csv", "\n".join([mark.join("abc"), *rows]) + "\n")
+    with pytest.raises(DataError, match="found quotes behind a backslash and 4 cells, expected 3"):
+        read_rows(path)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import decimal
 import io
 import itertools
 import re
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
+from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.parquet import footers as pieces_module
 from beam_pipelines.sources.parquet import format as format_module
 from beam_pipelines.sources.parquet.footers import pieces_of
@@ -263,3 +265,11 @@ def test_types_of_files_that_differ_have_a_remedy(tmp_path: Path, values: tuple[
     types = yaml.safe_load(re.findall("'types: (.*?)'", str(caught.value))[0])
     if [isinstance(one, list) for one in values] in ([True, True], [False, False]):
         assert len(read_rows(*paths, types=types)) == 2
+
+
+@pytest.mark.skipif(not hasattr(pa, "uuid"), reason="this pyarrow has no UUIDs")
+@given(st.lists(st.none() | st.uuids()), st.integers(0, 3))
+def test_uuids_are_texts(ids: list[uuid.UUID | None], start: int) -> None:
+    """They are written as Python writes them, also in a slice."""
+    array = pa.array([one and one.bytes for one in ids], pa.uuid()).slice(start)
+    assert shapes.stored_array(array).to_pylist() == [one and str(one) for one in ids[start:]]

@@ -51,7 +51,8 @@ def list_folders(given: Folders) -> tuple[str, ...]:
     found: list[str] = []
     for item in [os.fspath(one) for one in items]:
         found += _matching(item) if _is_pattern(item) else [item]
-    (folder, count), *_ = Counter(map(_identity, found)).most_common(1)
+    ids = (one.rstrip("/") if "://" in one else os.path.realpath(one) for one in found)
+    (folder, count), *_ = Counter(ids).most_common(1)
     if count > 1:
         raise ValueError(
             f"{mask(folder)}: found it {count} times, expected each dataset once, as its rows "
@@ -91,10 +92,6 @@ def _find_files(pattern: str) -> Sequence[str]:
         )
     listing = full_package.import_module("files.beam.listing", "bp.open of a pattern in a store")
     return [listed.path for listed in listing.list_files(pattern, with_hidden=True)]
-
-
-def _identity(folder: str) -> str:
-    return folder.rstrip("/") if "://" in folder else os.path.realpath(folder)
 
 
 def open_all(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -109,7 +109,7 @@ def _judge_all(
     """Returns how columns are read, and the file's decimal mark."""
     texts = [name for name in names if _may_have(source, name, types)]
     verdicts = {name: cell_evidence.judge(evidence[name]) for name in texts}
-    decimal = _decimal_mark(verdicts.values(), types, evidence)
+    decimal = _decimal_mark(verdicts, types, evidence)
     verdicts = {name: cell_evidence.judge(evidence[name], decimal) for name in texts}
     # Cells that do not fit a declared type are bad rows.
     verdicts = {n: v for n, v in verdicts.items() if not v.misfits or n not in source.types}
@@ -135,7 +135,7 @@ def _may_have(source: Source, name: str, types: Mapping[str, pa.DataType]) -> bo
 
 
 def _decimal_mark(
-    verdicts: Iterable[cell_evidence.Verdict],
+    verdicts: Mapping[str, cell_evidence.Verdict],
     types: Mapping[str, pa.DataType],
     evidence: Mapping[str, cell_evidence.Evidence],
 ) -> str:
@@ -145,12 +145,13 @@ def _decimal_mark(
         for name, type_ in types.items()
         if type_ == pa.float64() and not is_grouped(evidence[name])
     }
-    for verdict in verdicts:
+    for name, verdict in verdicts.items():
         is_certain = len(verdict.readings) == 1 and not verdict.misfits
         for format_ in verdict.readings if is_certain else ():
             if isinstance(format_, cell_formats.NumberFormat):
                 # Else it was not chosen for its separators.
-                marks |= {format_.decimal} if format_.decimal + format_.thousands != "." else set()
+                has_mark = any(format_.decimal in shape for shape in evidence[name].shapes)
+                marks |= {format_.decimal} if format_.thousands or has_mark else set()
     return marks.pop() if len(marks) == 1 else ""
 
 

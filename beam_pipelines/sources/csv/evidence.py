@@ -36,7 +36,7 @@ _NULL_TEXTS = pa.array(
     [
         *("NA", "N/A", "n/a", "na", "N.A.", "n.a.", "#N/A", "<NA>", "(null)", "[null]", "NaN"),
         *("nan", "NAN", "null", "Null", "NULL", "none", "None", "NONE", "nil", "undefined"),
-        *("-", "--", "---", "?", "??", ".", "\\N"),
+        *("-", "--", "---", "?", "??", ".", "..", ":", "\\N", "No data"),
     ]
 )
 _WORD_FORMATS = [cell_formats.WordsFormat(*text.split("/")) for text in WORDS]
@@ -121,14 +121,17 @@ class Verdict:
     word: str = ""
 
 
-def evidence_of(texts: pa.ChunkedArray | pa.Array) -> Evidence:
+def evidence_of(texts: pa.ChunkedArray | pa.Array, are_codes: bool = False) -> Evidence:
     """Returns the shapes of a column's cells.
 
     Args:
       texts: as Arrow inferred the column: string if it found no other type.
+      are_codes: whether cells stay texts, whatever they look like.
     """
     column = columns.only_chunk(texts) if isinstance(texts, pa.ChunkedArray) else texts
     number = len(column) - column.null_count
+    if are_codes and not pa.types.is_string(column.type):  # bytes that are not UTF-8
+        return Evidence(texts=number)
     if not pa.types.is_string(column.type):
         shapes = Counter({f"<{column.type}>": number} if number else {})
         days = _compact_days(column)
@@ -139,17 +142,9 @@ def evidence_of(texts: pa.ChunkedArray | pa.Array) -> Evidence:
     ).to_pylist()
     formatted = [cell for cell in some if is_formatted(cell)]
     found = Evidence(texts=number)
-    if some and len(formatted) >= _LEAST_FORMATTED * len(some):
+    if some and not are_codes and len(formatted) >= _LEAST_FORMATTED * len(some):
         found = formatted_as(column, formatted, _LEAST_FORMATTED)
     return dataclasses.replace(found, some=tuple(some), **_noted(column))
-
-
-def codes_of(column: pa.ChunkedArray) -> Evidence:
-    """Returns the evidence of cells that stay texts, whatever they look like."""
-    if not pa.types.is_string(column.type):  # bytes that are not UTF-8
-        return Evidence(texts=len(column))
-    texts = columns.only_chunk(column).drop_null()
-    return Evidence(texts=len(texts), some=tuple(texts[:LOOKED_AT].to_pylist()), **_noted(texts))
 
 
 def form_of(text: str) -> str:

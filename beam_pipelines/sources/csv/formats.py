@@ -93,7 +93,8 @@ def typed(plain: pa.Array, type_: pa.DataType) -> pa.Array:
 def number_pattern(format_: cell_formats.NumberFormat) -> str:
     """Returns the regular expression of a number, for RE2 and Python.
 
-    Its groups are the sign before the unit, the sign behind it, the whole number, the fraction.
+    Its groups are the sign before the unit, the sign behind it, the whole number, the fraction,
+    and the minus that accounts write behind the number.
     """
     before = f"(?:{re.escape(format_.before)}{_BLANK}*)" if format_.before else ""
     after = f"(?:{_BLANK}*{re.escape(format_.after)})" if format_.after else ""
@@ -105,7 +106,7 @@ def number_pattern(format_: cell_formats.NumberFormat) -> str:
     return (
         f"^(?P<sign>[+-]?){before + optional if before else ''}(?P<inner>[+-]?)"
         f"(?P<whole>{grouped}0|[1-9][0-9]*|)(?:{re.escape(format_.decimal)}(?P<fraction>[0-9]*))?"
-        f"{after + optional if after else ''}$"
+        f"(?P<last>-?){after + optional if after else ''}$"
     )
 
 
@@ -120,13 +121,11 @@ def _any_of(thousands: str) -> str:
 def _plain_numbers(texts: pa.Array, format_: cell_formats.NumberFormat) -> pa.Array:
     texts = pc.replace_substring(texts, MINUS, "-")
     found = pc.extract_regex(texts, pattern=number_pattern(format_))
-    sign, inner, whole, fraction = (
-        pc.struct_field(found, name) for name in ("sign", "inner", "whole", "fraction")
-    )
+    sign, inner, whole, fraction, last = found.flatten()
     if format_.thousands:
         whole = pc.replace_substring_regex(whole, "[^0-9]", "")
     digits = pc.add(pc.utf8_length(whole), pc.utf8_length(fraction))
-    signs = pc.binary_join_element_wise(sign, inner, "")
+    signs = pc.binary_join_element_wise(sign, inner, last, "")
     is_number = pc.and_(pc.greater(digits, 0), pc.less(pc.utf8_length(signs), 2))
     # A whole number that float64 rounds is no number here; one of int64 is one.
     has_part = pc.greater(pc.utf8_length(fraction), 0)

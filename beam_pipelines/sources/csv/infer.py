@@ -174,7 +174,7 @@ def _add_body(
         found.counts_rows = _counts_rows(table.column(0))
     for name in wanted:
         is_code = pa.types.is_string(types[name]) and not pa.types.is_string(table[name].type)
-        shape = (evidence.codes_of if is_code else evidence.evidence_of)(shapes[name])
+        shape = evidence.evidence_of(shapes[name], is_code)
         found.evidence[name].add(_with_nulls(shape, sample, data, table[name], name))
     found.schema = inference.merge_schemas(found.schema, pa.schema(list(types.items())))
     found.rows += table.num_rows

@@ -23,12 +23,15 @@ from beam_pipelines.sources.text import blocks, encodings
 _LOOKED_AT, _ROWS = 1 << 17, 200
 # Delimiters of two characters, which no option takes; characters that texts hardly have; and those
 # that they often have.
-_DOUBLE, _RARE, _COLON, _BLANKS = ("::", "||"), ("^", "~", "\x01", "\x1f"), ":", r"\s+"
+_DOUBLE, _RARE, _COLON = ("::", "||"), ("^", "~", "\x01", "\x1f"), ":"
+# Patterns of blanks between cells, as pandas takes them; cells of the second may have one blank.
+_BLANKS, _RUNS = r"\s+", r"\s{2,}|\t"
 _NAME = re.compile(r"[^\W\d][\w ./-]*")
-_CELLS = re.compile(r'"[^"]*"|\S+')
+_ESCAPED = re.compile(rb'\\"(?![,;|\t\r\n])')
+_CELLS = re.compile(r'"[^"\s][^"]*"|\S+')
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:[ \u00a0\u202f][0-9]{3})*(?:[.,][0-9]+)?")
-# Lines that are looked at, and the least of them.
-_LINES, _LEAST_LINES = 200, 3
+# Lines that are looked at, and the least of them; so many sentences have not as many words each.
+_LINES, _LEAST_LINES, _MANY_LINES = 200, 3, 20
 # Encodings in which ASCII is ASCII.
 _LIKE_ASCII = {"cp1252", "latin-1", encodings.UTF_8}
 # Files that are looked at to tell texts from tables, and bytes of each. A text has a sentence that
@@ -61,7 +64,12 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
         found = encodings.find_encoding(head)
         if found.name != encodings.UTF_8:
             if not found.is_certain:
-                raise _unknown_encoding(file.path, found)
+                raise DataError(
+                    f"{file.path}: found text that is not UTF-8, such as {found.example!r} if it "
+                    f"were {found.name}; expected UTF-8, UTF-16 or Western text. Set 'encoding: "
+                    f"{found.name}' of the source if this is right, else another one: "
+                    f"{', '.join(encodings.COMMON)}."
+                )
             source = source.with_options(encoding=found.name)
             note = f"a guess: check {found.example!r}" if found.example else "by its first bytes"
             decisions.append(f"encoding: {found.name}  # {note}")
@@ -72,29 +80,11 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
     options = source.options_of(CsvOptions)
     skipped = options.skip_lines or 0
     text = text[header.line_offset(text, skipped) :]
-    dialect = sniffer.sniff(
-        text,
-        file.path,
-        delimiter=options.delimiter,
-        quote=options.quote,
-        header=options.header,
-        columns=source.columns,
-        default=default,
-    )
-    _check_blanks(text, dialect, file.path, options.encoding)
-    is_one_column = len(dialect.cells) == 1
-    is_blank = dialect.delimiter == "\t" and "  " in "".join(dialect.cells[:1]).strip()
-    if options.delimiter is None and (is_one_column or dialect.delimiter == "|" or is_blank):
-        _check_delimiter(
-            sniffer.whole_records(text), file.path, is_one_column or is_blank, options.encoding
-        )
-    if "delimiter" in dialect.reasons:
-        source = source.with_options(delimiter=dialect.delimiter)
-        shown = json.dumps(dialect.delimiter)
-        decisions.append(f"delimiter: {shown}  # {dialect.reasons['delimiter']}")
-    if "quote" in dialect.reasons:
-        source = source.with_options(quote=dialect.quote)
-        decisions.append(f"quote: {json.dumps(dialect.quote)}  # {dialect.reasons['quote']}")
+    dialect = _dialect(source, text, file.path, default)
+    for key, value in (("delimiter", dialect.delimiter), ("quote", dialect.quote)):
+        if key in dialect.reasons:
+            source = source.with_options(**{key: value})
+            decisions.append(f"{key}: {json.dumps(value)}  # {dialect.reasons[key]}")
     if "header" in dialect.reasons:
         names = source.columns or tuple(
             f"column{number}" for number in range(1, len(dialect.cells) + 1)
@@ -104,14 +94,43 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
         decisions.append(f"header: false, {listed}  # {dialect.reasons['header']}")
     elif options.header is None:
         decisions += _names(dialect.cells, source)
-    return source, (*decisions, *_rulers(source, text)), text
+    end, own = header.line_offset(text, 1), source.options_of(CsvOptions)
+    if own.header is not False and header.end_of_ruler(text, end) > end:
+        decisions.append("a line of dashes below the header is no row")
+    return source, tuple(decisions), text
 
 
-def _rulers(source: Source, text: bytes) -> list[str]:
-    end = header.line_offset(text, 1)
-    has_header = source.options_of(CsvOptions).header is not False
-    is_ruled = has_header and header.end_of_ruler(text, end) > end
-    return ["a line of dashes below the header is no row"] if is_ruled else []
+def _dialect(source: Source, text: bytes, path: str, default: str) -> sniffer.FileDialect:
+    """Returns how a table is written.
+
+    Raises:
+      DataError: two readings are about as likely, or no option reads it.
+    """
+    options = source.options_of(CsvOptions)
+    try:
+        dialect = sniffer.sniff(
+            # Quotes behind a backslash are errors of their rows.
+            _ESCAPED.sub(b'""', text),
+            path,
+            delimiter=options.delimiter,
+            quote=options.quote,
+            header=options.header,
+            columns=source.columns,
+            default=default,
+        )
+    except DataError:
+        if options.delimiter is None:
+            _check_delimiter(text, path, True, options.encoding)
+        raise
+    _check_blanks(text, dialect, path, options.encoding)
+    # Where tabs do not divide all rows alike, blanks may.
+    tabs = {line.count(b"\t") for line in filter(None, text[:_LOOKED_AT].splitlines()[1:])}
+    first = "".join(dialect.cells[:1]).strip()
+    is_blank = dialect.delimiter == "\t" and (len(tabs) > 1 or "  " in first)
+    may_be_one = len(dialect.cells) == 1 or is_blank
+    if options.delimiter is None and (may_be_one or dialect.delimiter == "|"):
+        _check_delimiter(text, path, may_be_one, options.encoding)
+    return dialect
 
 
 def check_agreement(asked: Source, source: Source, files: Sequence[FileInfo], default: str) -> None:
@@ -151,92 +170,6 @@ def check_agreement(asked: Source, source: Source, files: Sequence[FileInfo], de
                 )
 
 
-def _check_blanks(
-    text: bytes, dialect: sniffer.FileDialect, path: str, encoding: str | None
-) -> None:
-    """Raises ``DataError`` for quotes behind a blank, which open no cell."""
-    if dialect.quote != '"' or b' "' not in text[:_LOOKED_AT]:
-        return
-    some = sniffer.whole_records(text)[:_LOOKED_AT].decode("utf-8", errors="replace")
-    rows = sniffer.split_text(some, dialect.delimiter, dialect.quote)[:_ROWS]
-    quoted = [next((cell for cell in row if cell.lstrip(" ")[:1] == '"'), "") for row in rows]
-    if 2 * sum(map(bool, quoted)) > len(rows):
-        example = next(filter(None, quoted))
-        read = pandas_read(path, encoding, f"sep={dialect.delimiter!r}, skipinitialspace=True")
-        raise DataError(
-            f"{path}: found a blank before the quote of {shorten(example, 40)!r} and other cells, "
-            "expected the quote first. Write the file without these blanks, for example: "
-            f"{read}.to_csv('new.csv', index=False)"
-        )
-
-
-def _check_delimiter(text: bytes, path: str, is_one_column: bool, encoding: str | None) -> None:
-    """Checks that a column has no cells between unusual characters.
-
-    Args:
-      text: the beginning of the table, in whole lines.
-      path: for the message.
-      is_one_column: whether usual delimiters make one column of it; else between bars.
-      encoding: of the file; ``None``: UTF-8.
-
-    Raises:
-      DataError: they are.
-    """
-    lines = [line for line in text.decode("utf-8", errors="replace").splitlines() if line.strip()]
-    lines = lines[:_LINES]
-    if len(lines) < _LEAST_LINES or all(
-        sniffer.kind(line) == "date" or _GROUPED.fullmatch(line.strip()) for line in lines[1:]
-    ):
-        return
-    marks = (*_DOUBLE, *_RARE, _COLON, _BLANKS) if is_one_column else _DOUBLE
-    for mark in marks:
-        rows = _cells_between(lines, mark)
-        is_even = len(rows[0]) > 1 and {len(row) for row in rows} == {len(rows[0])}
-        is_header = all(_NAME.fullmatch(cell.strip()) for cell in rows[0])
-        # Sentences and times have such marks, too.
-        if not is_even or (mark in (_COLON, _BLANKS) and not _has_values(rows)):
-            continue
-        if (mark == _COLON and not is_header) or (mark == _BLANKS and len(rows[0]) == 2):
-            continue
-        shown = f'"{mark}"' if mark.isprintable() else f'"\\x{ord(mark):02x}"'
-        cure = f"Set 'delimiter: {shown}'"
-        if len(mark) > 1:
-            pattern = mark if mark == _BLANKS else re.escape(mark)
-            more = [] if mark == _BLANKS else ["engine='python'"]
-            options = ", ".join([f"sep={pattern!r}", *more, *["header=None"] * (not is_header)])
-            names = "" if is_header else ".add_prefix('column')"
-            read = f"{pandas_read(path, encoding, options)}{names}"
-            cure = f"Write it with commas, for example: {read}.to_csv('new.csv', index=False)"
-        raise DataError(
-            f"{path}: found {len(rows[0])} cells between "
-            f"{'blanks' if mark == _BLANKS else shown} in every line, such as "
-            f"{shorten(lines[1], 40)!r}; expected commas, semicolons, tabs or bars. {cure}, or set "
-            """'delimiter: ","' of the source if each line is one cell."""
-        )
-
-
-def _cells_between(lines: Sequence[str], mark: str) -> list[list[str]]:
-    """Returns the cells of lines between a mark."""
-    if mark == _BLANKS:
-        return [[cell.strip('"') for cell in _CELLS.findall(line)] for line in lines]
-    if mark in _DOUBLE:
-        return [line.split(mark) for line in lines]
-    return sniffer.split_text("\n".join(lines), mark, '"')
-
-
-def pandas_read(path: str, encoding: str | None, options: str) -> str:
-    """Returns the line of pandas that reads all values as texts."""
-    given = [repr(path.rpartition("/")[2]), options, "dtype=str", "keep_default_na=False"]
-    return f"pandas.read_csv({', '.join([*given, *[f'encoding={encoding!r}'] * bool(encoding)])})"
-
-
-def _has_values(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether half of the columns have numbers or dates."""
-    columns = list(zip(*rows[1:], strict=True))
-    values = sum(all(sniffer.kind(cell) != "text" for cell in column) for column in columns)
-    return 2 * values >= len(columns)
-
-
 def _preamble(source: Source, text: bytes, default: str) -> tuple[Source, list[str]]:
     """Returns the source without the lines above its table, and decisions."""
     options = source.options_of(CsvOptions)
@@ -268,13 +201,104 @@ def _names(cells: tuple[str, ...], source: Source) -> list[str]:
     return found + [f"column {place + 1} has no name: {names[place]}" for place in unnamed]
 
 
-def _unknown_encoding(path: str, found: encodings.TextEncoding) -> DataError:
-    known = ", ".join(encodings.COMMON)
-    return DataError(
-        f"{path}: found text that is not UTF-8, such as {found.example!r} if it were {found.name}; "
-        f"expected UTF-8, UTF-16 or Western text. Set 'encoding: {found.name}' of the source if "
-        f"this is right, else another one: {known}."
-    )
+def _check_blanks(
+    text: bytes, dialect: sniffer.FileDialect, path: str, encoding: str | None
+) -> None:
+    """Raises ``DataError`` for quotes behind a blank, which open no cell."""
+    if dialect.quote != '"' or b' "' not in text[:_LOOKED_AT]:
+        return
+    some = sniffer.whole_records(text)[:_LOOKED_AT].decode("utf-8", errors="replace")
+    rows = sniffer.split_text(some, dialect.delimiter, dialect.quote)[:_ROWS]
+    quoted = [next((cell for cell in row if cell.lstrip(" ")[:1] == '"'), "") for row in rows]
+    if 2 * sum(map(bool, quoted)) > len(rows):
+        read = pandas_read(path, encoding, f"sep={dialect.delimiter!r}, skipinitialspace=True")
+        raise DataError(
+            f"{path}: found a blank before the quote of {shorten(max(quoted), 40)!r} and other "
+            "cells, expected the quote first. Write the file without these blanks, for example: "
+            f"{read}.to_csv('new.csv', index=False)"
+        )
+
+
+def _check_delimiter(text: bytes, path: str, is_one_column: bool, encoding: str | None) -> None:
+    """Checks that a column has no cells between unusual characters.
+
+    R leaves out the name of its names of rows, so that the first line has a cell less.
+
+    Args:
+      text: the beginning of the table.
+      path: for the message.
+      is_one_column: whether usual delimiters make one column of it; else between bars.
+      encoding: of the file; ``None``: UTF-8.
+
+    Raises:
+      DataError: they are.
+    """
+    some = sniffer.whole_records(text).decode("utf-8", errors="replace")
+    lines = [line for line in some.splitlines() if line.strip()][:_LINES]
+    rest = lines[1:] or lines
+    if all(sniffer.kind(line) == "date" or _GROUPED.fullmatch(line.strip()) for line in rest):
+        return
+    marks = [(mark, False) for mark in (*_DOUBLE, *((*_RARE, _COLON) if is_one_column else ()))]
+    marks += [(_BLANKS, False), (_RUNS, False), (_BLANKS, True)] if is_one_column else []
+    for mark, lacks_one in marks:
+        rows, is_blank = _cells_between(lines, mark), mark in (_BLANKS, _RUNS)
+        number, is_header = len(rows[-1]), all(_NAME.fullmatch(cell.strip()) for cell in rows[0])
+        is_even = {len(row) for row in rows[lacks_one:]} == {number} == {len(rows[0]) + lacks_one}
+        if number < 2 + (mark == _BLANKS) or not is_even:
+            continue
+        share, is_long = _share_of_values(rows), len(lines) >= _MANY_LINES and not lacks_one
+        if len(lines) < _LEAST_LINES and not (mark == _BLANKS and share == 1):
+            continue
+        # Sentences and times have such marks, too.
+        if mark in (_COLON, _BLANKS) and share < 0.5 and not (is_blank and is_long):
+            continue
+        if (mark == _COLON or lacks_one) and not is_header:
+            continue
+        shown = f'"{mark}"' if mark.isprintable() else f'"\\x{ord(mark):02x}"'
+        cure = f"Set 'delimiter: {shown}'"
+        if len(mark) > 1:
+            pattern = mark if is_blank else re.escape(mark)
+            more = [] if mark == _BLANKS else ["engine='python'"]
+            # A quote alone is a word of a text.
+            more += ["quoting=3"] * any('"' in line.split() for line in lines)
+            options = ", ".join([f"sep={pattern!r}", *more, *["header=None"] * (not is_header)])
+            names = "" if is_header else ".add_prefix('column')"
+            read = f"{pandas_read(path, encoding, options)}{names}"
+            written = f"to_csv('new.csv'{', index=False' * (not lacks_one)})"
+            cure = f"Write it with commas, for example: {read}.{written}"
+        if is_blank and "\n\n" in some.strip().replace("\r", ""):
+            cure = (
+                "Number groups of lines, such as sentences: awk -v OFS='\\t' 'NF {$1=$1; print "
+                f"n+0, $0}} !NF {{n++}}' {os.path.basename(path)} > new.tsv"
+            )
+        blanks = {_BLANKS: "blanks", _RUNS: "runs of blanks"}
+        raise DataError(
+            f"{path}: found {number} cells between {blanks.get(mark, shown)} in every line, such "
+            f"as {shorten(rest[0], 40)!r}; expected commas, semicolons, tabs or bars. {cure}, or "
+            """set 'delimiter: ","' of the source if each line is one cell."""
+        )
+
+
+def _cells_between(lines: Sequence[str], mark: str) -> list[list[str]]:
+    """Returns the cells of lines between a mark."""
+    if mark == _BLANKS:
+        return [[cell.strip('"') for cell in _CELLS.findall(line)] for line in lines]
+    if len(mark) == 1:
+        return sniffer.split_text("\n".join(lines), mark, '"')
+    return [re.split(_RUNS if mark == _RUNS else re.escape(mark), line.strip()) for line in lines]
+
+
+def pandas_read(path: str, encoding: str | None, options: str) -> str:
+    """Returns the line of pandas that reads all values as texts."""
+    given = [repr(path.rpartition("/")[2]), options, "dtype=str", "keep_default_na=False"]
+    return f"pandas.read_csv({', '.join([*given, *[f'encoding={encoding!r}'] * bool(encoding)])})"
+
+
+def _share_of_values(rows: Sequence[Sequence[str]]) -> float:
+    """Returns the share of columns that have numbers or dates."""
+    columns = list(zip(*rows[len(rows) > 1 :], strict=True))
+    values = sum(all(sniffer.kind(cell) != "text" for cell in column) for column in columns)
+    return values / len(columns)
 
 
 def are_texts(paths: Sequence[str]) -> bool:

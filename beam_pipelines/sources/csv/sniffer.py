@@ -319,9 +319,7 @@ def _preamble(other: _Reading, plain: _Reading, path: str) -> DataError:
 
 
 def _why(reading: _Reading) -> str:
-    if reading.alike == 1:
-        return f"{reading.cells} cells in each of the first {reading.number} lines"
-    share = f"{100 * reading.alike:.0f} %"
+    share = "each" if reading.alike == 1 else f"{100 * reading.alike:.0f} %"
     return f"{reading.cells} cells in {share} of the first {reading.number} lines"
 
 
@@ -338,19 +336,10 @@ def _has_header(rows: list[list[str]], columns: Sequence[str], path: str) -> tup
     columns_below = [[row[i] for row in rest if i < len(row)] for i in range(len(first))]
     kinds = [_usual_kind(below) for below in columns_below]
     own = [kind(cell) for cell in first]
-    unnamed = [
-        cell
-        for cell, one, usual in zip(first, own, kinds, strict=True)
-        if one and one == usual != "text"
-    ]
-    named = sum(
-        one == "text" and usual in ("number", "date") for one, usual in zip(own, kinds, strict=True)
-    )
-    texts = [
-        (cell, below)
-        for cell, usual, below in zip(first, kinds, columns_below, strict=True)
-        if cell and usual == "text"
-    ]
+    parts = list(zip(first, own, kinds, columns_below, strict=True))
+    unnamed = [cell for cell, one, usual, _ in parts if one and one == usual != "text"]
+    named = sum(one == "text" and usual in ("number", "date") for _, one, usual, _ in parts)
+    texts = [(cell, below) for cell, _, usual, below in parts if cell and usual == "text"]
     again = [cell for cell, below in texts if cell in below]
     alike = [cell for cell, below in texts if cell in below or _is_alike(cell, below)]
     numbers = [cell.strip() for cell, one in zip(first, own, strict=True) if one == "number"]

@@ -37,6 +37,9 @@ _PATTERNS = {
 }
 _NUMBER = r"[+-]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][+-]?[0-9]+)?(?:[\s,;]+|(?=[\])]|$))"
 _TEXT = r"""(?:'[^']*'|"[^"]*")"""
+_WHOLE = "[-+]?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:,[0-9]{3})+)"
+# Marks, a second number, a flag of Eurostat, or what is in brackets.
+_AROUND = r"(?: ?[+*†‡]+|/[0-9]+| [bcdefnprsuz]| ?[\[(±].*)?"
 # What texts may be -> their pattern, and SQL of its values.
 _DERIVED = {
     "texts in Excel's formulas": ('="[^"]*"', "regexp_extract({0}, '=\"(.*)\"', 1)"),
@@ -58,6 +61,10 @@ _DERIVED = {
     ),
     "lists": (rf"\[(?:{_TEXT}(?:, ?|(?=\])))*\]", "{0}::VARCHAR[]"),
     "JSON": (r'(?s:\{\s*"(\w+)":.*\})', "{0} ->> '$.{1}'"),
+    "numbers with more around": (
+        rf"(?:[<>≤≥~≈]=? ?)?{_WHOLE}(?:\.[0-9]+)?{_AROUND}",
+        "replace(regexp_extract({0}, '[-+]?[0-9][0-9.,]*'), ',', '')::DOUBLE",
+    ),
 }
 # All of them have a digit, or begin so; to look for each takes long.
 _LIKELY = re.compile(r"[0-9]|^[=\[{]")
@@ -161,8 +168,10 @@ def _as_values(name: str, evidence: cell_evidence.Evidence) -> list[str]:
     verdict = cell_evidence.judge(evidence)
     if not verdict.readings or verdict.misfits or all(map(DIGITS.fullmatch, evidence.some)):
         return []
+    has_exponents = any(map(cell_evidence.EXPONENT.fullmatch, evidence.shapes))
     formats = _formats(name, map(str, verdict.readings))
-    words = f"{verdict.word}, such as {shorten(evidence.example, 40)!r}; {formats} reads them"
+    cure = f"types: {{{key}: float64}}" if has_exponents else formats
+    words = f"{verdict.word}, such as {shorten(evidence.example, 40)!r}; {cure} reads them"
     return [f"types: {{{key}: text}}  # {words}"]
 
 
@@ -193,6 +202,7 @@ def remark(source: Source, name: str, evidence: cell_evidence.Evidence, decimal:
     cells = [cell for cell in cells if cell]
     are_likely = _are_alike([bool(_LIKELY.search(c)) for c in cells])
     is_enough = len(cells) >= _LEAST or (len(cells) > 2 and len({*cells}) > 1)
+    is_enough &= not all(map(DIGITS.fullmatch, cells))
     kinds = _kinds(name, cells, decimal) if are_likely and is_enough else iter(())
     found = next((one for one in kinds if _are_alike(one[1])), None)
     if found is None or not all(found[1]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -97,7 +97,9 @@ class JsonTypes:
                 parser.parse_lines(body.data, None, "infer")
             except bad_rows.ERRORS as error:
                 name, type_ = parser.text_for_kinds(error) or ("", "")
-                is_read = not source.columns or _is_read(name, source.columns)
+                # A field has, is, or is within one of the columns.
+                pairs = [(f"{name}.", f"{one}.") for one in source.columns]
+                is_read = not pairs or any(a.startswith(b) or b.startswith(a) for a, b in pairs)
                 if not name or name in levels or (is_read and name not in source.types):
                     return body
                 levels[name] = int(type_ != "text")
@@ -157,13 +159,6 @@ def _maps(source: Source, run: pa.Table) -> Iterator[str]:
             words = f"{len(columns):,} columns of objects, and each row fills few of them"
             cure = f"types: {{{yaml_text(field.name)}: text}} keeps them as JSON in one"
             yield f"{field.name}: {words}; {cure}"
-
-
-def _is_read(name: str, names: Sequence[str]) -> bool:
-    """Whether a field has, is, or is within one of the columns."""
-    return any(
-        f"{name}.".startswith(f"{one}.") or f"{one}.".startswith(f"{name}.") for one in names
-    )
 
 
 def _runs(data: bytes, schema: pa.Schema | None = None) -> tuple[list[pa.Table] | None, int]:

@@ -22,12 +22,17 @@ from beam_pipelines.sources.nesting import nested
 RAGGED: Shape = ()
 
 
+def _is_uuid(type_: pa.DataType) -> bool:
+    return getattr(type_, "extension_name", "") == "arrow.uuid"
+
+
 def stored(type_: pa.DataType) -> pa.DataType:
-    """Returns the storage type: lists as lists, extensions as their storage."""
+    """Returns the storage type: lists as lists, extensions as their storage, UUIDs as texts."""
     if isinstance(type_, pa.BaseExtensionType):
-        return stored(type_.storage_type)
+        return pa.string() if _is_uuid(type_) else stored(type_.storage_type)
     if is_list(type_):
-        return pa.list_(stored(type_.value_type))
+        value = type_.value_type
+        return pa.list_(value.storage_type if _is_uuid(value) else stored(value))
     return type_.value_type if pa.types.is_dictionary(type_) else type_
 
 
@@ -46,9 +51,20 @@ def stored_array(array: pa.Array) -> pa.Array:
     if isinstance(array.type, pa.BaseExtensionType):
         if is_permuted(array.type):
             raise pa.ArrowInvalid("a tensor with permuted dimensions")
-        array = array.storage
+        array = _uuid_texts(array.storage) if _is_uuid(array.type) else array.storage
     type_ = stored(array.type)
     return array if array.type == type_ else pc.cast(array, type_)
+
+
+def _uuid_texts(array: pa.FixedSizeBinaryArray) -> pa.StringArray:
+    """Returns UUIDs of 16 bytes as texts, such as ``6f9619ff-8b86-d011-b42d-00cf4fc964ff``."""
+    data = array.buffers()[1]
+    raw = data[16 * array.offset :][: 16 * len(array)] if data else b""
+    digits = np.frombuffer(bytes(raw).hex().encode(), np.uint8).reshape(-1, 32)
+    texts = np.insert(digits, (8, 12, 16, 20), ord("-"), axis=1)
+    offsets = np.arange(0, texts.size + 1, 36, dtype=np.int32)
+    found = pa.StringArray.from_buffers(len(array), pa.py_buffer(offsets), pa.py_buffer(texts))
+    return pc.if_else(array.is_valid(), found, None)
 
 
 def depth(type_: pa.DataType) -> int:

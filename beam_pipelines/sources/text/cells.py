@@ -58,7 +58,7 @@ def cell_parser(type_: pa.DataType) -> ParseCell:
     for matches, parse in (
         (types.is_boolean, _boolean),
         (types.is_string, _text),
-        (types.is_binary, _bytes),
+        (types.is_binary, functools.partial(str.encode, errors="surrogateescape")),
         (types.is_date, _date),
         (types.is_time, _time),
     ):
@@ -128,10 +128,6 @@ def _text(text: str) -> str:
     if not text.isascii():
         text.encode()  # refuses surrogates
     return text
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
 
 
 @functools.lru_cache(_KNOWN)

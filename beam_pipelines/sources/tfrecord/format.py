@@ -198,26 +198,21 @@ def _seen_in_steps(
     batches = [
         batch for batch in found if not isinstance(batch, BadRow)
     ]  # a bad one is reported when it is read
-    steps = {name for name, type_ in source.types.items() if _is_list_of_lists(type_)}
+    steps = {
+        name
+        for name, type_ in source.types.items()
+        if arrow_columns.array_type(type_) is None
+        and arrow_columns.has_lists_as_steps(arrow_columns.parse_type(type_))
+    }
     single = [
         name
         for name in layout.lists
         if most[name] is None
         and name not in steps
-        and not any(_has_several(b[name]) for b in batches)
+        and all((pc.max(pc.list_value_length(b[name].flatten())).as_py() or 0) < 2 for b in batches)
     ]
     shapes.note_shapes(seen, (batch.drop_columns(single) for batch in batches))
     return single, seen
-
-
-def _is_list_of_lists(declared: str) -> bool:
-    return arrow_columns.array_type(declared) is None and arrow_columns.has_lists_as_steps(
-        arrow_columns.parse_type(declared)
-    )
-
-
-def _has_several(lists: pa.LargeListArray) -> bool:
-    return (pc.max(pc.list_value_length(lists.flatten())).as_py() or 0) > 1
 
 
 def _layout(plan: SourcePlan) -> Layout:
