@@ -123,6 +123,7 @@ def test_arguments_are_divided(arguments: str, own: str, beam: str) -> None:
         ("--dryrun", "Did you mean '--dry_run'?"),
         ("--direct_num_worker=2", "Did you mean '--direct_num_workers'?"),
         ("--zzzzzzz", "nor of Beam.$"),
+        ("--shufle", "nor of Beam.$"),
         ("--direct_num_workers two", "invalid int value: 'two'"),
         ("--direct_num_workers=-1", "found --direct_num_workers -1, expected a number from 0"),
         ("--direct_running_mode quick", "invalid choice: 'quick'"),

@@ -27,7 +27,7 @@ def _is_uuid(type_: pa.DataType) -> bool:
 
 
 def stored(type_: pa.DataType) -> pa.DataType:
-    """Returns the storage type: lists as lists, extensions as their storage, UUIDs as texts."""
+    """Returns the storage type: lists as lists, UUIDs as texts."""
     if isinstance(type_, pa.BaseExtensionType):
         return pa.string() if _is_uuid(type_) else stored(type_.storage_type)
     if is_list(type_):
@@ -57,7 +57,7 @@ def stored_array(array: pa.Array) -> pa.Array:
 
 
 def _uuid_texts(array: pa.FixedSizeBinaryArray) -> pa.StringArray:
-    """Returns UUIDs of 16 bytes as texts, such as ``6f9619ff-8b86-d011-b42d-00cf4fc964ff``."""
+    """Returns UUIDs of 16 bytes as texts of 36 characters."""
     data = array.buffers()[1]
     raw = data[16 * array.offset :][: 16 * len(array)] if data else b""
     digits = np.frombuffer(bytes(raw).hex().encode(), np.uint8).reshape(-1, 32)
