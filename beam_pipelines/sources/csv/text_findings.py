@@ -202,7 +202,7 @@ def remark(source: Source, name: str, evidence: cell_evidence.Evidence, decimal:
     cells = [cell for cell in cells if cell]
     are_likely = _are_alike([bool(_LIKELY.search(c)) for c in cells])
     is_enough = len(cells) >= _LEAST or (len(cells) > 2 and len({*cells}) > 1)
-    is_enough &= not all(map(DIGITS.fullmatch, cells))
+    is_enough &= 2 * sum(map(bool, map(DIGITS.fullmatch, cells))) <= len(cells)
     kinds = _kinds(name, cells, decimal) if are_likely and is_enough else iter(())
     found = next((one for one in kinds if _are_alike(one[1])), None)
     if found is None or not all(found[1]):
