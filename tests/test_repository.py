@@ -32,17 +32,7 @@ DIALECT = re.compile(
 # This file spells out what it looks for.
 EXEMPT = {"tests/test_repository.py"}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-# Folders whose docstrings begin with a short line.
-SHORT_FIRST_LINES = (
-    "beam_pipelines/",
-    "benchmarks/",
-    "dataflow/",
-    "examples/",
-    "plugins/",
-    "tests/",
-    "website/",
-)
-# Folders whose docstrings and comments use plain words.
+# Folders whose docstrings begin with a short line, and whose comments use plain words.
 PLAIN_FOLDERS = (
     "beam_pipelines/",
     "benchmarks/",
@@ -147,7 +137,7 @@ def test_docstrings_begin_with_a_short_line():
     """
     long = [
         f"{name}:{one.line}: {lines[0]}"
-        for name, text in python_files(*SHORT_FIRST_LINES)
+        for name, text in python_files(*PLAIN_FOLDERS)
         for one in definitions(text)
         if one.docstring and not one.is_command
         if len((lines := one.docstring.splitlines())[0]) > 88

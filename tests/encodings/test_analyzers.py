@@ -132,10 +132,7 @@ def test_compressed_ranks_are_as_near_as_promised(seed, shape, parts):
         assert (values <= quantile).sum() >= k * 90 - allowed
 
 
-@given(
-    st.lists(st.none() | st.lists(FLOATS, max_size=3), max_size=12),
-    st.integers(0, 5),
-)
+@given(st.lists(st.none() | st.lists(FLOATS, max_size=3), max_size=12), st.integers(0, 5))
 def test_items_of_lists_are_values(rows, skip):
     """Lists give their finite items; null lists give nothing."""
     array = pa.array(rows, pa.list_(pa.float32())).slice(skip)

@@ -196,18 +196,22 @@ def test_a_template_is_written_instead_of_a_job(cloud, capsys):
 
     It leaves the job at the launcher's path, and submits none.
     """
-    given = [
-        "--recipe=gs://data/recipes/clicks.yaml",
-        "--output=gs://jobs/out",
-        "--overwrite=false",
-        *FLAGS,
-    ]
-    command = command_of([*given, "--template_location=gs://jobs/staging/job_object"], {})
+    given = ["--recipe=gs://data/recipes/clicks.yaml", "--output=gs://jobs/out"]
+    given += ["--overwrite=false", "--template_location=gs://jobs/staging/job_object", *FLAGS]
+    command = command_of(given, {})
     assert main_module.run(command) == 0
     job = json.loads(read_url(cloud.storage, "gs://jobs/staging/job_object"))
     assert job["name"] == "clicks"
     assert cloud.dataflow.received == []
     assert "gs://jobs/staging/job_object" in capsys.readouterr().out
+
+
+def dry_run(folder: pathlib.Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Runs the script, which submits nothing."""
+    command = ["bash", "run_dataflow.sh", str(folder / "recipe.yaml"), "--dry-run", *options]
+    command += ["--output", "gs://work-bucket/out", "--temp", "gs://work-bucket/tmp"]
+    command += ["--project", "my-project"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
 def test_script_goes_as_far_as_one_can_without_a_cloud(tmp_path):
@@ -220,24 +224,7 @@ def test_script_goes_as_far_as_one_can_without_a_cloud(tmp_path):
     (tmp_path / "recipe.yaml").write_text(
         "name: small\nsources: {small: {path: 'gs://raw-data/small/*.csv'}}\n"
     )
-    command = [
-        "bash",
-        "run_dataflow.sh",
-        str(tmp_path / "recipe.yaml"),
-        "--output",
-        "gs://work-bucket/out",
-        "--dry-run",
-    ]
-    command += [
-        "--project",
-        "my-project",
-        "--temp",
-        "gs://work-bucket/tmp",
-        "--flexrs",
-        "--data",
-        f"gs://raw-data/small={tmp_path / 'sample'}",
-    ]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    run = dry_run(tmp_path, "--flexrs", "--data", f"gs://raw-data/small={tmp_path / 'sample'}")
     assert run.returncode == 0, run.stderr
     lines = [" ".join(line.split()) for line in run.stdout.splitlines()]
     assert "job beam-pipelines-recipe, JOB_TYPE_BATCH, in us-central1" in lines
@@ -262,16 +249,7 @@ def test_script_refuses_data_that_workers_cannot_read(tmp_path, recipe, status, 
     """
     (tmp_path / "a.csv").write_text("n\n1\n")
     (tmp_path / "recipe.yaml").write_text(recipe)
-    command = [
-        "bash",
-        "run_dataflow.sh",
-        str(tmp_path / "recipe.yaml"),
-        "--output",
-        "gs://work-bucket/out",
-        "--dry-run",
-    ]
-    command += ["--project", "my-project", "--temp", "gs://work-bucket/tmp", "--image", "image:1"]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    run = dry_run(tmp_path, "--image", "image:1")
     assert run.returncode == status
     assert message in run.stderr
     assert "Traceback" not in run.stderr

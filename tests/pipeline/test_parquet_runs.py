@@ -59,10 +59,7 @@ def files_of(output: Path) -> dict[str, bytes]:
 def test_another_dataset_replaces_all_files(data: Path, tmp_path: Path) -> None:
     """No file of the old formats stays."""
     output = tmp_path / "out"
-    for keys, parts in (
-        ("format: parquet", {"parquet"}),
-        ("shuffle: true", {"examples"}),
-    ):
+    for keys, parts in (("format: parquet", {"parquet"}), ("shuffle: true", {"examples"})):
         converted(data, output, keys, overwrite=True)
         assert {path.name for path in output.iterdir()} & {"examples", "parquet"} == parts
         verify_dataset(str(output))

@@ -88,14 +88,10 @@ def test_without_forks_there_is_a_folder_alone() -> None:
 @pytest.mark.parametrize(
     ("arguments", "is_small"),
     [
-        (["numbers.csv"], True),
-        (["large.csv"], False),
-        (["numbers.csv", *MANY], False),
-        (["recipe.yaml"], False),
-        (["."], False),
-        (["-"], False),
+        (["numbers.csv"], True), (["large.csv"], False), (["numbers.csv", *MANY], False),
+        (["recipe.yaml"], False), (["."], False), (["-"], False),
     ],
-)
+)  # fmt: skip
 def test_one_small_file_needs_no_forks(
     data: pathlib.Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], is_small: bool
 ) -> None:

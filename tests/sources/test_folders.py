@@ -340,11 +340,7 @@ def test_files_of_no_format_can_be_packed(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_folder_of_texts_is_packed(tmp_path, monkeypatch, first):
     """The command of the error makes rows of texts."""
     monkeypatch.chdir(tmp_path)
-    texts = {
-        ("neg", "a"): first,
-        ("pos", "b"): "Well done.",
-        ("neg", "c"): "No!",
-    }
+    texts = {("neg", "a"): first, ("pos", "b"): "Well done.", ("neg", "c"): "No!"}
     for (label, name), text in texts.items():
         path = tmp_path / "d" / label / f"{name}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -251,10 +251,7 @@ def test_rows_are_rejected_as_plain_python_does(
     assert counts.read + counts.added == counts.written + counts.filtered + counts.dropped
     users = rejected(tmp_path / "out", "users")
     assert [row["position"] for row in users] == ["line 6", "line 7"]
-    assert (manifest.sources["users"].read, manifest.sources["users"].rejected) == (
-        47,
-        2,
-    )
+    assert (manifest.sources["users"].read, manifest.sources["users"].rejected) == (47, 2)
 
 
 @pytest.mark.parametrize(("enough", "short"), [("9", "8"), ("4.5%", "4.4999999%")])

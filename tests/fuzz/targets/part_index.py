@@ -95,13 +95,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
         number = mutations.near(int(changed[place]), chance) % (1 << bits)
         changed[place] = np.array([number], np.uint64).astype(changed.dtype)[0]
     return written(
-        PartIndex(
-            _PATH,
-            index.compression,
-            index.shards,
-            PartColumns(**columns),
-            first_row,
-        )
+        PartIndex(_PATH, index.compression, index.shards, PartColumns(**columns), first_row)
     )
 
 
