@@ -109,7 +109,7 @@ def _cache_dofn_specs() -> None:
     known: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
     def get_dofn_specs(dofn: Any) -> Any:
-        # Beam looks at methods, of which an object may have more than its class.
+        # A step may have methods that its class has not.
         has_own = any(isinstance(own, types.MethodType) for own in vars(dofn).values())
         key = dofn if has_own else type(dofn)
         if key not in known:

@@ -284,7 +284,7 @@ def merge_block(block: Block, counted: Iterable[ChunkCounts], folder: str) -> tu
 
 
 def merge_blocks(blocks: Iterable[tuple[Block, RunFile]]) -> Mapping[str, MergedCounts]:
-    """Returns the row counts of each source; one without ranges is not in it.
+    """Returns the row counts of each source that has ranges.
 
     Args:
       blocks: from ``merge_block``, in any order.

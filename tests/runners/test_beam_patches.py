@@ -78,7 +78,7 @@ class _Stateless(beam.DoFn):
 
 
 def test_dofns_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One look at each class finds a DoFn's state, one at an object that of its own methods."""
+    """Each class is looked at once, and an object with own methods."""
     looked = []
     look = userstate.get_dofn_specs
     expected = look(_Stateful())

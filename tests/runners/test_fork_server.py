@@ -74,7 +74,7 @@ def test_a_program_with_threads_of_its_own_is_not_forked() -> None:
 
 
 def test_without_forks_there_is_a_folder_alone() -> None:
-    """Temporary files have the command's folder, and no server is a child of the process."""
+    """The command has its folder for temporary files, and no child."""
     expression = "len(psutil.Process().children()), tempfile.gettempdir()"
     code = f"import psutil, tempfile\n{SERVER.replace('running()', 'running(forks=False)')}"
     command = [sys.executable, "-c", code, expression]
