@@ -68,9 +68,9 @@ def test_sentences_between_empty_lines(tmp_path, monkeypatch):
     """The error has a command that numbers the sentences, which works."""
     monkeypatch.chdir(tmp_path)
     sentences = [[f"w{n}{k} NN O" for k in range(n % 3 + 2)] for n in range(9)]
-    write(tmp_path / "a.txt", "\n\n".join(map("\n".join, sentences)) + "\n")
+    write(tmp_path / "a b.txt", "\n\n".join(map("\n".join, sentences)) + "\n")
     with pytest.raises(DataError, match="found 3 cells between blanks") as caught:
-        read_rows("a.txt")
+        read_rows("a b.txt")
     cure = str(caught.value).partition("sentences: ")[2].partition(", or set")[0]
     subprocess.run(cure, shell=True, check=True)  # noqa: S602 - the remedy
     rows = [list(row.values()) for row in read_rows("new.tsv")]

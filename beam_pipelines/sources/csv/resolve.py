@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import re
+import shlex
 from collections.abc import Sequence
 
 from beam_pipelines.core.errors import DataError
@@ -269,7 +270,7 @@ def _check_delimiter(text: bytes, path: str, is_one_column: bool, encoding: str 
         if is_blank and "\n\n" in some.strip().replace("\r", ""):
             cure = (
                 "Number groups of lines, such as sentences: awk -v OFS='\\t' 'NF {$1=$1; print "
-                f"n+0, $0}} !NF {{n++}}' {os.path.basename(path)} > new.tsv"
+                f"n+0, $0}} !NF {{n++}}' {shlex.quote(os.path.basename(path))} > new.tsv"
             )
         blanks = {_BLANKS: "blanks", _RUNS: "runs of blanks"}
         raise DataError(
