@@ -124,8 +124,8 @@ def make_column(lists: pa.Array, feature: ReadFeature, as_: str) -> FeatureValue
         return PaddedColumn(values, offsets, feature.padding, feature.length)
     if feature.fill is not None:
         values = _filled(lists.values, feature, size, offsets_of(lists))
-    elif not is_fixed and not (
-        not lists.null_count and np.array_equal(offsets_of(lists), np.arange(len(lists) + 1) * size)
+    elif not is_fixed and (
+        lists.null_count or not np.array_equal(offsets_of(lists), np.arange(len(lists) + 1) * size)
     ):
         raise _wrong_row(feature, lists, size)
     else:
