@@ -17,7 +17,7 @@ from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.view import is_like_ids, view_of_column
 from beam_pipelines.core.arrow.columns import is_date, value_type
-from beam_pipelines.core.formatting import shorten, show_share, show_value
+from beam_pipelines.core.formatting import formatter_of, shorten, show_share
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sql.database import identifier
 
@@ -145,8 +145,7 @@ def _of_column(name: str, column: ColumnStatistics, is_label: bool) -> Iterator[
 
 def _first(name: str, column: ColumnStatistics) -> str:
     if isinstance(column.values, NumberStatistics):
-        show = show_of(name, [column])
-        return show(column.values.minimum, value_type(column.type))
+        return show_of(name, [column])(column.values.minimum)
     if not pa.types.is_string(value_type(column.type)):
         return "the same"
     return f"'{shorten(str(column.values.values[0].as_py()), _SHOWN)}'"
@@ -161,7 +160,7 @@ def _of_label(column: ColumnStatistics) -> Iterator[tuple[str, str]]:
     if share >= _IMBALANCED:
         value = values.values[place]
         shown = (
-            show_value(value.item(), value_type(column.type))
+            formatter_of(value_type(column.type))(value.item())
             if isinstance(values, NumberStatistics)
             else f"'{shorten(str(value.as_py()), _SHOWN)}'"
         )
@@ -244,7 +243,7 @@ def _sentinels(values: NumberStatistics, kind: pa.DataType) -> Iterator[tuple[st
         if value == -1 and not is_below:
             continue
         if gap > high - low or is_below:
-            shown, *ends = (show_value(one, kind) for one in (value, low, high))
+            shown, *ends = map(formatter_of(kind), (value, low, high))
             found = f"{show_share(count, values.count)} are {shown}, the others {' to '.join(ends)}"
             yield "sentinel", f"{found}: does it mean null?"
             return

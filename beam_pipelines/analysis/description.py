@@ -19,14 +19,15 @@ from beam_pipelines.analysis.statistics.text import LARGE_BYTES, TextStatistics
 from beam_pipelines.core import formatting
 from beam_pipelines.core.arrow.columns import is_date, value_type
 
-Show = Callable[[float | None, pa.DataType], str]
+Show = Callable[[float | None], str]
 # Whole numbers of this range are years, whatever their column is called.
 _FIRST_YEARS, _LAST_YEARS = 1900, 2100
 # Numbers from here on are no years of a column that is called so.
 _BEYOND = 10_000
 _LONGEST_LABEL = 40
-_CUTS = 0, 1, 5, 25, 50, 75, 95, 99, 100
-_NAMES_OF_CUTS = {0: "Min", 50: "Median", 100: "Max"}
+_CUTS = {0: "Min"} | {cut: f"{cut}%" for cut in (1, 5, 25, 50, 75, 95, 99)}
+_CUTS |= {50: "Median", 100: "Max"}
+_NOT_FINITE = {"NaN": "nans", f"{formatting.MINUS}∞": "minus_infinities", "∞": "plus_infinities"}
 
 
 class Figure(NamedTuple):
@@ -35,12 +36,16 @@ class Figure(NamedTuple):
     Attributes:
       value: a number, or a text of a date; ``None``: there is none.
       text: the value for people; ``–`` without one.
-      share: of all rows or values, as text, or ``""``.
+      share: of all rows or values, or another remark, as text, or ``""``.
+      end: the upper end of a range as text, whose lower end is ``text``, or ``""``.
+      is_high: whether it is highlighted.
     """
 
     value: Any
     text: str
     share: str = ""
+    end: str = ""
+    is_high: bool = False
 
 
 class Ends(NamedTuple):
@@ -68,35 +73,32 @@ def are_years(name: str, low: float | None, high: float | None) -> bool:
     return is_named or _FIRST_YEARS <= low <= high <= _LAST_YEARS
 
 
-def show_of(name: str, columns: Iterable[ColumnStatistics], labels: Sequence[str] = ()) -> Show:
-    """Returns the function that shows a column's numbers: ``show_value``, or of years.
+def show_of(name: str, columns: Sequence[ColumnStatistics], labels: Sequence[str] = ()) -> Show:
+    """Returns the function that shows a column's numbers: ``formatter_of``, or of years.
 
     Args:
       name: of the column.
-      columns: its statistics in each split.
+      columns: its statistics in each split; at least one.
       labels: texts of its ids, which follow them: ``1 (SALE)``.
     """
-    ends = [
-        end
-        for column in columns
-        if isinstance(column.values, NumberStatistics)
-        and pa.types.is_integer(value_type(column.type))
-        for end in (column.values.minimum, column.values.maximum)
-        if end is not None
-    ]
-    low, high = min(ends, default=None), max(ends, default=None)
-    show = _show_year if are_years(name, low, high) else formatting.show_value
+    kind = value_type(columns[0].type)
+    show = formatting.formatter_of(kind)
+    if pa.types.is_integer(kind):
+        numbers = [one.values for one in columns if isinstance(one.values, NumberStatistics)]
+        ends = [end for one in numbers for end in (one.minimum, one.maximum) if end is not None]
+        if are_years(name, min(ends, default=None), max(ends, default=None)):
+            show = _show_year
     return functools.partial(_show_id, labels, show) if labels else show
 
 
-def _show_id(labels: Sequence[str], show: Show, value: float | None, kind: pa.DataType) -> str:
+def _show_id(labels: Sequence[str], show: Show, value: float | None) -> str:
     is_id = value is not None and value == int(value) and 0 <= value < len(labels)
     label = f" ({formatting.shorten(labels[int(value or 0)], _LONGEST_LABEL)})" if is_id else ""
-    return show(value, kind) + label
+    return show(value) + label
 
 
-def _show_year(value: float | None, kind: pa.DataType) -> str:
-    return formatting.show_value(value, kind).replace(",", "")
+def _show_year(value: float | None) -> str:
+    return formatting.show_number(value).replace(",", "")
 
 
 def describe(columns: Sequence[ColumnStatistics], show: Show) -> Figures:
@@ -107,11 +109,14 @@ def describe(columns: Sequence[ColumnStatistics], show: Show) -> Figures:
       show: its numbers, as ``show_of`` returns it.
     """
     values, kind = [column.values for column in columns], value_type(columns[0].type)
-    yield "Present", [_count(column.present) for column in columns]
-    yield "Missing", [_count(column.missing, column.present + column.missing) for column in columns]
+    yield "Present", [counted(column.present) for column in columns]
+    yield (
+        "Missing",
+        [counted(column.missing, column.present + column.missing) for column in columns],
+    )
     if pa.types.is_list(columns[0].type):
         rows = [column.innermost for column in columns]
-        yield "Values", [_count(found.num_values) for found in rows]
+        yield "Values", [counted(found.num_values) for found in rows]
         yield (
             "Values in a row",
             [Figure(None, f"{found.min_values:,} – {found.max_values:,}") for found in rows],
@@ -119,53 +124,40 @@ def describe(columns: Sequence[ColumnStatistics], show: Show) -> Figures:
         yield "Mean values in a row", [_number(column.average_values) for column in columns]
     yield "Distinct", [_distinct(column) for column in columns]
     numbers = [item for item in values if isinstance(item, NumberStatistics)]
+    show_mean = formatting.show_number if pa.types.is_boolean(kind) else show
     if numbers:
         means = [one.mean if one.count else None for one in numbers]
-        yield "Mean", [_value(mean, _of_mean(kind), show) for mean in means]
+        yield "Mean", _values(means, kind, show_mean)
         spreads = [one.standard_deviation if one.count else None for one in numbers]
-        yield (
-            "Std. deviation",
-            [
-                NOTHING if one is None else Figure(one, formatting.show_spread(one, kind))
-                for one in spreads
-            ],
-        )
+        yield "Std. deviation", [Figure(one, formatting.show_spread(one, kind)) for one in spreads]
         if not is_date(kind):
-            yield "Zeros", [_count(item.zeros, item.count) for item in numbers]
-        for name, field in (
-            ("NaN", "nans"),
-            (f"{formatting.MINUS}∞", "minus_infinities"),
-            ("∞", "plus_infinities"),
-        ):
+            yield "Zeros", [counted(item.zeros, item.count) for item in numbers]
+        for name, field in _NOT_FINITE.items():
             if any(getattr(item, field) for item in numbers):
-                yield name, [_count(getattr(one, field), one.count + one.nans) for one in numbers]
-    yield from _weighted(columns, show)
+                yield name, [counted(getattr(one, field), one.count + one.nans) for one in numbers]
+    yield from _weighted(columns, kind, show_mean)
     texts = [item for item in values if isinstance(item, TextStatistics)]
     if texts:
         unit, lengths = text_lengths(texts)
-        yield f"Shortest, {unit}", [_count(one.shortest if one else 0) for one in lengths]
+        yield f"Shortest, {unit}", [counted(one.shortest if one else 0) for one in lengths]
         yield f"Mean length, {unit}", [_number(one.mean) if one else NOTHING for one in lengths]
-        yield f"Longest, {unit}", [_count(one.longest if one else 0) for one in lengths]
+        yield f"Longest, {unit}", [counted(one.longest if one else 0) for one in lengths]
         if any(item.undercount for item in texts):
-            yield "Counts too low by up to", [_count(item.undercount) for item in texts]
+            yield "Counts too low by up to", [counted(item.undercount) for item in texts]
 
 
 def quantiles(columns: Sequence[ColumnStatistics], show: Show) -> Figures:
     """Yields percentiles of numbers, from the minimum to the maximum."""
     kind = value_type(columns[0].type)
-    cuts = [
-        column.values.percentiles.tolist()
-        for column in columns
-        if isinstance(column.values, NumberStatistics)
-    ]
-    if any(cuts):
-        whole = not pa.types.is_floating(kind)
-        for place in _CUTS:
-            values = [cut[place] if cut else None for cut in cuts]
-            if whole:
-                values = [None if one is None else round(one) for one in values]
-            name = _NAMES_OF_CUTS.get(place, f"{place}%")
-            yield name, [_value(one, kind, show) for one in values]
+    numbers = [one.values for one in columns if isinstance(one.values, NumberStatistics)]
+    found = []
+    for cuts in (one.percentiles.tolist() for one in numbers):
+        own = [cuts[place] for place in _CUTS] if cuts else [None] * len(_CUTS)
+        if not pa.types.is_floating(kind):
+            own = [None if one is None else round(one) for one in own]
+        found.append(_values(own, kind, show))
+    if any(one.count for one in numbers):
+        yield from zip(_CUTS.values(), map(list, zip(*found, strict=True)), strict=True)
 
 
 def ends(columns: Sequence[ColumnStatistics], show: Show) -> list[Ends]:
@@ -175,17 +167,21 @@ def ends(columns: Sequence[ColumnStatistics], show: Show) -> list[Ends]:
     if texts:
         unit, lengths = text_lengths(texts)
         return [
-            Ends(_count(one.shortest), _count(one.longest), unit) if one else Ends(NOTHING, NOTHING)
+            Ends(counted(one.shortest), counted(one.longest), unit)
+            if one
+            else Ends(NOTHING, NOTHING)
             for one in lengths
         ]
     return [
-        Ends(_value(one.values.minimum, kind, show), _value(one.values.maximum, kind, show))
+        Ends(low, high)
         for one in columns
         if isinstance(one.values, NumberStatistics)
+        for low, high in [_values((one.values.minimum, one.values.maximum), kind, show)]
     ]
 
 
-def _count(number: float, whole: float | None = None) -> Figure:
+def counted(number: float, whole: float | None = None) -> Figure:
+    """Returns a count, and its share of a whole."""
     return Figure(
         number, f"{number:,}", "" if whole is None else formatting.show_share(number, whole)
     )
@@ -195,10 +191,11 @@ def _number(value: float) -> Figure:
     return Figure(value, formatting.show_number(value))
 
 
-def _value(value: float | None, kind: pa.DataType, show: Show) -> Figure:
-    text = show(value, kind)
-    is_text = value is not None and pa.types.is_temporal(kind)
-    return Figure(text if is_text else value, text)
+def _values(values: Iterable[float | None], kind: pa.DataType, show: Show) -> list[Figure]:
+    shown = [Figure(value, show(value)) for value in values]
+    if not pa.types.is_temporal(kind):
+        return shown
+    return [one if one.value is None else Figure(one.text, one.text) for one in shown]
 
 
 def _distinct(column: ColumnStatistics) -> Figure:
@@ -215,7 +212,7 @@ def _distinct(column: ColumnStatistics) -> Figure:
     return Figure(number, f"{sign}{number:,}")
 
 
-def _weighted(columns: Sequence[ColumnStatistics], show: Show) -> Figures:
+def _weighted(columns: Sequence[ColumnStatistics], kind: pa.DataType, show: Show) -> Figures:
     """Yields what the rows' weights change; nothing without weights."""
     presence = [column.weighted for column in columns if column.weighted is not None]
     if len(presence) == len(columns):
@@ -227,14 +224,8 @@ def _weighted(columns: Sequence[ColumnStatistics], show: Show) -> Figures:
         if isinstance(column.values, NumberStatistics) and column.values.weighted is not None
     ]
     if len(moments) == len(columns):
-        kind = _of_mean(value_type(columns[0].type))
         means = [one.mean if one.weight else None for one in moments]
-        yield "Mean, by weight", [_value(mean, kind, show) for mean in means]
-
-
-def _of_mean(kind: pa.DataType) -> pa.DataType:
-    """Returns the type of a mean, which is a number for booleans."""
-    return pa.int64() if pa.types.is_boolean(kind) else kind
+        yield "Mean, by weight", _values(means, kind, show)
 
 
 class Lengths(NamedTuple):

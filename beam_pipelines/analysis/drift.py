@@ -79,17 +79,30 @@ def common_axis(numbers: Sequence[NumberStatistics], kind: pa.DataType, bars: in
     return Axis(np.linspace(low / scale, high / scale, bars + 1) * scale, low, high)
 
 
-def bar_shares(number: NumberStatistics, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Returns float64[bars]: each bar's share of the finite values.
+def bar_shares(
+    numbers: Sequence[NumberStatistics], edges: Sequence[npt.NDArray[np.float64]]
+) -> npt.NDArray[np.float64]:
+    """Returns float64[all bars]: each bar's share of the finite values.
 
     Values outside the edges count in the outermost bars.
+
+    Args:
+      numbers: one or more.
+      edges: of the bars of each of them.
     """
-    bars = len(edges) - 1
-    places = (
-        np.searchsorted(edges, number.values.astype(np.float64), side="right").clip(1, bars) - 1
-    )
-    weights = np.bincount(places, weights=number.counts, minlength=bars)
-    return np.asarray(weights / max(1, number.moments.count))
+    places, before = [], 0
+    for number, own in zip(numbers, edges, strict=True):
+        inner = number.values.astype(np.float64).searchsorted(own[:-1])
+        inner[0] = 0
+        places.append(inner + before)
+        before += len(number.values)
+    starts = np.concatenate(places)
+    counts = np.concatenate([*(number.counts for number in numbers), np.zeros(1, np.int64)])
+    sums = np.add.reduceat(counts, starts) * (
+        np.diff(starts, append=before) > 0
+    )  # else the next one
+    totals = [max(1, number.moments.count) for number in numbers]
+    return np.asarray(sums / np.repeat(totals, [len(own) - 1 for own in edges]))
 
 
 # Drift from here on is large, unless chance explains it.
@@ -309,7 +322,8 @@ def _number_counts(
         edges = np.append(values, np.inf)
     else:
         edges = common_axis(numbers, kind, BARS).edges
-    return [bar_shares(number, edges) * _known_count(number) for number in numbers]
+    shares = np.split(bar_shares(numbers, [edges, edges]), 2)
+    return [own * _known_count(number) for own, number in zip(shares, numbers, strict=True)]
 
 
 def _known_count(number: NumberStatistics) -> float:

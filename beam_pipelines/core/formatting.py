@@ -5,9 +5,11 @@ Control characters of data become escapes.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -59,11 +61,13 @@ def show_bytes(size: float) -> str:
     return f"{size:,.2f} TB"
 
 
-def show_number(value: float) -> str:
-    """Returns a number with thousands separators.
+def show_number(value: float | None) -> str:
+    """Returns a number with thousands separators, or ``–`` for ``None``.
 
     Integers have up to 15 digits; other numbers about four significant ones.
     """
+    if value is None:
+        return "–"
     if not math.isfinite(value):
         text = "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
     elif isinstance(value, int):
@@ -75,26 +79,29 @@ def show_number(value: float) -> str:
     return text.replace("-", MINUS)
 
 
-def show_value(value: float | None, kind: pa.DataType) -> str:
-    """Returns a column's value as text.
+def formatter_of(kind: pa.DataType) -> Callable[[float | None], str]:
+    """Returns the function that shows a column's values, and ``–`` for ``None``.
 
-    The text is a number, date or time, or ``–`` for ``None``.
+    It shows numbers, dates and times as statistics hold them: days since 1970 for a date,
+    microseconds for a time, 0 or 1 for a bool.
 
     Args:
-      value: as statistics hold it: days since 1970 for a date, microseconds for a time, 0 or 1 for
-        a bool.
       kind: the column's type; for a list, the type of its items.
     """
     import pyarrow as pa  # a tenth of a second that --help need not take
 
-    if value is None:
-        return "–"
-    if pa.types.is_boolean(kind) and value in (0, 1):
-        return "true" if value else "false"
-    if not pa.types.is_temporal(kind) or not math.isfinite(value):
-        return show_number(value)
+    if pa.types.is_boolean(kind):
+        return lambda value: str(bool(value)).lower() if value in (0, 1) else show_number(value)
+    return functools.partial(_show_time, kind) if pa.types.is_temporal(kind) else show_number
+
+
+def _show_time(kind: pa.DataType, value: float | None) -> str:
+    import pyarrow as pa  # as above
+
     from beam_pipelines.core.arrow.python_values import texts_of
 
+    if value is None or not math.isfinite(value):
+        return show_number(value)
     try:
         stored = pa.array([round(value)], pa.int32() if pa.types.is_date32(kind) else pa.int64())
         (text,) = texts_of(stored.cast(kind)).to_pylist()
@@ -106,14 +113,14 @@ def show_value(value: float | None, kind: pa.DataType) -> str:
     return text if part.strip("0") else str(whole)
 
 
-def show_spread(value: float, kind: pa.DataType) -> str:
-    """Returns a difference between values: a number, or days or seconds."""
+def show_spread(value: float | None, kind: pa.DataType) -> str:
+    """Returns a difference between values: a number, days, seconds or ``–``."""
     import pyarrow as pa  # a tenth of a second that --help need not take
 
+    if value is None or not pa.types.is_temporal(kind):
+        return show_number(value)
     if pa.types.is_date32(kind):
         return f"{show_number(value)} days"
-    if not pa.types.is_temporal(kind):
-        return show_number(value)
     if value >= _MICROSECONDS_PER_DAY:
         return f"{show_number(value / _MICROSECONDS_PER_DAY)} days"
     return f"{show_number(value / 1e6)} s"

@@ -14,7 +14,7 @@ import pytest
 from beam_pipelines.analysis.anomalies import Row
 from beam_pipelines.analysis.compare import measure_drift
 from beam_pipelines.analysis.report import SampledRows, render_report
-from beam_pipelines.analysis.report.page import anchor
+from beam_pipelines.analysis.report.markup import anchor
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
 from tests.support.report_examples import (
     EVIL,

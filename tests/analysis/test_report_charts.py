@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from beam_pipelines.analysis.compare import BASELINE, Drift, measure_drift
 from beam_pipelines.analysis.drift import bar_shares, common_axis, divergence
-from beam_pipelines.analysis.report.charts import Bar, bars, distribution, frequent_values
+from beam_pipelines.analysis.report.charts import draw_distributions, draw_values, frequent_values
 from beam_pipelines.analysis.statistics import ColumnStatistics, TableStatistics
+from beam_pipelines.core.formatting import formatter_of, show_number
 
 NUMBERS = st.one_of(
     st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=60).map(
@@ -31,8 +32,8 @@ NUMBERS = st.one_of(
 )
 
 
-def columns(*arrays: pa.Array) -> dict[str, ColumnStatistics]:
-    return {f"split{number}": ColumnStatistics.of(array) for number, array in enumerate(arrays)}
+def columns(*arrays: pa.Array) -> list[ColumnStatistics]:
+    return [ColumnStatistics.of(array) for array in arrays]
 
 
 def shares_of(values: list, keys: list) -> list[float]:
@@ -56,7 +57,7 @@ def test_bars_hold_every_value(array: pa.Array, number: int) -> None:
     axis = common_axis([statistics], array.type, number)
     assert len(axis.edges) == 2 or (np.diff(axis.edges) >= 0).all()
     assert 1 <= len(axis.edges) - 1 <= number
-    shares = bar_shares(statistics, axis.edges)
+    shares = bar_shares([statistics], [axis.edges])
     assert shares.sum() == pytest.approx(1)
     inner = [value for value in array.to_pylist() if axis.edges[0] < value < axis.edges[-1]]
     expected = np.histogram(np.array(inner, np.float64), axis.edges)[0]
@@ -68,7 +69,7 @@ def test_small_ranges_of_integers_have_a_bar_each() -> None:
     """Months are twelve bars, and the axis ends at 12."""
     statistics = ColumnStatistics.of(pa.array(list(range(1, 13)) * 3)).values
     axis = common_axis([statistics], pa.int64(), 24)
-    assert bar_shares(statistics, axis.edges).tolist() == [pytest.approx(1 / 12)] * 12
+    assert bar_shares([statistics], [axis.edges]).tolist() == [pytest.approx(1 / 12)] * 12
     assert (axis.low, axis.high) == (1, 12)
 
 
@@ -77,7 +78,7 @@ def test_bars_of_integers_stand_for_as_many_numbers_each() -> None:
     statistics = ColumnStatistics.of(pa.array(list(range(1, 32)) * 3)).values
     axis = common_axis([statistics], pa.int64(), 24)
     assert np.diff(axis.edges).tolist() == [2] * 16
-    assert (bar_shares(statistics, axis.edges) * 31).round(6).tolist() == [2] * 15 + [1]
+    assert (bar_shares([statistics], [axis.edges]) * 31).round(6).tolist() == [2] * 15 + [1]
     assert (axis.low, axis.high) == (1, 31)
 
 
@@ -92,23 +93,24 @@ def test_rounded_values_have_fewer_bars() -> None:
 
 def test_skewed_values_have_a_logarithmic_axis() -> None:
     """A column with most values at its start has a logarithmic axis."""
-    chart = distribution(columns(pa.array(np.random.default_rng(0).lognormal(3, 3, 1000))))
-    assert chart.is_logarithmic
-    assert not distribution(columns(pa.array(np.arange(1000)))).is_logarithmic
+    skewed = columns(pa.array(np.random.default_rng(0).lognormal(3, 3, 1000)))
+    even = columns(pa.array(np.arange(1000)))
+    charts = draw_distributions([skewed, even], [show_number] * 2)
+    assert [", logarithmic" in chart for chart in charts] == [True, False]
 
 
-def test_outlines_stay_in_the_chart() -> None:
-    """Every split with values has a path of the chart's width."""
-    generator = np.random.default_rng(0)
-    chart = distribution(
-        columns(pa.array(generator.normal(size=500)), pa.array(generator.normal(1, 2, 50)))
-    )
-    assert [split for split, _ in chart.paths] == [0, 1]
-    for _, outline in chart.paths:
-        path = re.fullmatch(r"M0 \d+(.*?)V\d+Z", outline).group(1)
-        heights, steps = re.findall(r"V(\d+)", path), re.findall(r"h(\d+)", path)
-        assert sum(map(int, steps)) == chart.bars <= 60
-        assert all(0 <= int(height) <= chart.height for height in heights)
+@given(st.lists(st.lists(NUMBERS, min_size=1, max_size=3), max_size=4))
+def test_outlines_have_the_heights_of_their_bars(features: list[list[pa.Array]]) -> None:
+    """Outlines are those of the shares, whatever is drawn with them."""
+    charts = draw_distributions([columns(*arrays) for arrays in features], [str] * len(features))
+    for arrays, chart in zip(features, charts, strict=True):
+        numbers = [column.values for column in columns(*arrays)]
+        edges = common_axis(numbers, arrays[0].type, 60).edges
+        shares = [bar_shares([one], [edges]).tolist() for one in numbers]
+        for own, outline in zip(shares, re.findall('d="M0 169(.*?)V169Z"', chart), strict=True):
+            runs = re.findall(r"V(\d+)h(\d+)", outline)
+            tops = [int(top) for top, bars in runs for _ in range(int(bars))]
+            assert tops == [169 - round(167 * (one / max(map(max, shares)))) for one in own]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_outlines_stay_in_the_chart() -> None:
 )
 def test_nothing_to_draw(array: pa.Array) -> None:
     """Without finite numbers there is no distribution."""
-    assert distribution(columns(array)) is None
+    assert draw_distributions([columns(array)], [show_number]) == [""]
 
 
 @given(
@@ -131,7 +133,7 @@ def test_nothing_to_draw(array: pa.Array) -> None:
 )
 def test_frequent_texts(splits: list[list[str]]) -> None:
     """Texts come by their summed shares, with their counts in every split."""
-    found = frequent_values(columns(*(pa.array(values) for values in splits)), 5)
+    found = frequent_values(columns(*(pa.array(values) for values in splits)), 5, str)
     keys = sorted({value for values in splits for value in values})
     weights = {key: sum(shares_of(values, [key])[0] for values in splits) for key in keys}
     assert [round(weights[item.value], 9) for item in found] == sorted(
@@ -144,25 +146,23 @@ def test_frequent_texts(splits: list[list[str]]) -> None:
 
 def test_few_numbers_are_values() -> None:
     """Up to five numbers are shown one by one, in order."""
-    assert [item.value for item in frequent_values(columns(pa.array([3, 1, 2013])), 5)] == [
-        "1",
-        "3",
-        "2,013",
-    ]
-    assert [item.value for item in frequent_values(columns(pa.array([True, False])), 5)] == [
-        "false",
-        "true",
-    ]
-    assert frequent_values(columns(pa.array(range(6))), 5) == []
-    assert frequent_values(columns(pa.array([b"x"])), 5) == []
+    few = frequent_values(columns(pa.array([3, 1, 2013])), 5, show_number)
+    assert [item.value for item in few] == ["1", "3", "2,013"]
+    truths = frequent_values(columns(pa.array([True, False])), 5, formatter_of(pa.bool_()))
+    assert [item.value for item in truths] == ["false", "true"]
+    for array in (pa.array(range(6)), pa.array([1, math.inf]), pa.array([b"x"])):
+        assert frequent_values(columns(array), 5, show_number) == []
+    apart = columns(pa.array([1, 2, 3]), pa.array([4, 5, 6]))
+    assert frequent_values(apart, 5, show_number) == []
+    assert [item.counts for item in frequent_values(apart, 6, str)] == [(1, 0)] * 3 + [(0, 1)] * 3
 
 
 def test_bars_are_as_long_as_shares() -> None:
     """The longest bar of any split fills its line."""
-    found = bars(
-        frequent_values(columns(pa.array(["a", "a", "a", " "]), pa.array([" ", " "])), 5), [4, 2]
-    )
-    assert found == [Bar(" ", "25.0%", ("25", "100")), Bar("a", "75.0%", ("75", "0"))]
+    texts = columns(pa.array(["a", "a", "a", " "]), pa.array([" ", " "]))
+    drawn = draw_values(frequent_values(texts, 5, str), [4, 2])
+    shown = re.findall(r">(blank|a)<|(?:width|left):(\d+)|</p>([\d.]+%)", drawn)
+    assert list(map("".join, shown)) == ["blank", "25", "100", "25.0%", "a", "75", "0", "75.0%"]
 
 
 @given(*[st.lists(st.sampled_from("abcdef"), min_size=1, max_size=40)] * 2)

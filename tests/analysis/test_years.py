@@ -36,4 +36,4 @@ def test_what_is_a_year(name: str, low: int | None, high: int | None, expected: 
 def test_how_numbers_are_shown(array: pa.Array, value: float, shown: str) -> None:
     """A column of years shows its mean as one, too."""
     column = ColumnStatistics.of(array)
-    assert show_of("built", [column])(value, column.type) == shown
+    assert show_of("built", [column])(value) == shown

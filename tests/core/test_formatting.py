@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.core.formatting import (
+    formatter_of,
     show_number,
     show_secs,
     show_share,
     show_spread,
-    show_value,
 )
 
 
@@ -48,7 +48,7 @@ def test_numbers(value: float, shown: str) -> None:
 )
 def test_values(value: float | None, kind: pa.DataType, shown: str) -> None:
     """Dates, times and truth values are shown as what they stand for."""
-    assert show_value(value, kind) == shown
+    assert formatter_of(kind)(value) == shown
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from beam_pipelines.analysis.anomalies import Row
 from beam_pipelines.analysis.compare import measure_drift
+from beam_pipelines.analysis.description import Figure
 from beam_pipelines.analysis.report import ImageSample, Report, ReportData, SampledRows
-from beam_pipelines.analysis.report.details import Cell
 from beam_pipelines.analysis.report.sampled import (
     Coverage,
     Described,
@@ -278,7 +278,7 @@ def _examples() -> Examples:
 
 def _described(bits: dict[str, float]) -> tuple[Described]:
     """Returns a column that another package describes."""
-    cells = {name: Cell(f"{number:.3f}") for name, number in bits.items()}
+    cells = {name: Figure(number, f"{number:.3f}") for name, number in bits.items()}
     return (Described("label", "Label", "Label is a number of bits.", cells, bits),)
 
 

@@ -1,12 +1,11 @@
-"""Computes a feature's charts: outlines of distributions and bars of frequent values.
+"""Draws features' charts: outlines of distributions and bars of frequent values.
 
 All splits share a chart.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +14,12 @@ import pyarrow as pa
 
 from beam_pipelines.analysis.description import Show
 from beam_pipelines.analysis.drift import bar_shares, common_axis
+from beam_pipelines.analysis.report.markup import BLANK, SPLIT_COLORS, escaped
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.core.arrow.columns import value_type
-from beam_pipelines.core.formatting import show_share, show_value
+from beam_pipelines.core.formatting import shorten, show_share
 
 # So many of each split's most frequent texts are candidates for the texts that are shown.
 _CANDIDATES = 1000
@@ -37,38 +37,7 @@ class Frequent(NamedTuple):
     counts: tuple[int, ...]
 
 
-class Bar(NamedTuple):
-    """Bars of a frequent value, one for each split.
-
-    ``share`` is the first split's. ``widths`` are in per cent.
-    """
-
-    value: str
-    share: str
-    widths: tuple[str, ...]
-
-
-class Outlines(NamedTuple):
-    """Outlines of a column's distributions.
-
-    Attributes:
-      bars, height: width and height of the chart, in the units of the paths.
-      paths: (number of the split, SVG path).
-      low, high: values at the ends of the axis.
-      is_logarithmic: whether the x axis is logarithmic.
-    """
-
-    bars: int
-    height: int
-    paths: tuple[tuple[int, str], ...]
-    low: str
-    high: str
-    is_logarithmic: bool
-
-
-def frequent_values(
-    columns: Mapping[str, ColumnStatistics], number: int, show: Show = show_value
-) -> list[Frequent]:
+def frequent_values(columns: Sequence[ColumnStatistics], number: int, show: Show) -> list[Frequent]:
     """Returns a column's most frequent values over all splits.
 
     Numbers with more than ``number`` values, and bytes, have none.
@@ -76,21 +45,21 @@ def frequent_values(
     Texts are sorted by their summed shares, numbers by value. A text's count is 0 in a split that
     does not have it among its 1,000 most frequent texts.
     """
-    kind = value_type(next(iter(columns.values())).type)
-    values = [column.values for column in columns.values()]
+    values = [column.values for column in columns]
     texts = [text for text in values if isinstance(text, TextStatistics)]
     if texts:
+        kind = value_type(columns[0].type)
         return [] if pa.types.is_binary(kind) else _frequent_texts(texts, number)
     numbers = [item for item in values if isinstance(item, NumberStatistics)]
-    few = sorted({value for item in numbers for value in item.values[: number + 1].tolist()})
-    if len(few) > number or not all(item.distinct == len(item.values) for item in numbers):
-        return []
+    are_few = all(item.distinct == len(item.values) <= number for item in numbers)
+    few = {value for item in numbers for value in item.values.tolist()} if are_few else set()
     return [
         Frequent(
-            show(value, kind),
+            show(value),
             tuple(int(item.counts[item.values == value].sum()) for item in numbers),
         )
-        for value in few
+        for value in sorted(few)
+        if len(few) <= number
     ]
 
 
@@ -110,69 +79,86 @@ def _frequent_texts(texts: Sequence[TextStatistics], number: int) -> list[Freque
     return [Frequent(value, tuple(counts[:, place].tolist())) for _, value, place in top]
 
 
-def bars(values: Iterable[Frequent], totals: Sequence[int]) -> list[Bar]:
-    """Returns a bar for each value.
+def draw_values(values: Sequence[Frequent], totals: Sequence[int]) -> str:
+    """Returns a bar for each value and split as HTML.
+
+    The longest one fills its line.
 
     Args:
-      values: to be shown.
+      values: to be shown; their shares are the first split's.
       totals: number of values in each split.
     """
     shares = [
         [count / max(1, total) for count, total in zip(item.counts, totals, strict=True)]
         for item in values
     ]
-    longest = max((max(line) for line in shares), default=0.0) or 1.0
-    return [
-        Bar(
-            item.value,
-            show_share(item.counts[0], totals[0]),
-            tuple(f"{100 * part / longest:.3g}" for part in line),
+    longest, lines = max(map(max, shares), default=0.0) or 1.0, []
+    for item, line in zip(values, shares, strict=True):
+        first, *others = (f"{100 * part / longest:.3g}%" for part in line)
+        marks = (
+            f"<i class=s{split % SPLIT_COLORS} style=left:{width}></i>"
+            for split, width in enumerate(others, 1)
         )
-        for item, line in zip(values, shares, strict=True)
-    ]
+        value = f"<bdi>{escaped(shorten(item.value, 40))}</bdi>" if item.value.strip() else BLANK
+        share = escaped(show_share(item.counts[0], totals[0]))
+        lines.append(f"{value}<p><b style=width:{first}></b>{''.join(marks)}</p>{share}")
+    return f"<div class=bars>\n{''.join(lines)}</div>"
 
 
-def distribution(
-    columns: Mapping[str, ColumnStatistics], show: Show = show_value
-) -> Outlines | None:
-    """Returns the outlines of a numeric column's distributions.
+def draw_distributions(
+    features: Sequence[Sequence[ColumnStatistics]], shows: Sequence[Show]
+) -> list[str]:
+    """Returns the outlines of each numeric column's distributions as HTML.
 
-    Returns ``None`` without finite numbers. Each split is scaled to its own number of values. The
+    Without finite numbers it is empty. Each split is scaled to its own number of values. The
     outermost bars include the values beyond the 1st and the 99th percentile.
     """
-    numbers = [
-        column.values for column in columns.values() if isinstance(column.values, NumberStatistics)
-    ]
-    if not any(number.moments.count for number in numbers):
-        return None
-    kind = value_type(next(iter(columns.values())).type)
-    axis = common_axis(numbers, kind, _BARS)
-    heights = [bar_shares(number, axis.edges) for number in numbers]
-    highest = max(float(height.max()) for height in heights)
-    low, high = (
-        show(end if pa.types.is_floating(kind) else round(end), kind)
-        for end in (axis.low, axis.high)
-    )
-    return Outlines(
-        bars=len(axis.edges) - 1,
-        height=_HEIGHT,
-        paths=tuple(
-            (split, _outline(height / highest))
-            for split, height in enumerate(heights)
-            if height.any()
-        ),
-        low=low,
-        high=high,
-        is_logarithmic=axis.logarithmic,
-    )
+    found, charts = [""] * len(features), {}
+    for place, columns in enumerate(features):
+        values = [column.values for column in columns]
+        numbers = [one for one in values if isinstance(one, NumberStatistics)]
+        if any(one.moments.count for one in numbers):
+            kind = value_type(columns[0].type)
+            charts[place] = numbers, common_axis(numbers, kind, _BARS), pa.types.is_floating(kind)
+    paths = _paths([(numbers, axis.edges) for numbers, axis, _ in charts.values()])
+    for place, (numbers, axis, is_floating) in charts.items():
+        ends = axis.low, axis.high
+        low, high = (escaped(shows[place](end if is_floating else round(end))) for end in ends)
+        about, scale = (", logarithmic", "log") if axis.logarithmic else ("", "")
+        own = enumerate(zip(numbers, paths, strict=False))  # the paths of other charts follow
+        drawn = [
+            f'<path class=s{split % SPLIT_COLORS} d="{path}"/>'
+            for split, (one, path) in own
+            if one.moments.count
+        ]
+        found[place] = (
+            f'<svg viewBox="0 0 {len(axis.edges) - 1} {_HEIGHT}" preserveAspectRatio=none role=img '
+            f'aria-label="Distribution from {low} to {high}{about}">{"".join(drawn)}</svg>'
+            f"<p class=ends aria-hidden=true>{low}<b>{scale}</b>{high}</p>"
+        )
+    return found
 
 
-def _outline(heights: npt.NDArray[np.float64]) -> str:
-    """Returns the outline of bars of relative heights as an SVG path.
+def _paths(
+    charts: Sequence[tuple[Sequence[NumberStatistics], npt.NDArray[np.float64]]],
+) -> Iterator[str]:
+    """Yields the outline of each split's bars as an SVG path.
 
-    Heights are from 0 to 1. Each bar has a width of 1.
+    Each bar has a width of 1. Numbers of a chart have the same edges.
     """
+    if not charts:
+        return
+    sides = [(one, edges) for numbers, edges in charts for one in numbers]
+    heights = bar_shares([one for one, _ in sides], [edges for _, edges in sides])
+    bars = [len(numbers) * (len(edges) - 1) for numbers, edges in charts]
+    heights /= np.repeat(np.maximum.reduceat(heights, np.cumsum([0, *bars[:-1]])), bars)
     floor, highest = _HEIGHT - 1, _HEIGHT - 3
-    tops = (floor - np.round(highest * heights).astype(int)).tolist()
-    bars = (f"V{top}h{len(list(equal))}" for top, equal in itertools.groupby(tops))
-    return f"M0 {floor}{''.join(bars)}V{floor}Z"
+    tops = (floor - np.rint(highest * heights)).astype(int)
+    firsts = np.cumsum([0, *(len(edges) - 1 for _, edges in sides[:-1])])
+    is_step = np.append(True, tops[1:] != tops[:-1])
+    is_step[firsts] = True
+    places = np.flatnonzero(is_step)
+    steps = np.column_stack([tops[places], np.diff(places, append=len(tops))])
+    numbers_of_steps = np.add.reduceat(is_step.astype(int), firsts).tolist()
+    shapes = [f"M0 {floor}{'V%dh%d' * number}V{floor}Z" for number in numbers_of_steps]
+    yield from ("\n".join(shapes) % tuple(steps.ravel().tolist())).split("\n")

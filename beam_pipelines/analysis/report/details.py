@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from beam_pipelines.analysis.compare import Drift
-from beam_pipelines.analysis.description import Figure
+from beam_pipelines.analysis.description import Figure, counted
 from beam_pipelines.analysis.report.charts import Frequent
+from beam_pipelines.analysis.report.markup import BLANK, escaped, show_figure
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
-from beam_pipelines.core.formatting import show_share
-
-
-class Cell(NamedTuple):
-    """Content of a table's cell.
-
-    Attributes:
-      text: a value, or the lower end of a range.
-      end: the upper end of a range, or ``""``.
-      small: a remark after the value.
-      is_high: whether the value is highlighted.
-    """
-
-    text: str
-    end: str = ""
-    small: str = ""
-    is_high: bool = False
+from beam_pipelines.core.formatting import shorten
 
 
 class DetailTable(NamedTuple):
@@ -35,69 +21,65 @@ class DetailTable(NamedTuple):
     Attributes:
       title: head of the first column.
       heads: heads of the other columns.
-      lines: (name, cells).
+      lines: (name, figures).
       style: a class of page.css.
     """
 
     title: str
     heads: Sequence[str]
-    lines: Sequence[tuple[str, Sequence[Cell]]]
+    lines: Sequence[tuple[str, Sequence[Figure]]]
     style: str = ""
 
 
-_Columns = Mapping[str, ColumnStatistics]
+def show_table(table: DetailTable) -> str:
+    """Returns a table as HTML."""
+    heads = "".join([f"<th>{escaped(head)}" for head in (table.title, *table.heads)])
+    lines = [f'<div class="part {table.style}"><table><thead><tr>{heads}<tbody>\n']
+    for name, figures in table.lines:
+        cells = "".join([f"<td>{show_figure(figure)}\n" for figure in figures])
+        lines.append(f"<tr><th>{_show_name(name)}{cells}\n")
+    return "".join([*lines, "</table></div>"])
 
 
-def totals_of(columns: _Columns) -> list[int]:
+@functools.lru_cache(100)
+def _show_name(name: str) -> str:
+    """Returns a line's name as HTML; tables share most names."""
+    return escaped(shorten(name, 120)) if name.strip() else BLANK
+
+
+def totals_of(columns: Sequence[ColumnStatistics]) -> list[int]:
     """Returns the number of values in each split."""
-    return [column.values.count for column in columns.values()]
+    return [column.values.count for column in columns]
 
 
-def cell_of(figure: Figure) -> Cell:
-    """Returns a figure as a cell."""
-    return Cell(figure.text, small=figure.share)
-
-
-def show_drift(drift: Drift) -> Cell:
+def show_drift(drift: Drift) -> Figure:
     """Returns the bits of a drift, with three decimals."""
     text = "<0.001" if 0 < drift.value < 0.001 else f"{drift.value:.3f}" if drift.value else "0"
-    return Cell(text, is_high=drift.is_high)
+    return Figure(drift.value, text, is_high=drift.is_high)
 
 
 def detail_tables(
-    columns: _Columns,
-    figures: Mapping[str, Sequence[Figure]],
-    cuts: Mapping[str, Sequence[Figure]],
+    splits: Sequence[str],
+    columns: Sequence[ColumnStatistics],
+    described: Mapping[str, Mapping[str, Sequence[Figure]]],
     values: Sequence[Frequent],
     drifts: Sequence[Drift],
 ) -> Iterator[DetailTable]:
     """Yields the tables of the details; some have no lines.
 
     Args:
-      columns: split -> statistics of the feature.
-      figures, cuts: its description, and its quantiles.
+      splits, columns: their names, and statistics of the feature in each of them.
+      described: title of a table -> its lines.
       values: frequent ones.
       drifts: from other splits and the baseline.
     """
-    splits = list(columns)
-    first = next(iter(columns.values()))
-    for title, found in (("Summary", figures), ("Quantiles", cuts)):
-        lines = [(name, list(map(cell_of, own))) for name, own in found.items()]
-        yield DetailTable(title, splits, lines)
-    few = isinstance(first.values, NumberStatistics) or all(
-        (column.values.distinct or 0) <= len(values) for column in columns.values()
+    for title, found in described.items():
+        yield DetailTable(title, splits, list(found.items()))
+    few = isinstance(columns[0].values, NumberStatistics) or all(
+        (column.values.distinct or 0) <= len(values) for column in columns
     )
     totals = totals_of(columns)
-    counts = [
-        (
-            item.value,
-            [
-                Cell(f"{count:,}", small=show_share(count, total))
-                for count, total in zip(item.counts, totals, strict=True)
-            ],
-        )
-        for item in values
-    ]
+    counts = [(item.value, list(map(counted, item.counts, totals))) for item in values]
     yield DetailTable("Values" if few else "Most frequent values", splits, counts, "shares")
     if len(drifts) > 1:
         compared = [

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
-from beam_pipelines.analysis.report.values import SPLIT_COLORS
+from beam_pipelines.analysis.report.markup import SPLIT_COLORS
 from beam_pipelines.core.formatting import show_bytes, show_count, show_share
 from beam_pipelines.core.layout.manifest import Counts, Manifest, ManifestSource, ManifestSplit
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from beam_pipelines.analysis import description
 from beam_pipelines.analysis.drift import FEW_VALUES
-from beam_pipelines.analysis.report import charts, details
-from beam_pipelines.analysis.report.values import Report, ReportData
+from beam_pipelines.analysis.report import charts, details, markup
+from beam_pipelines.analysis.report.values import PAGE, Report
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import MAX_DISTINCT, NumberStatistics
 from beam_pipelines.analysis.statistics.table import DataSlice, TableStatistics
@@ -24,107 +24,90 @@ _MANY_MISSING = 0.5
 _TOP_VALUES = 12
 
 
-class FeatureRow(NamedTuple):
-    """A feature's row and details.
-
-    Attributes:
-      name, type: as in the data.
-      is_label: whether this is the recipe's label.
-      anomalies: their number.
-      missing: largest fraction of missing values of any split.
-      distinct: largest number of distinct values of any split.
-      drift: largest drift, or ``None``.
-      order: (key, number) of other columns by which the table is sorted.
-      bars: frequent values of texts and of few numbers.
-      outlines: the distribution of other numbers, also for the details.
-      cells: missing, distinct, range, drift, and what other packages describe; each a cell for all
-        splits or one for each.
-      tables: of the details.
-    """
-
-    name: str
-    type: str
-    is_label: bool
-    anomalies: int
-    missing: float
-    distinct: int
-    drift: float | None
-    order: Sequence[tuple[str, float]]
-    bars: Sequence[charts.Bar]
-    outlines: charts.Outlines | None
-    cells: Sequence[Sequence[details.Cell]]
-    tables: Sequence[details.DetailTable]
+_Splits = Sequence[ColumnStatistics]
 
 
-_Columns = Mapping[str, ColumnStatistics]
-
-
-def describe_features(report: Report) -> Iterator[FeatureRow]:
-    """Yields the features in the order of the columns."""
+def show_features(report: Report) -> Iterator[str]:
+    """Yields the rows and details of ``PAGE`` features each, as HTML."""
     tables = list(report.statistics.values())
+    names = list(tables[0].columns) if tables else []
     anomalies = collections.Counter(row.feature for row in report.data.anomalies)
-    for name in tables[0].columns if tables else ():
-        yield _feature(
-            name,
-            {split: statistics.columns[name] for split, statistics in report.statistics.items()},
-            anomalies[name],
-            name == report.manifest.label,
-            report.data,
+    for start in range(0, len(names), PAGE):
+        some = names[start : start + PAGE]
+        columns = [[table.columns[name] for table in tables] for name in some]
+        shows = list(map(description.show_of, some, columns))
+        outlines = charts.draw_distributions(columns, shows)
+        yield "".join(
+            _feature(name, own, show, outline, anomalies[name], report)
+            for name, own, show, outline in zip(some, columns, shows, outlines, strict=True)
         )
 
 
 def _feature(
-    name: str, columns: _Columns, anomalies: int, is_label: bool, data: ReportData
-) -> FeatureRow:
+    name: str, columns: _Splits, show: description.Show, chart: str, anomalies: int, report: Report
+) -> str:
+    data, first = report.data, columns[0]
     drifts, class_names = data.drifts.get(name, ()), data.class_names.get(name, ())
-    first, described = next(iter(columns.values())), data.sampled.described
-    show = description.show_of(name, columns.values())
-    named = description.show_of(name, columns.values(), class_names)
+    others = data.sampled.described
+    named = description.show_of(name, columns, class_names) if class_names else show
     values = charts.frequent_values(columns, _TOP_VALUES, named)
-    is_text = isinstance(first.values, TextStatistics)
-    stats = list(columns.values())
-    found, cuts = dict(description.describe(stats, show)), dict(description.quantiles(stats, show))
-    drawn = values[:FEW_VALUES] if is_text or len(values) <= FEW_VALUES else ()
+    found = dict(description.describe(columns, show))
+    described = {"Summary": found, "Quantiles": dict(description.quantiles(columns, show))}
+    # The script copies the outlines, so that screen readers skip them.
+    copy = chart and "<div class=wide aria-hidden=true></div>"
+    if values and (isinstance(first.values, TextStatistics) or len(values) <= FEW_VALUES):
+        chart = charts.draw_values(values[:FEW_VALUES], details.totals_of(columns))
+        copy = ""
     largest = max(drifts, key=lambda drift: drift.value, default=None)
-    tables = details.detail_tables(columns, found, cuts, values, drifts)
-    return FeatureRow(
-        name=name,
-        type=type_name(first.type),
-        is_label=is_label,
-        anomalies=anomalies,
-        missing=max(column.missing_fraction for column in columns.values()),
-        distinct=max(
-            MAX_DISTINCT + 1 if column.values.distinct is None else column.values.distinct
-            for column in columns.values()
-        ),
-        drift=largest and largest.value,
-        order=[(one.key, one.order[name]) for one in described if name in one.order],
-        bars=charts.bars(drawn, details.totals_of(columns)),
-        outlines=None if drawn else charts.distribution(columns, show),
-        cells=(
-            _once(map(_missing, stats, found["Missing"])),
-            _once(map(details.cell_of, found["Distinct"])),
-            _once(map(_range, description.ends(stats, show))),
-            [details.show_drift(largest) if largest else details.Cell("–")],
-            *([one.cells.get(name, details.Cell("–"))] for one in described),
-        ),
-        tables=[one for one in tables if one.lines],
+    # By these the script sorts.
+    order = {"missing": f"{max(column.missing_fraction for column in columns):g}"}
+    distinct = [column.values.distinct for column in columns]
+    order["distinct"] = str(max(MAX_DISTINCT + 1 if one is None else one for one in distinct))
+    if largest:
+        order["drift"] = f"{largest.value:g}"
+    order |= {one.key: f"{one.order[name]:g}" for one in others if name in one.order}
+    cells = (
+        _once(map(_missing, columns, found["Missing"])),
+        _once(found["Distinct"]),
+        _once(map(_range, description.ends(columns, show))),
+        [details.show_drift(largest) if largest else description.NOTHING],
+        *([one.cells.get(name, description.NOTHING)] for one in others),
     )
+    tables = details.detail_tables(list(report.statistics), columns, described, values, drifts)
+    key, shown = markup.anchor(name), markup.escaped(name)
+    badges = "<span class=badge>label</span>" if name == report.manifest.label else ""
+    if anomalies:
+        word = "anomaly" if anomalies == 1 else "anomalies"
+        badges += f'<span class="badge bad">{anomalies:,} {word}</span>'
+    parts = [
+        f"<tbody id={key}",
+        *(f" data-{markup.escaped(one)}={number}" for one, number in order.items()),
+        f"><tr class=feature><th scope=row><button><bdi>{shown}</bdi></button>",
+        f"<span class=type>{markup.escaped(type_name(first.type))}</span> ",
+        f'<a class=link href=#{key} aria-label="Link to this feature">#</a>{badges}<td>{chart}',
+        *map(markup.show_cell, cells),
+        f"\n<tr class=more hidden><td colspan={2 + len(cells) - (not data.drifts)}>",
+        "<div class=details>\n",
+        copy,
+        *(details.show_table(one) for one in tables if one.lines),
+        "</div>\n",
+    ]
+    return "".join(parts)
 
 
-def _once(cells: Iterable[details.Cell]) -> list[details.Cell]:
-    """Returns one cell for each split, or one if all are equal."""
-    found = list(cells)
+def _once(figures: Iterable[description.Figure]) -> list[description.Figure]:
+    """Returns one figure for each split, or one if all are equal."""
+    found = list(figures)
     return found[:1] if len(set(found)) == 1 else found
 
 
-def _missing(column: ColumnStatistics, figure: description.Figure) -> details.Cell:
-    return details.Cell(figure.share, is_high=column.missing_fraction >= _MANY_MISSING)
+def _missing(column: ColumnStatistics, figure: description.Figure) -> description.Figure:
+    return description.Figure(None, figure.share, is_high=column.missing_fraction >= _MANY_MISSING)
 
 
-def _range(found: description.Ends) -> details.Cell:
+def _range(found: description.Ends) -> description.Figure:
     low, high = found.low.text, found.high.text
-    return details.Cell(low, "" if low == high else high, found.unit)
+    return description.Figure(None, low, found.unit, "" if low == high else high)
 
 
 class SliceRow(NamedTuple):

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
-import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.analysis.anomalies import Row
 from beam_pipelines.analysis.drift import LARGE_DRIFT
-from beam_pipelines.analysis.report.details import Cell, DetailTable
+from beam_pipelines.analysis.report import markup
+from beam_pipelines.analysis.report.details import show_table
 from beam_pipelines.analysis.report.diagram import draw_pipeline
-from beam_pipelines.analysis.report.features import describe_features, describe_slices
-from beam_pipelines.analysis.report.values import SPLIT_COLORS, Report
+from beam_pipelines.analysis.report.features import describe_slices, show_features
+from beam_pipelines.analysis.report.values import PAGE, Report
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.formatting import show_bytes, show_number, show_share
+from beam_pipelines.core.formatting import shorten, show_bytes, show_number, show_share
 from beam_pipelines.core.version import __version__
 
 if TYPE_CHECKING:
     import jinja2
-    from markupsafe import Markup
-
-
-_SPECIAL = re.compile("[&<>\"']")
 
 
 def render_report(report: Report) -> str:
@@ -49,7 +44,7 @@ def render_report(report: Report) -> str:
         # The name of the recipe's schema; empty: it was inferred.
         contract=manifest.contract and (manifest.recipe.get("schema") or "that was given"),
         recipe=_recipe_text(manifest.recipe),
-        features=describe_features(report),
+        features=show_features(report),
         names=list(columns),
         slices=describe_slices(report),
         diagram=draw_pipeline(manifest),
@@ -90,15 +85,18 @@ def page_environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         bytecode_cache=TemplateCache(),
     )
-    environment.globals |= {"SPLIT_COLORS": SPLIT_COLORS, "LARGE_DRIFT": LARGE_DRIFT}
+    environment.globals |= {
+        "SPLIT_COLORS": markup.SPLIT_COLORS,
+        "LARGE_DRIFT": LARGE_DRIFT,
+        "PAGE": PAGE,
+    }
     environment.filters |= {
-        "anchor": anchor,
+        "anchor": markup.anchor,
         "bytes": show_bytes,
-        "cell": _show_cell,
-        "clipped": _clip,
+        "clipped": shorten,
         "commas": "{:,}".format,
         "css_text": _css_text,
-        "details": _show_table,
+        "details": show_table,
         "g": "{:g}".format,
         "mask": mask,
         "number": show_number,
@@ -114,57 +112,6 @@ def page_file(environment: jinja2.Environment, name: str) -> str:
     if environment.loader is None:
         raise ValueError("found an environment without templates, expected page_environment()")
     return environment.loader.get_source(environment, name)[0]
-
-
-def anchor(name: str) -> str:
-    """Returns the fragment of the page's address that leads to a feature."""
-    return f"feature-{urllib.parse.quote(name, safe='')}"
-
-
-def _clip(text: str, characters: int = 120) -> str:
-    """Returns a text, cut with an ellipsis if it is too long."""
-    return text if len(text) <= characters else text[: characters - 1] + "…"
-
-
-def _show_table(table: DetailTable) -> Markup:
-    """Returns a table as HTML, in a tenth of a macro's time."""
-    from markupsafe import Markup
-
-    heads = "".join(f"<th>{_escaped(head)}" for head in (table.title, *table.heads))
-    lines = [f'<div class="part {table.style}"><table><thead><tr>{heads}<tbody>\n']
-    for name, cells in table.lines:
-        shown = _escaped(_clip(name)) if name.strip() else "<i class=soft>blank</i>"
-        lines += [
-            f"<tr><th>{shown}",
-            *(f"<td>{_cell_text(cell)}\n" for cell in cells),
-            "\n",
-        ]
-    return Markup("".join([*lines, "</table></div>"]))  # noqa: S704 - every value is escaped
-
-
-def _show_cell(cell: Cell) -> Markup:
-    """Returns a cell as HTML, see ``_show_table``."""
-    from markupsafe import Markup
-
-    return Markup(_cell_text(cell))  # noqa: S704 - every value is escaped
-
-
-def _escaped(text: str) -> str:
-    """Returns a text as HTML; ``escape`` takes five times as long."""
-    if not _SPECIAL.search(text):
-        return text
-    from markupsafe import escape  # as Jinja
-
-    return escape(text)
-
-
-def _cell_text(cell: Cell) -> str:
-    text = _escaped(cell.text)
-    if cell.end:
-        text = f"<span>{text}</span> – <span>{_escaped(cell.end)}</span>"
-    elif cell.is_high:
-        text = f"<b class=high>{text}</b>"
-    return f"{text} <small>{_escaped(cell.small)}</small>" if cell.small else text
 
 
 def _css_text(text: str) -> str:

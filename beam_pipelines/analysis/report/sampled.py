@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from beam_pipelines.analysis.alerts import Alert
-from beam_pipelines.analysis.description import describe, show_of
+from beam_pipelines.analysis.description import Figure, counted, describe, show_of
 from beam_pipelines.analysis.drift import FEW_VALUES
 from beam_pipelines.analysis.report import charts
-from beam_pipelines.analysis.report.details import Cell, DetailTable, cell_of, totals_of
+from beam_pipelines.analysis.report.details import DetailTable, totals_of
 from beam_pipelines.analysis.report.images import ImageSample
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.core.arrow.columns import type_name
@@ -32,13 +32,6 @@ class Coverage(NamedTuple):
     known: int
 
 
-class Picture(NamedTuple):
-    """A chart: bars of few values, or a distribution."""
-
-    bars: Sequence[charts.Bar]
-    outlines: charts.Outlines | None
-
-
 class EncodedFeature(NamedTuple):
     """A feature that encodings made.
 
@@ -47,8 +40,8 @@ class EncodedFeature(NamedTuple):
       columns: that it is made of.
       steps: kinds of its encodings, in order.
       type: of the encoded values.
-      before: chart of the column; ``None`` of several columns.
-      after: chart of the feature.
+      before: chart of the column as HTML; ``""`` of several columns.
+      after: chart of the feature as HTML.
       table: numbers of each split.
     """
 
@@ -56,8 +49,8 @@ class EncodedFeature(NamedTuple):
     columns: tuple[str, ...]
     steps: tuple[str, ...]
     type: str
-    before: Picture | None
-    after: Picture
+    before: str
+    after: str
     table: DetailTable
 
 
@@ -85,28 +78,29 @@ def describe_encoding(
         tuple(before),
         tuple(steps),
         type_name(next(iter(after.values())).type),
-        pictures[0] if len(pictures) == 1 else None,
+        pictures[0] if len(pictures) == 1 else "",
         _picture("", after, labels),
         DetailTable("Sampled rows", list(after), list(_lines(after, coverage.values()))),
     )
 
 
-def _picture(name: str, columns: _Columns, labels: Sequence[str] = ()) -> Picture:
-    show = show_of(name, columns.values(), labels)
-    values = charts.frequent_values(columns, FEW_VALUES, show)
-    outlines = None if values else charts.distribution(columns, show)
-    return Picture(charts.bars(values, totals_of(columns)), outlines)
+def _picture(name: str, columns: _Columns, labels: Sequence[str] = ()) -> str:
+    found = list(columns.values())
+    show = show_of(name, found, labels)
+    values = charts.frequent_values(found, FEW_VALUES, show)
+    if values:
+        return charts.draw_values(values, totals_of(found))
+    return charts.draw_distributions([found], [show])[0]
 
 
-def _lines(after: _Columns, coverage: Collection[Coverage]) -> Iterator[tuple[str, list[Cell]]]:
-    """Yields (name, a cell for each split)."""
+def _lines(after: _Columns, coverage: Collection[Coverage]) -> Iterator[tuple[str, list[Figure]]]:
+    """Yields (name, a figure for each split)."""
     stats = list(after.values())
-    for name, found in describe(stats, show_of("", stats)):
-        yield name, list(map(cell_of, found))
+    yield from describe(stats, show_of("", stats))
     if coverage:
-        yield "Texts in the vocabulary", [Cell(f"{one.size:,}") for one in coverage]
+        yield "Texts in the vocabulary", [counted(one.size) for one in coverage]
         shares = [show_share(one.values - one.known, one.values) for one in coverage]
-        yield "Out of vocabulary", [Cell(share) for share in shares]
+        yield "Out of vocabulary", [Figure(None, share) for share in shares]
 
 
 class Example(NamedTuple):
@@ -150,7 +144,7 @@ class Described(NamedTuple):
     key: str
     title: str
     about: str
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, Figure]
     order: Mapping[str, float]
 
 

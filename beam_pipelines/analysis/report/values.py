@@ -14,7 +14,7 @@ from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.layout.manifest import Manifest
 
-SPLIT_COLORS = 6  # in page.css
+PAGE = 200  # features that the report shows, and adds, at once
 
 
 @dataclasses.dataclass(frozen=True)

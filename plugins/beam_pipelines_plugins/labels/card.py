@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_pipelines.analysis.report.details import Cell
+from beam_pipelines.analysis.description import Figure
 from beam_pipelines.analysis.report.sampled import Described
 from beam_pipelines.checks.check import SampledSplits
 from beam_pipelines_plugins.labels.relations import Label, can_be_label
@@ -31,7 +31,7 @@ def describe_label(sample: SampledSplits) -> Described | None:
         f"Label is the mutual information of a feature and {name} in bits, by a sample of "
         f"{rows.num_rows:,} rows of all splits: 0 where the feature says nothing. The part that "
         "few rows have by chance is taken off.",
-        {other: Cell(_show_bits(bits)) for other, bits in found.items()},
+        {other: Figure(bits, _show_bits(bits)) for other, bits in found.items()},
         found,
     )
 
