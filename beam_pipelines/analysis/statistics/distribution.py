@@ -50,14 +50,6 @@ class Distribution:
         weights = np.concatenate([part.weights for part in parts])
         return _bounded(cls(*add_equal(values, weights), sum(part.error for part in parts)), limits)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        is_small = self.weights.dtype == np.int64 and self.weights.max(initial=0) < 1 << 8
-        weights = self.weights.astype(np.uint8) if is_small else self.weights
-        arrays = [
-            part for one in (self.values, weights) for part in (one.dtype.char, one.tobytes())
-        ]
-        return unpickle, (*arrays, self.error)
-
     @property
     def exact(self) -> bool:
         """Whether ``values`` are all distinct values."""
@@ -121,14 +113,6 @@ def _bounded(distribution: Distribution, limits: ColumnLimits) -> Distribution:
         # ``exact`` means an error of 0, so that points have a tiny error even where none arose.
         distribution.error + max(error, float(np.finfo(np.float64).tiny)),
     )
-
-
-def unpickle(
-    dtype: str, values: bytes, of_weights: str, weights: bytes, error: float
-) -> Distribution:
-    """Returns a pickled distribution; the arguments are those of its pickle."""
-    numbers = np.frombuffer(weights, of_weights).astype("d" if of_weights == "d" else np.int64)
-    return Distribution(np.frombuffer(values, dtype), numbers, error)
 
 
 # Every float64, and every sum of them, is a whole multiple of 2**-1074, the smallest one.

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.analysis.statistics import distribution
 from beam_pipelines.analysis.statistics.blocks import NumberBlock, columns_of
 from beam_pipelines.analysis.statistics.column import ColumnStatistics, StepValues, WeightedPresence
-from beam_pipelines.analysis.statistics.distribution import ExactMoments, WeightedMoments, unpickle
+from beam_pipelines.analysis.statistics.distribution import ExactMoments, WeightedMoments
 from beam_pipelines.analysis.statistics.limits import pack
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
 from beam_pipelines.analysis.statistics.storage import counts_of
@@ -72,7 +73,7 @@ def _array(data: bytes, dtype: str) -> npt.NDArray[Any]:
 
 _PARTS: list[Any] = [StepValues, WeightedPresence, DataSlice]
 _PARTS += [ExactMoments, WeightedMoments, NumberStatistics, WeightedNumbers, TextStatistics]
-_PARTS += [ColumnStatistics, NumberBlock, TableStatistics]
+_PARTS += [ColumnStatistics, distribution.Distribution, NumberBlock, TableStatistics]
 _CALLS: dict[type, Callable[[Any], Any]] = dict.fromkeys(_PARTS, _call)
 _TYPES = {pa.ListType, *map(type, TYPE_FOR_NAME.values())}
 _CALLS |= dict.fromkeys(_TYPES, lambda kind: (parse_type, (type_name(kind),)))
@@ -84,5 +85,5 @@ _CALLS[np.ndarray] = lambda array: (_array, (array.tobytes(), array.dtype.str))
 # Bound methods, because a pickle could set attributes of a class.
 _NAMES = {
     (made.__module__, made.__qualname__): type(made).__call__.__get__(made)
-    for made in [*_PARTS, _array, columns_of, counts_of, parse_type, unpickle]
+    for made in [*_PARTS, _array, columns_of, counts_of, parse_type]
 }
