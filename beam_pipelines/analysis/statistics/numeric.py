@@ -28,8 +28,40 @@ from beam_pipelines.core.arrow.weighted_values import Numbers, count_sorted
 MAX_DISTINCT = MAX_NUMBERS
 
 
+class FiniteNumbers:
+    """What statistics by count and by weight have in common: finite values beside infinities."""
+
+    moments: ExactMoments | WeightedMoments
+    distribution: Distribution
+    minus_infinities: float
+    plus_infinities: float
+
+    @property
+    def mean(self) -> float:
+        """Mean without NaN; NaN where there are infinities, as in TFDV."""
+        return math.nan if self.minus_infinities or self.plus_infinities else self.moments.mean
+
+    @property
+    def standard_deviation(self) -> float:
+        """Population standard deviation without NaN; NaN where there are infinities."""
+        has_infinities = self.minus_infinities or self.plus_infinities
+        return math.nan if has_infinities else self.moments.standard_deviation
+
+    def cumulated(self, number: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Returns ``number`` + 1 quantiles, infinities included, and the weight up to each.
+
+        The sum of the weights must be positive.
+        """
+        values, weights = self.distribution.values, self.distribution.weights
+        if self.minus_infinities or self.plus_infinities:
+            values = np.concatenate([[-np.inf], values.astype(np.float64), [np.inf]])
+            weights = np.concatenate([[self.minus_infinities], weights, [self.plus_infinities]])
+            values, weights = values[weights > 0], weights[weights > 0]
+        return quantiles(values, weights, number)
+
+
 @dataclasses.dataclass(frozen=True)
-class WeightedNumbers:
+class WeightedNumbers(FiniteNumbers):
     """Statistics of numbers by their rows' weights; NaN is left out.
 
     Attributes:
@@ -67,30 +99,9 @@ class WeightedNumbers:
             sum(part.plus_infinities for part in parts),
         )
 
-    @property
-    def mean(self) -> float:
-        """Weighted mean; NaN where infinities are among the values, as in TFDV."""
-        return math.nan if self.minus_infinities or self.plus_infinities else self.moments.mean
-
-    @property
-    def standard_deviation(self) -> float:
-        """Weighted population standard deviation; NaN where infinities are among the values."""
-        return (
-            math.nan
-            if self.minus_infinities or self.plus_infinities
-            else self.moments.standard_deviation
-        )
-
-    def cumulated(self, number: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Returns the quantiles and the weight up to each of them.
-
-        The sum of the weights must be positive.
-        """
-        return _quantiles(self.distribution, self.minus_infinities, self.plus_infinities, number)
-
 
 @dataclasses.dataclass(frozen=True)
-class NumberStatistics:
+class NumberStatistics(FiniteNumbers):
     """Statistics of the numbers of a column.
 
     NaN counts as a value, and only in ``nans``.
@@ -193,18 +204,6 @@ class NumberStatistics:
         return self.moments.count + self.minus_infinities + self.plus_infinities
 
     @property
-    def mean(self) -> float:
-        """Mean without NaN; NaN where there are infinities, as in TFDV."""
-        return math.nan if self.minus_infinities or self.plus_infinities else self.moments.mean
-
-    @property
-    def standard_deviation(self) -> float:
-        """Population standard deviation without NaN; NaN where there are infinities."""
-        if self.plus_infinities or self.minus_infinities:
-            return math.nan
-        return self.moments.standard_deviation
-
-    @property
     def minimum(self) -> int | float | None:
         """Smallest value, infinities included; ``None`` without values."""
         return -math.inf if self.minus_infinities else self._at(0)
@@ -242,13 +241,6 @@ class NumberStatistics:
     def percentiles(self) -> npt.NDArray[np.float64]:
         """``quantiles(100)``, which reports draw and show several times."""
         return np.array(self.quantiles(100))
-
-    def cumulated(self, number: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Returns the quantiles and the count up to each of them.
-
-        There must be at least one value.
-        """
-        return _quantiles(self.distribution, self.minus_infinities, self.plus_infinities, number)
 
 
 def equal_edges(low: float, high: float, number: int) -> npt.NDArray[np.float64]:
@@ -296,18 +288,3 @@ def _numbers(array: pa.Array) -> Any:  # int64 or float64, and numpy's functions
     dtype = np.float64 if pa.types.is_floating(array.type) else np.int64
     values = array.drop_null() if array.null_count else array
     return values.to_numpy(zero_copy_only=False).astype(dtype, copy=False)
-
-
-def _quantiles(
-    distribution: Distribution, minus: float, plus: float, number: int
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Returns the quantiles of a distribution and the weights up to them.
-
-    The values include the infinities.
-    """
-    values, weights = distribution.values, distribution.weights
-    if minus or plus:
-        values = np.concatenate([[-np.inf], values.astype(np.float64), [np.inf]])
-        weights = np.concatenate([[minus], weights, [plus]])
-        values, weights = values[weights > 0], weights[weights > 0]
-    return quantiles(values, weights, number)

@@ -125,10 +125,8 @@ class TableStatistics:
         if len(parts) == 1:
             return parts[0]
         number = len(parts[0].columns) if num_columns is None else num_columns
-        limits, of_slices = (
-            ColumnLimits.of_columns(number),
-            ColumnLimits.of_columns(number * MAX_SLICES),
-        )
+        limits = ColumnLimits.of_columns(number)
+        of_slices = ColumnLimits.of_columns(number * MAX_SLICES)
         return dataclasses.replace(
             _merged_tables(parts, limits), slices=_merged_slices(parts, of_slices)
         )
