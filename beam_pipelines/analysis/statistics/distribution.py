@@ -80,13 +80,11 @@ def quantiles(
         one.
       number: of parts.
     """
-    cumulated = np.cumsum(weights)
-    places = np.searchsorted(
-        cumulated, np.arange(number + 1) * float(cumulated[-1]) / number, side="right"
-    )
-    places = np.minimum(places, len(values) - 1)
-    places[-1] = len(values) - 1
-    return values[places].astype(np.float64), cumulated[places].astype(np.float64)
+    cumulated = np.cumsum(weights).astype(np.float64, copy=False)
+    starts = np.arange(number) * cumulated[-1] / number
+    places = np.minimum(cumulated.searchsorted(starts, "right"), len(values) - 1)
+    places = np.append(places, len(values) - 1)
+    return values[places].astype(np.float64, copy=False), cumulated[places]
 
 
 def _bounded(distribution: Distribution, limits: ColumnLimits) -> Distribution:

@@ -243,16 +243,6 @@ class NumberStatistics(FiniteNumbers):
         return np.array(self.quantiles(100))
 
 
-def equal_edges(low: float, high: float, number: int) -> npt.NDArray[np.float64]:
-    """Returns the ``number`` + 1 edges of buckets of equal width.
-
-    No edge overflows.
-    """
-    if math.isfinite(high - low):
-        return np.linspace(low, high, number + 1)
-    return np.linspace(low / 2, high / 2, number + 1) * 2
-
-
 def count_distinct(
     array: pa.Array, weights: npt.NDArray[np.float64] | None = None
 ) -> tuple[Numbers, npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import path_pb2, statistics_pb2
 
+from beam_pipelines.analysis.statistics import histograms
 from beam_pipelines.analysis.statistics.column import ColumnStatistics, StepValues, WeightedPresence
 from beam_pipelines.analysis.statistics.distribution import Distribution, quantiles
-from beam_pipelines.analysis.statistics.histograms import quantiles_histogram, standard_histogram
-from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
+from beam_pipelines.analysis.statistics.numeric import FiniteNumbers, NumberStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics, ValueCounts
 from beam_pipelines.core.arrow.columns import value_type
@@ -23,8 +23,6 @@ from beam_pipelines.core.layout.schema_features import SEQUENCE, path_of
 # (constants.py).
 _TOP_VALUES = 20
 _RANKS = 1000
-_BUCKETS = 10
-_QUANTILES_FOR_BUCKET = 100
 _DATASET = "All Examples"
 # TFDV drops weighted values whose weights add up to less (weighted_frequency_threshold).
 _LOWEST_WEIGHT = 1.0
@@ -87,28 +85,29 @@ def feature_type(column_type: pa.DataType) -> int:
 
 
 def _dataset(name: str, table: TableStatistics) -> statistics_pb2.DatasetFeatureStatistics:
-    return statistics_pb2.DatasetFeatureStatistics(
-        name=name,
-        num_examples=table.rows,
-        weighted_num_examples=table.weight or 0.0,
-        features=_features(table),
+    proto = statistics_pb2.DatasetFeatureStatistics(
+        name=name, num_examples=table.rows, weighted_num_examples=table.weight or 0.0
     )
+    histograms.add_histograms(_add_features(proto, table))
+    return proto
 
 
-def _features(table: TableStatistics) -> Iterator[statistics_pb2.FeatureNameStatistics]:
-    """Yields the counted features, a parent before the first feature list."""
+def _add_features(
+    proto: statistics_pb2.DatasetFeatureStatistics, table: TableStatistics
+) -> Iterator[histograms.Curve]:
+    """Adds the counted features, a parent before the first feature list."""
     has_parent = False
     for name, column in table.columns.items():
         if not column.is_counted:
             continue
         if column.null_steps is not None and not has_parent:
             has_parent = True
-            yield _parent(table)
-        yield _feature(name, column)
+            _add_parent(proto, table)
+        yield from _add_feature(proto, name, column)
 
 
-def _parent(table: TableStatistics) -> statistics_pb2.FeatureNameStatistics:
-    """Returns the STRUCT of the feature lists.
+def _add_parent(proto: statistics_pb2.DatasetFeatureStatistics, table: TableStatistics) -> None:
+    """Adds the STRUCT of the feature lists.
 
     TFDV counts it as one value of every row, also where the row has no feature list. Its
     ``infer_schema`` ends the process if it finds a feature list without a parent.
@@ -119,13 +118,15 @@ def _parent(table: TableStatistics) -> statistics_pb2.FeatureNameStatistics:
     every_row = ColumnStatistics(
         pa.int64(), table.rows, 0, one, one, table.rows, no_values, weighted=weighted
     )
-    feature = _Feature(path=path_pb2.Path(step=[SEQUENCE]), type=_Feature.STRUCT)
+    feature = proto.features.add(path=path_pb2.Path(step=[SEQUENCE]), type=_Feature.STRUCT)
     feature.struct_stats.common_stats.CopyFrom(_common(every_row))
-    return feature
 
 
-def _feature(name: str, column: ColumnStatistics) -> statistics_pb2.FeatureNameStatistics:
-    feature = _Feature(
+def _add_feature(
+    proto: statistics_pb2.DatasetFeatureStatistics, name: str, column: ColumnStatistics
+) -> Iterator[histograms.Curve]:
+    """Adds a feature; yields what its histograms are made of."""
+    feature = proto.features.add(
         path=path_of(name, column.null_steps is not None), type=feature_type(column.type)
     )
     common, texts = _common(column), column.categories or column.values
@@ -136,12 +137,11 @@ def _feature(name: str, column: ColumnStatistics) -> statistics_pb2.FeatureNameS
         feature.string_stats.CopyFrom(_string(texts))
         feature.string_stats.common_stats.CopyFrom(common)
     else:
-        feature.num_stats.CopyFrom(_numeric(texts))
         feature.num_stats.common_stats.CopyFrom(common)
+        yield from _fill_numeric(feature.num_stats, texts)
     sketched = "; ".join(_sketched(texts, column.lengths))
     if sketched:
         feature.custom_stats.add(name=SKETCHED, str=sketched)
-    return feature
 
 
 def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
@@ -171,7 +171,8 @@ def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
 
 
 def _lengths(lengths: Distribution) -> statistics_pb2.Histogram:
-    return quantiles_histogram(*quantiles(lengths.values, lengths.weights, _BUCKETS))
+    cuts = quantiles(lengths.values, lengths.weights, histograms.BUCKETS)
+    return histograms.quantiles_histogram(*cuts)
 
 
 @functools.lru_cache(maxsize=1_000)  # many columns of a table have as many values
@@ -219,57 +220,42 @@ def _add_levels(
     )
 
 
-def _numeric(values: NumberStatistics) -> statistics_pb2.NumericStatistics:
-    proto = statistics_pb2.NumericStatistics()
+def _fill_numeric(
+    proto: statistics_pb2.NumericStatistics, values: NumberStatistics
+) -> Iterator[histograms.Curve]:
+    """Fills in all but the histograms, and yields what they are made of."""
     if values.count:
-        proto.mean, proto.std_dev, proto.num_zeros = (
-            values.mean,
-            _deviation(values),
-            values.zeros,
-        )
+        proto.mean, proto.std_dev = values.mean, _deviation(values)
+        proto.num_zeros = values.zeros
         proto.min, proto.max = values.minimum or 0, values.maximum or 0
-        proto.median = _add_distribution(proto, values, values)
+        yield _fill_median(proto, values, values)
     elif values.nans:
-        proto.histograms.add(type=statistics_pb2.Histogram.STANDARD, num_nan=values.nans)
-        proto.histograms.add(type=statistics_pb2.Histogram.QUANTILES, num_nan=values.nans)
+        for kind in (statistics_pb2.Histogram.STANDARD, statistics_pb2.Histogram.QUANTILES):
+            proto.histograms.add(type=kind, num_nan=values.nans)
     weighted = values.weighted
     if values.count and weighted is not None:
         proto.weighted_numeric_stats.mean = weighted.mean
         proto.weighted_numeric_stats.std_dev = _deviation(weighted)
         if weighted.moments.weight or weighted.minus_infinities or weighted.plus_infinities:
-            proto.weighted_numeric_stats.median = _add_distribution(
-                proto.weighted_numeric_stats, weighted, values
-            )
-    return proto
+            yield _fill_median(proto.weighted_numeric_stats, weighted, values)
 
 
-def _deviation(values: NumberStatistics | WeightedNumbers) -> float:
+def _deviation(values: FiniteNumbers) -> float:
     """Returns the deviation; 0 where infinities leave none, as in TFDV."""
     deviation = values.standard_deviation
     return 0.0 if math.isnan(deviation) else deviation
 
 
-def _add_distribution(
+def _fill_median(
     proto: statistics_pb2.NumericStatistics | statistics_pb2.WeightedNumericStatistics,
-    values: NumberStatistics | WeightedNumbers,
+    values: FiniteNumbers,
     counted: NumberStatistics,
-) -> float:
-    """Adds both histograms of values to a proto; returns the median.
-
-    The values may be weighted.
-    """
-    cuts, cumulated = values.cumulated(_QUANTILES_FOR_BUCKET * _BUCKETS)
+) -> histograms.Curve:
+    """Fills in the median of values, maybe weighted; returns what histograms are made of."""
+    cuts, cumulated = values.cumulated(histograms.NUM_QUANTILES)
+    proto.median = float(cuts[len(cuts) // 2])
     finite = (float(counted.values[0]), float(counted.values[-1])) if len(counted.values) else None
-    plus = values.plus_infinities
-    proto.histograms.append(
-        standard_histogram(cuts, cumulated, finite, plus, _BUCKETS, counted.nans)
-    )
-    proto.histograms.append(
-        quantiles_histogram(
-            cuts[::_QUANTILES_FOR_BUCKET], cumulated[::_QUANTILES_FOR_BUCKET], counted.nans
-        )
-    )
-    return float(cuts[len(cuts) // 2])
+    return histograms.Curve(proto, cuts, cumulated, finite, values.plus_infinities, counted.nans)
 
 
 def _string(values: TextStatistics) -> statistics_pb2.StringStatistics:
