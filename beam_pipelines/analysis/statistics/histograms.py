@@ -1,4 +1,6 @@
-"""Histograms from quantiles, as TFDV computes them, of many features together.
+"""Histograms from quantiles, as TFDV computes them.
+
+Those of many features are computed by few calls.
 
 Source: tensorflow_data_validation/utils/quantiles_util.py.
 """
@@ -137,7 +139,10 @@ def _add_standard(features: Sequence[Curve]) -> None:
 
 
 def _equal_edges(ranges: _Array) -> _Array:
-    """Returns the edges of ``BUCKETS`` of equal width in each range; none overflows."""
+    """Returns the edges of buckets of equal width in each range.
+
+    No edge overflows.
+    """
     halve, places = _halves(ranges), np.arange(BUCKETS + 1.0)
     lows, highs = ranges[:, :1] * halve, ranges[:, 1:] * halve
     steps = (highs - lows) / BUCKETS
@@ -149,14 +154,17 @@ def _equal_edges(ranges: _Array) -> _Array:
 
 
 def _halves(edges: _Array) -> _Array:
-    """Returns 0.5 where the difference of finite numbers is infinite, else 1."""
+    """Returns 0.5 where the difference of edges overflows, else 1."""
     with np.errstate(over="ignore"):
         halves: _Array = np.where(np.isfinite(edges[:, -1:] - edges[:, :1]), 1.0, 0.5)
     return halves
 
 
 def _rebinned_counts(source: Bins, edges: _Array) -> _Array:
-    """Returns the weight between neighbouring edges; no bin ends above the last one."""
+    """Returns the weight between neighbouring edges.
+
+    No bin ends above the last one.
+    """
     (features, number), last = source.highs.shape, edges.shape[1] - 1
     # An edge is within one bin at most, the first that ends above it.
     pairs = zip(source.highs, edges, strict=True)
@@ -183,7 +191,7 @@ def _rebinned_counts(source: Bins, edges: _Array) -> _Array:
 
 
 def _on_the_wire(lows: _Array, highs: _Array, counts: _Array | float) -> list[bytes]:
-    """Returns the buckets of each feature as a serialized ``Histogram`` of them."""
+    """Returns each feature's buckets, as a serialized ``Histogram``."""
     buckets = np.empty(lows.shape, _BUCKET)
     buckets["head"], buckets["to"], buckets["has"] = b"\x1a\x1b\x09", b"\x11", b"\x21"
     buckets["low"], buckets["high"], buckets["count"] = lows, highs, counts

@@ -29,7 +29,7 @@ MAX_DISTINCT = MAX_NUMBERS
 
 
 class FiniteNumbers:
-    """What statistics by count and by weight have in common: finite values beside infinities."""
+    """Finite numbers and infinities, by count or by weight."""
 
     moments: ExactMoments | WeightedMoments
     distribution: Distribution
@@ -48,9 +48,9 @@ class FiniteNumbers:
         return math.nan if has_infinities else self.moments.standard_deviation
 
     def cumulated(self, number: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Returns ``number`` + 1 quantiles, infinities included, and the weight up to each.
+        """Returns ``number`` + 1 quantiles and the weight up to each.
 
-        The sum of the weights must be positive.
+        Infinities are included. The sum of the weights must be positive.
         """
         values, weights = self.distribution.values, self.distribution.weights
         if self.minus_infinities or self.plus_infinities:

@@ -223,7 +223,7 @@ def _add_levels(
 def _fill_numeric(
     proto: statistics_pb2.NumericStatistics, values: NumberStatistics
 ) -> Iterator[histograms.Curve]:
-    """Fills in all but the histograms, and yields what they are made of."""
+    """Fills in all but the histograms; yields what they need."""
     if values.count:
         proto.mean, proto.std_dev = values.mean, _deviation(values)
         proto.num_zeros = values.zeros
@@ -251,7 +251,10 @@ def _fill_median(
     values: FiniteNumbers,
     counted: NumberStatistics,
 ) -> histograms.Curve:
-    """Fills in the median of values, maybe weighted; returns what histograms are made of."""
+    """Fills in the median of values; returns what histograms need.
+
+    The values may be weighted.
+    """
     cuts, cumulated = values.cumulated(histograms.NUM_QUANTILES)
     proto.median = float(cuts[len(cuts) // 2])
     finite = (float(counted.values[0]), float(counted.values[-1])) if len(counted.values) else None

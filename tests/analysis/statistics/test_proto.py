@@ -183,7 +183,7 @@ NUMBERS = st.sampled_from([-0.0, 0.0, 1.5, 5e-324, -1.7e308, 1.7e308, math.inf])
 
 @given(st.data(), st.integers(1, 9), st.booleans())
 def test_features_together_are_as_if_alone(data, rows: int, is_weighted: bool) -> None:
-    """Whatever the others are, a feature has the bits of a table of its own."""
+    """A feature has the bits of a table of its own."""
     column = st.lists(st.none() | NUMBERS, min_size=rows, max_size=rows)
     weights = {"w": pa.array([2.5, *[1.0] * (rows - 1)])} if is_weighted else {}
     columns = [weights | {"x": pa.array(data.draw(column), pa.float64())} for _ in range(5)]
