@@ -78,13 +78,7 @@ def test_a_disk_that_fills_up(number, disk, workshop, reference):
     ended = convert_on(disk, workshop, *rng.choice([THREADS, PROCESSES]), "--overwrite")
     is_there = check_all_or_nothing(disk / "out", expected.files)
     if ended.status:
-        check_error(
-            ended,
-            "disk/out",
-            "No space left on device",
-            "free",
-            "choose another --output",
-        )
+        check_error(ended, "disk/out", "No space left on device", "free", "choose another --output")
         assert is_there == has_earlier
     else:
         assert is_there

@@ -161,12 +161,7 @@ def lines(draw: st.DrawFn) -> str:
 
 
 @pytest.mark.end_to_end
-@given(
-    data=st.data(),
-    base=st.integers(0, 1),
-    sort=st.booleans(),
-    size=st.sampled_from([None, 9]),
-)
+@given(data=st.data(), base=st.integers(0, 1), sort=st.booleans(), size=st.sampled_from([None, 9]))
 def test_parser_does_what_a_plain_one_does(tmp_path_factory, data, base, sort, size):
     """Values and rejected lines are those of the plain parser.
 

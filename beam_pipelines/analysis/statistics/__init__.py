@@ -10,10 +10,4 @@ from beam_pipelines.analysis.statistics.plan import StatisticsPlan, plan_statist
 from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.table import TableStatistics
 
-__all__ = [
-    "ColumnStatistics",
-    "StatisticsPlan",
-    "TableStatistics",
-    "plan_statistics",
-    "to_proto",
-]
+__all__ = ["ColumnStatistics", "StatisticsPlan", "TableStatistics", "plan_statistics", "to_proto"]
