@@ -53,7 +53,8 @@ def plain_numbers(texts: pa.Table, floats: Sequence[bool], looked_at: int) -> se
       floats: whether each column is of fractions.
       looked_at: rows that tell of dots.
     """
-    cells = pa.chunked_array([only_chunk(column) for column in texts.columns])
+    # As one array: Arrow compiles a pattern for each chunk.
+    cells = pa.concat_arrays([only_chunk(column) for column in texts.columns])
 
     def fit(pattern: str, nulls: bool) -> npt.NDArray[np.bool_]:
         found = pc.match_substring_regex(cells, pattern).fill_null(nulls)
