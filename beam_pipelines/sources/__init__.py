@@ -25,7 +25,7 @@ from beam_pipelines.sources.tfrecord.format import TFRecord
 SHARD_NUMBER = re.compile(r"-([0-9]{5,})-of-([0-9]{5,})(?=\.|\Z)")
 
 _OWN: dict[str, Format] = {
-    "csv": Csv((".csv", ".txt", ".data", ".dat"), ","),
+    "csv": Csv((".csv", ".txt", ".data", ".dat", ".psv", ".tbl"), ","),
     "tsv": Csv((".tsv", ".tab"), "\t"),
     "json_lines": JsonLines((".jsonl", ".ndjson", ".json", ".geojson")),
     "json": JsonLines(()),
