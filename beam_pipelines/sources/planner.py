@@ -76,7 +76,8 @@ def _plan_files(source: Source, directory: str) -> source_plans.SourcePlan:
         problems.append(source_format.problem(source, "format", message))
     elif name is None and found:
         check_readable(found[0].path)
-        message = f"cannot tell the format of {found[0].path}. Set 'format': {', '.join(FORMATS)}."
+        ways = f"Set 'format: csv' if it is a table of text, or another: {', '.join(FORMATS)}."
+        message = f"cannot tell the format of {found[0].path}. {ways}"
         problems.append(source_format.problem(source, "format", message))
     elif name is not None:
         problems.extend(FORMATS[name].check(source))
