@@ -131,6 +131,12 @@ def test_delimiters_of_two_characters_are_asked_about(
     assert [tuple(map(str, row.values())) for row in found] == rows
 
 
+def test_bars_around_empty_cells(tmp_path: Path) -> None:
+    """Two bars are an empty cell where each line has single ones."""
+    path = write(tmp_path / "a.psv", "".join(f"{n}|f{n}||u{n}\n" for n in range(20)))
+    assert [*read_rows(path)[3].values()] == [3, "f3", None, "u3"]
+
+
 def test_a_short_line_names_the_delimiter(tmp_path: Path) -> None:
     """The error says which delimiter was found."""
     path = write(tmp_path / "a.csv", "a|b\n1|2\n3|4\n5\n")

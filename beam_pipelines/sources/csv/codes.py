@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -62,11 +63,8 @@ def plain_numbers(texts: pa.Table, floats: Sequence[bool], looked_at: int) -> se
 
     has_no_dots = ~np.array(floats) | fit(_WITH_PART, nulls=False)[:, :looked_at].any(1)
     is_plain = fit(_PLAIN, nulls=True).all(1) & has_no_dots
-    return {
-        name
-        for name, plain in zip(texts.column_names, is_plain.tolist(), strict=True)
-        if plain and not _VERSIONS.search(name)
-    }
+    plain = itertools.compress(texts.column_names, is_plain)
+    return {name for name in plain if not _VERSIONS.search(name)}
 
 
 def are_codes(name: str, texts: pa.ChunkedArray) -> bool:

@@ -245,7 +245,9 @@ def _check_delimiter(text: bytes, path: str, is_one_column: bool, encoding: str 
         rows, is_blank = _cells_between(lines, mark), mark in (_BLANKS, _RUNS)
         number, is_header = len(rows[-1]), all(_NAME.fullmatch(cell.strip()) for cell in rows[0])
         is_even = {len(row) for row in rows[lacks_one:]} == {number} == {len(rows[0]) + lacks_one}
-        if number < 2 + (mark == _BLANKS) or not is_even:
+        # Two bars are an empty cell where each line has single ones as well.
+        is_empty = mark == "||" and all("|" in "".join(row) for row in rows)
+        if number < 2 + (mark == _BLANKS) or not is_even or is_empty:
             continue
         share, is_long = _share_of_values(rows), len(lines) >= _MANY_LINES and not lacks_one
         if len(lines) < _LEAST_LINES and not (mark == _BLANKS and share == 1):
