@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -108,19 +110,23 @@ def _dialect(source: Source, text: bytes, path: str, default: str) -> sniffer.Fi
       DataError: two readings are about as likely, or no option reads it.
     """
     options = source.options_of(CsvOptions)
+    sniffed = functools.partial(
+        sniffer.sniff,
+        # Quotes behind a backslash are errors of their rows.
+        _ESCAPED.sub(b'""', text),
+        path,
+        delimiter=options.delimiter,
+        quote=options.quote,
+        columns=source.columns,
+        default=default,
+    )
     try:
-        dialect = sniffer.sniff(
-            # Quotes behind a backslash are errors of their rows.
-            _ESCAPED.sub(b'""', text),
-            path,
-            delimiter=options.delimiter,
-            quote=options.quote,
-            header=options.header,
-            columns=source.columns,
-            default=default,
-        )
+        dialect = sniffed(header=options.header)
     except DataError:
-        if options.delimiter is None:
+        cells: tuple[str, ...] = ()
+        with contextlib.suppress(DataError):  # perhaps what the first line is is not clear
+            cells = sniffed(header=True).cells
+        if options.delimiter is None and len(cells) < 2:
             _check_delimiter(text, path, True, options.encoding)
         raise
     _check_blanks(text, dialect, path, options.encoding)
