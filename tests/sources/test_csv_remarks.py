@@ -213,6 +213,12 @@ def test_white_space_around_texts_has_a_finding(tmp_path: Path) -> None:
     assert plan_of(path, trim=False).decisions == (nulls,)
 
 
+def test_a_text_for_null_alone_has_a_finding(tmp_path: Path) -> None:
+    """No other value tells what it is."""
+    (finding,) = plan_of(write(tmp_path / "a.csv", "a,b\n1,-\n2,-\n")).decisions
+    assert "'-' may mean null: 2 of 2 values of 'b'" in finding
+
+
 def test_numbers_with_white_space_around_texts_that_mean_null(tmp_path: Path) -> None:
     """Declared or not, ``trim`` reads them as numbers."""
     path = put(tmp_path, ["\u30001", " ?", "3 "])

@@ -144,7 +144,7 @@ def _and_others(some: Mapping[str, object]) -> str:
 
 def _null_text(evidence: cell_evidence.Evidence, known: Collection[str]) -> str:
     """Returns the most frequent text for null, if others look otherwise."""
-    others = {cell.strip(WHITE_SPACE) for cell in evidence.some} - set(evidence.nulls)
+    others = {cell.strip(WHITE_SPACE) for cell in evidence.some} - set(evidence.nulls) or {""}
     for text, _ in evidence.nulls.most_common():
         if text not in known and any(
             cell_evidence.form_of(other) != cell_evidence.form_of(text) for other in others
