@@ -66,16 +66,19 @@ def _is_rows(text: str, orient: str) -> bool:
 
 
 def rows_within(table: pa.Table) -> str:
-    """Returns how to get the rows in an object's list, or nothing."""
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_list(column.type) and pa.types.is_struct(column.type.value_type):
-            count = len(column[0] or ())
-            if count > 1:
-                return (
-                    f"one object is one row; jq -c '.[{json.dumps(name)}][]' makes rows of its "
-                    f"{count:,} objects"
-                )
-    return ""
+    """Returns how to get the rows within one object, or nothing."""
+    kinds = table.schema.types
+    names = [{one.name for one in kind} for kind in kinds if pa.types.is_struct(kind)]
+    found = [
+        (f".[{json.dumps(field.name)}][]", len(column[0] or ()))
+        for field, column in zip(table.schema, table.columns, strict=True)
+        if pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type)
+    ]
+    if names and len(names) == len(kinds):  # their own names become a column
+        alike = 2 * len(set.intersection(*names)) >= len(set.union(*names))
+        found.append(("to_entries[] | {key} + .value", len(names) * alike))
+    words = "one object is one row; jq -c '{}' makes rows of its {:,} objects"
+    return next((words.format(*each) for each in found if each[1] > 1), "")
 
 
 def _conversion(path: str, orient: str) -> str:
