@@ -39,7 +39,7 @@ _NUMBER = r"[+-]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][+-]?[0-9]+)?(?:[\s,;]
 _TEXT = r"""(?:'[^']*'|"[^"]*")"""
 _WHOLE = "[-+]?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:,[0-9]{3})+)"
 # Marks, a second number, a flag of Eurostat, or what is in brackets.
-_AROUND = r"(?: ?[+*†‡]+|/[0-9]+| [bcdefnprsuz]| ?[\[(±].*)?"
+_AROUND = r"(?: ?[+*†‡]+| ?/ ?[0-9]+| [bcdefnprsuz]| ?[\[(±].*)?"
 # What texts may be -> their pattern, and SQL of its values.
 _DERIVED = {
     "texts in Excel's formulas": ('="[^"]*"', "regexp_extract({0}, '=\"(.*)\"', 1)"),
@@ -49,6 +49,10 @@ _DERIVED = {
         "epoch({0}::INTERVAL)",
     ),
     "durations of ISO 8601": ("PT(?:[0-9]+[HMS])+", "epoch(ltrim({0}, 'PT')::INTERVAL)"),
+    "times of forms": (
+        "[0-9]{4}(?:/[0-9]{2}){2} [0-9:]{7,8} [AP]M GMT[+-][0-9:]{1,5}",
+        r"try_strptime(regexp_replace({0}, 'T(.)(.:|.$)', 'T\10\2'), '%Y/%m/%d %I:%M:%S %p GMT%z')",
+    ),
     "weeks": ("[0-9]{4}-W[0-5][0-9]", "strptime({0} || '-1', '%G-W%V-%u')::DATE"),
     "quarters": ("[0-9]{4}-?Q[1-4]", "make_date(left({0}, 4)::INT, right({0}, 1)::INT * 3 - 2, 1)"),
     "numbers with K, M or B": (
