@@ -287,9 +287,13 @@ def take_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.R
 
 
 def size_of(batch: pa.RecordBatch) -> int:
-    """Returns ``batch.nbytes``, which takes long for thousands of columns."""
-    total: int = batch.get_total_buffer_size()
-    return total if total == 8 * batch.num_rows * batch.num_columns else batch.nbytes
+    """Returns ``batch.nbytes``, which takes long for thousands of columns.
+
+    Columns are slices all alike, or none is one.
+    """
+    first = batch.column(0) if batch.num_columns else batch
+    size: int = batch.get_total_buffer_size()
+    return size if first.nbytes == first.get_total_buffer_size() else batch.nbytes
 
 
 def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
