@@ -239,8 +239,8 @@ class NumberStatistics(FiniteNumbers):
 
     @functools.cached_property
     def percentiles(self) -> npt.NDArray[np.float64]:
-        """``quantiles(100)``, which reports draw and show several times."""
-        return np.array(self.quantiles(100))
+        """``quantiles(100)`` as an array, which reports draw and show several times."""
+        return self.cumulated(100)[0] if self.count else np.empty(0)
 
 
 def count_distinct(
