@@ -106,8 +106,10 @@ def shown_by_spark(engine: Engine) -> list[tuple[str, int]]:
         for each in event.get("Stage Info", {}).get("Accumulables", [])
         if each["Name"] == "Beam.Metrics"
     )
-    found = re.findall(rf"NAME=(\w+), NAMESPACE={NAMESPACE}}}: (\d+)", shown)
-    return [(name, int(number)) for name, number in found]
+    # Labels come in any order.
+    found = re.findall(r"\{([^{}]*)\}: (\d+)", shown)
+    counters = [(dict(re.findall(r"(\w+)=([^,]*)", own)), int(number)) for own, number in found]
+    return [(own["NAME"], number) for own, number in counters if own.get("NAMESPACE") == NAMESPACE]
 
 
 def test_describe(engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
