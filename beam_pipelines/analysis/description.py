@@ -25,8 +25,8 @@ _FIRST_YEARS, _LAST_YEARS = 1900, 2100
 # Numbers from here on are no years of a column that is called so.
 _BEYOND = 10_000
 _LONGEST_LABEL = 40
-_CUTS = {0: "Min"} | {cut: f"{cut}%" for cut in (1, 5, 25, 50, 75, 95, 99)}
-_CUTS |= {50: "Median", 100: "Max"}
+_CUTS = {0: "Min", 1: "1%", 5: "5%", 25: "25%", 50: "Median"}
+_CUTS |= {75: "75%", 95: "95%", 99: "99%", 100: "Max"}
 _NOT_FINITE = {"NaN": "nans", f"{formatting.MINUS}∞": "minus_infinities", "∞": "plus_infinities"}
 
 

@@ -98,9 +98,8 @@ def bar_shares(
         before += len(number.values)
     starts = np.concatenate(places)
     counts = np.concatenate([*(number.counts for number in numbers), np.zeros(1, np.int64)])
-    sums = np.add.reduceat(counts, starts) * (
-        np.diff(starts, append=before) > 0
-    )  # else the next one
+    # For a bar without values ``reduceat`` gives the first count of the next one.
+    sums = np.add.reduceat(counts, starts) * (np.diff(starts, append=before) > 0)
     totals = [max(1, number.moments.count) for number in numbers]
     return np.asarray(sums / np.repeat(totals, [len(own) - 1 for own in edges]))
 

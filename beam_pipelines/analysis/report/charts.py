@@ -51,15 +51,15 @@ def frequent_values(columns: Sequence[ColumnStatistics], number: int, show: Show
         kind = value_type(columns[0].type)
         return [] if pa.types.is_binary(kind) else _frequent_texts(texts, number)
     numbers = [item for item in values if isinstance(item, NumberStatistics)]
-    are_few = all(item.distinct == len(item.values) <= number for item in numbers)
-    few = {value for item in numbers for value in item.values.tolist()} if are_few else set()
+    few = sorted({value for item in numbers for value in item.values[: number + 1].tolist()})
+    if len(few) > number or not all(item.distinct == len(item.values) for item in numbers):
+        return []
     return [
         Frequent(
             show(value),
             tuple(int(item.counts[item.values == value].sum()) for item in numbers),
         )
-        for value in sorted(few)
-        if len(few) <= number
+        for value in few
     ]
 
 
