@@ -28,7 +28,7 @@ _BUCKET = np.dtype(
 
 
 class Curve(NamedTuple):
-    """What the histograms of a feature are made of.
+    """Input of a feature's two histograms.
 
     Attributes:
       proto: gets the histograms.
@@ -64,7 +64,7 @@ def add_histograms(features: Iterator[Curve]) -> None:
         _add_standard(some)
         quantiles = np.stack([one.quantiles[::_QUANTILES_FOR_BUCKET] for one in some])
         cumulated = np.stack([one.cumulated[::_QUANTILES_FOR_BUCKET] for one in some])
-        for one, wire in zip(some, _on_the_wire(*bins(quantiles, cumulated)), strict=True):
+        for one, wire in zip(some, _serialized(*bins(quantiles, cumulated)), strict=True):
             _add(one, statistics_pb2.Histogram.QUANTILES).MergeFromString(wire)
 
 
@@ -75,7 +75,7 @@ def _add(one: Curve, kind: statistics_pb2.Histogram.HistogramType) -> statistics
 def quantiles_histogram(quantiles: _Array, cumulated: _Array) -> statistics_pb2.Histogram:
     """Returns a QUANTILES histogram with a bucket between every two quantiles."""
     histogram = statistics_pb2.Histogram(type=statistics_pb2.Histogram.QUANTILES)
-    histogram.MergeFromString(_on_the_wire(*bins(quantiles[np.newaxis], cumulated[np.newaxis]))[0])
+    histogram.MergeFromString(_serialized(*bins(quantiles[np.newaxis], cumulated[np.newaxis]))[0])
     return histogram
 
 
@@ -131,7 +131,7 @@ def _add_standard(features: Sequence[Curve]) -> None:
         inner, weights, edges = map(np.array, arrays)
         edges = _equal_edges(edges) if is_range else edges
         counts = _rebinned_counts(bins(inner, weights), edges) if size > 1 else 0.0
-        for one, wire in zip(ones, _on_the_wire(edges[:, :-1], edges[:, 1:], counts), strict=True):
+        for one, wire in zip(ones, _serialized(edges[:, :-1], edges[:, 1:], counts), strict=True):
             histogram = one.proto.histograms[-1]
             histogram.MergeFromString(wire)
             if plus := one.plus_infinities:
@@ -190,7 +190,7 @@ def _rebinned_counts(source: Bins, edges: _Array) -> _Array:
     return counts
 
 
-def _on_the_wire(lows: _Array, highs: _Array, counts: _Array | float) -> list[bytes]:
+def _serialized(lows: _Array, highs: _Array, counts: _Array | float) -> list[bytes]:
     """Returns each feature's buckets, as a serialized ``Histogram``."""
     buckets = np.empty(lows.shape, _BUCKET)
     buckets["head"], buckets["to"], buckets["has"] = b"\x1a\x1b\x09", b"\x11", b"\x21"
