@@ -124,7 +124,7 @@ def _dialect(source: Source, text: bytes, path: str, default: str) -> sniffer.Fi
         dialect = sniffed(header=options.header)
     except DataError:
         cells: tuple[str, ...] = ()
-        with contextlib.suppress(DataError):  # perhaps what the first line is is not clear
+        with contextlib.suppress(DataError):  # perhaps only the header is unclear
             cells = sniffed(header=True).cells
         if options.delimiter is None and len(cells) < 2:
             _check_delimiter(text, path, True, options.encoding)

@@ -147,12 +147,11 @@ def _and_others(some: Mapping[str, object]) -> str:
 
 
 def _null_text(evidence: cell_evidence.Evidence, known: Collection[str]) -> str:
-    """Returns the most frequent text for null, if others look otherwise."""
-    others = {cell.strip(WHITE_SPACE) for cell in evidence.some} - set(evidence.nulls) or {""}
+    """Returns the most frequent text for null, unless others look alike."""
+    others = {cell.strip(WHITE_SPACE) for cell in evidence.some} - set(evidence.nulls)
+    forms = {cell_evidence.form_of(other) for other in others}
     for text, _ in evidence.nulls.most_common():
-        if text not in known and any(
-            cell_evidence.form_of(other) != cell_evidence.form_of(text) for other in others
-        ):
+        if text not in known and forms != {cell_evidence.form_of(text)}:
             return text
     return ""
 

@@ -74,9 +74,10 @@ def rows_within(table: pa.Table) -> str:
         for field, column in zip(table.schema, table.columns, strict=True)
         if pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type)
     ]
-    if names and len(names) == len(kinds):  # their own names become a column
-        alike = 2 * len(set.intersection(*names)) >= len(set.union(*names))
-        found.append(("to_entries[] | {key} + .value", len(names) * alike))
+    if names and len(names) == len(kinds):
+        common, known = set.intersection(*names), set.union(*names)
+        if 2 * len(common) >= len(known):  # rows of much the same fields, each with a name
+            found.append(("to_entries[] | {key} + .value", len(names)))
     words = "one object is one row; jq -c '{}' makes rows of its {:,} objects"
     return next((words.format(*each) for each in found if each[1] > 1), "")
 
