@@ -62,6 +62,19 @@ def array_of(values: pa.Array) -> npt.NDArray[Any]:
     return np.asarray(_Memory(values.buffers()[1], dtype, values.offset, len(values)))
 
 
+def with_values(lists: pa.Array, values: pa.Array) -> pa.Array:
+    """Returns lists of other values, without a copy.
+
+    Args:
+      lists: large ones, or of fixed size.
+      values: of the lists, as many as theirs; or as the values of their lists of one value.
+    """
+    type_, own = pa.large_list(values.type), lists.buffers()[: lists.type.num_buffers]
+    if pa.types.is_fixed_size_list(lists.type):
+        type_ = pa.list_(values.type, lists.type.list_size)
+    return pa.Array.from_buffers(type_, len(lists), own, lists.null_count, lists.offset, [values])
+
+
 def narrowed(
     name: str,
     values: npt.NDArray[Any],

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from beam_pipelines.core import _native
+from beam_pipelines.reader.arrays import with_values
 
 _EXPECTED = (
     "a number of buckets, or bp.Lookup(texts, num_oov) of one or more texts, each once. Of a "
@@ -50,18 +51,9 @@ class TextIds(NamedTuple):
 
     def ids_of(self, values: pa.Array) -> pa.Array:
         """Returns int64 in place of texts, also in lists."""
-        type_ = values.type
-        if not pa.types.is_nested(type_):
+        if not pa.types.is_nested(values.type):
             return _native.look_up(values, *self)
-        own = values.buffers()[: type_.num_buffers]
-        child = self.ids_of(values.values)
-        if pa.types.is_fixed_size_list(type_):
-            type_ = pa.list_(child.type, type_.list_size)
-        else:
-            type_ = pa.large_list(child.type)
-        return pa.Array.from_buffers(
-            type_, len(values), own, values.null_count, values.offset, [child]
-        )
+        return with_values(values, self.ids_of(values.values))
 
 
 def make_lookup(name: str, given: Any, domain: Sequence[str]) -> TextIds:

@@ -47,12 +47,7 @@ def make_steps(lists: pa.LargeListArray, feature: ReadFeature, as_: str) -> colu
     if feature.steps == "one":
         if not pa.types.is_fixed_size_list(steps.type):
             _check_steps(feature, rows, offsets_of(steps), 1)
-        own = lists.buffers()[:2]
-        flat = pa.large_list(steps.type.value_type)
-        flat_lists = pa.Array.from_buffers(
-            flat, len(lists), own, lists.null_count, lists.offset, [steps.values]
-        )
-        return columns.make_column(flat_lists, feature, as_)
+        return columns.make_column(arrays.with_values(lists, steps.values), feature, as_)
     places = offsets_of(steps)
     values_of_rows = places[rows]
     if as_ == "arrow":
@@ -211,7 +206,7 @@ def parse_rows(
 def parse_lists(
     rows: BlockRows, features: Sequence[ReadFeature], sizes: Mapping[str, int]
 ) -> dict[str, pa.Array]:
-    """Parses rows to lists of values; null where a feature is missing.
+    """Parses rows to lists of values or ids; null where a feature is missing.
 
     Args:
       rows: of tf.Examples or tf.SequenceExamples.
@@ -225,17 +220,24 @@ def parse_lists(
     context = {feature.name: feature.stored for feature in features if feature.steps is None}
     lists = {feature.name: feature.stored for feature in features if feature.steps is not None}
     names = [*context, *lists]
+    ids = {feature.name: feature.lookup for feature in features if feature.lookup is not None}
+
+    def with_ids(columns: Sequence[pa.Array]) -> dict[str, pa.Array]:
+        found = zip(names, columns, strict=True)
+        return {name: ids[name].ids_of(one) if name in ids else one for name, one in found}
+
     if tables := rows.tables():
-        return dict(zip(names, _of_tables(tables, rows, context, lists), strict=True))
+        return with_ids(_of_tables(tables, rows, context, lists))
     # With lists of any size, ``make_column`` finds the row that has another one.
     for of in (sizes, {}) if sizes else ({},):
         batch = _native.parse_examples(
-            rows.chunks(), context, True, lists, rows=rows.records, sizes=of
+            rows.chunks(), context, True, lists, rows=rows.records, sizes=of, ids=ids
         )
         if batch is not None:
             return dict(zip(names, batch.columns, strict=True))
-    try:
-        return dict(zip(names, _by_protobuf(rows, Layout(context, lists)), strict=True))
+    try:  # records that the kernel declines
+        both = parse_sequences(_records(rows).to_pylist(), Layout(context, lists))
+        return with_ids([*both[0], *both[1]])
     except WireError as error:
         what = f"feature '{error.feature}': {error.found}" if error.feature else _NO_EXAMPLE
         where = rows.place(error.record)
@@ -264,8 +266,6 @@ def _column(
 ) -> columns.FeatureValues:
     if feature.length is not None:
         lists = columns.cut_lists(lists, feature.length)
-    if feature.lookup is not None:
-        lists = feature.lookup.ids_of(lists)
     if feature.steps is not None:
         return make_steps(lists, feature, as_)
     column = columns.make_column(lists, feature, as_)
@@ -276,12 +276,6 @@ def _column(
     if feature.image.device is not None:
         return prepare_pictures(*how)
     return columns.DenseColumn(decode_images(*how))
-
-
-def _by_protobuf(rows: BlockRows, layout: Layout) -> list[pa.Array]:
-    """Parses records that the kernel declines."""
-    context, lists = parse_sequences(_records(rows).to_pylist(), layout)
-    return [*context, *lists]
 
 
 def _records(rows: BlockRows) -> pa.LargeBinaryArray:

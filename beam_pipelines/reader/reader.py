@@ -17,7 +17,7 @@ from beam_pipelines.reader.images import image_bytes
 from beam_pipelines.reader.order import ORDER_VERSION
 from beam_pipelines.reader.parse import RowFinder, parse_rows
 from beam_pipelines.reader.parts import check_files
-from beam_pipelines.reader.pipeline import MOST_BATCHES, Group, Reading, read_groups
+from beam_pipelines.reader.pipeline import MOST_BATCHES, Reading, read_groups
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -318,10 +318,7 @@ class Reader(Iterator[frameworks.Batch]):
         options = self.options
         hand_over = frameworks.handover(options.as_, options.sharding, options.batch_size)
 
-        def keep(group: Group) -> Group:
-            return group
-
-        groups = read_groups(reading, keep)
+        groups = read_groups(reading, lambda group: group)
         try:
             for places, edges, columns in groups:
                 for behind, (start, stop) in zip(places, itertools.pairwise(edges), strict=True):

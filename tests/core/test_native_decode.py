@@ -29,6 +29,7 @@ from tests.support.protos import VALUES, fill
 pytestmark = pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
 
 TYPES = {"i": pa.int64(), "f": pa.float32(), "b": pa.large_binary()}
+TEXTS = [b"", b"a", b"b" * 9, b"c" * 40, b"d" * 200]
 FEATURE_TYPE = {
     pa.large_binary(): schema_pb2.BYTES,
     pa.float32(): schema_pb2.FLOAT,
@@ -279,6 +280,21 @@ def test_examples_of_tensorflow_are_taken(drawn, data):
         assert str(found.column(name).to_pylist()) == str(
             pa.array(expected, pa.large_list(type_)).to_pylist()
         )  # as text, NaN is NaN
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(TEXTS), max_size=3), max_size=60),
+    st.lists(st.sampled_from(TEXTS), unique=True).map(lambda texts: pa.array(texts, pa.binary())),
+    st.sampled_from([0, 1, 7, 1 << 62]),
+)
+def test_texts_become_ids(rows, known, num_oov):
+    """Ids are those that ``look_up`` finds for the parsed texts."""
+    records = [serialized(TYPES, {"b": row, "i": [1]}, is_sorted=True) for row in rows]
+    ids = known, _native.index_texts(known), num_oov
+    found = _native.parse_examples(pa.array(records, pa.binary()), TYPES, ids={"b": ids})
+    expected = [_native.look_up(pa.array(row, pa.binary()), *ids).to_pylist() for row in rows]
+    assert found.column("b").to_pylist() == expected
+    check_same(found.select(["i", "f"]), natively(records, TYPES).select(["i", "f"]))
 
 
 def check_sizes(
@@ -558,7 +574,7 @@ def test_columns_outlive_their_batch() -> None:
     for _ in range(5):
         _native.parse_examples(array, {"i": pa.int64()})
         shared.kernels.parse_examples(
-            [array.__arrow_c_array__()], None, ([b"i"], b"l", [-1]), None, False, False
+            [array.__arrow_c_array__()], None, ([b"i"], b"l", [-1], [None]), None, False, False
         )  # a result that is never imported
     assert column.to_pylist() == [[b"a"]] * 300
     assert values.equals(pa.array(np.full(1_500_000, 7)))
@@ -600,17 +616,9 @@ def test_what_nobody_should_ask_for() -> None:
     They are nulls, short frames, other types, and offsets that go back. The kernel declines two
     features of one name.
     """
-    assert (
-        shared.kernels.parse_examples(
-            [pa.array([b""]).__arrow_c_array__()],
-            None,
-            ([b"i", b"i"], b"ll", [-1, -1]),
-            None,
-            False,
-            False,
-        )
-        is None
-    )
+    empty = [pa.array([b""]).__arrow_c_array__()]
+    twice = [b"i", b"i"], b"ll", [-1, -1], [None, None]
+    assert shared.kernels.parse_examples(empty, None, twice, None, False, False) is None
     with pytest.raises(ValueError, match="found a null at place 1"):
         _native.parse_examples(pa.array([b"", None]), TYPES)
     with pytest.raises(ValueError, match="found 15 bytes at place 0, expected a frame"):

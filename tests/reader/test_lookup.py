@@ -251,10 +251,7 @@ def test_keyed_layout_equals_a_loop(features, cuts):
         ({"lookup": {"list": 9}}, "lookup: found numbers in 'list', expected texts"),
         ({"lookup": {"wrd": 9}}, "found no feature 'wrd', .* Did you mean 'word'?"),
         ({"lookup": {"word": 9}, "columns": ["id"]}, "lookup: found 'word', which is not in colum"),
-        (
-            {"lookup": {"word": 9}, "images": {"word": bp.Image((2, 2))}},
-            "images: found 'word', exp",
-        ),
+        ({"lookup": {"word": 9}, "images": {"word": bp.Image((2, 2))}}, "images: found 'word'"),
         ({"lookup": {"maybe": 9}, "fill": {"maybe": b"a"}}, "fill: found b'a' .* an integer"),
         ({"lookup": {"word": 9}, "as_": "records"}, "lookup: found it with as_='records'"),
         ({"lengths": {"list": 0}}, "lengths: found 0 for feature 'list', expected a number of val"),
@@ -265,10 +262,7 @@ def test_keyed_layout_equals_a_loop(features, cuts):
         ({"keyed": {"all": ["id"], "more": ["id"]}}, "found 'more' of id, .* each once"),
         ({"keyed": {"all": ["id", "id"]}}, "keyed: found 'all' of id, id"),
         ({"keyed": {"all": ["id", "word"]}}, "keyed: found id: int64, word: object in 'all'"),
-        (
-            {"keyed": {"all": ["id", "size"]}},
-            "found id: int64, size: float32 in 'all', expected nu",
-        ),
+        ({"keyed": {"all": ["id", "size"]}}, "found id: int64, size: float32 in 'all', expected"),
         ({"keyed": {"all": ["id"]}, "as_": "arrow"}, "keyed: found it with as_='arrow'"),
     ],
 )

@@ -256,8 +256,8 @@ def look_up(texts: pa.Array, known: pa.Array, index: pa.Array, num_oov: int) -> 
       TypeError: the values are of another type.
       ValueError: buffers that contradict themselves, or an index of other texts.
     """
-    arrays = (one.__arrow_c_array__() for one in (texts, known, index))
-    return imported(kernels.look_up(*arrays, num_oov))
+    ids = known.__arrow_c_array__(), index.__arrow_c_array__(), num_oov
+    return imported(kernels.look_up(texts.__arrow_c_array__(), ids))
 
 
 def sum_weights(texts: pa.Array, weights: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

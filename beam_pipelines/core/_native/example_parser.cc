@@ -394,7 +394,7 @@ using Builders = std::vector<std::unique_ptr<Builder>>;
 template <typename Builder>
 Builders<Builder> make_builders(const std::vector<WantedFeature>& wanted, int64_t num_rows) {
   Builders<Builder> made;
-  for (const WantedFeature& feature : wanted) made.push_back(std::make_unique<Builder>(feature.kind, num_rows, feature.size));
+  for (const WantedFeature& feature : wanted) made.push_back(std::make_unique<Builder>(feature.kind, num_rows, feature.size, feature.ids));
   return made;
 }
 

@@ -19,6 +19,7 @@ struct WantedFeature {
   std::string name;  // UTF-8
   ValueKind kind;
   int64_t size = kAnySize;  // of its list in each record, or in each step of a feature list
+  const TextIds* ids = nullptr;  // that texts become; of kBytes
 };
 
 // The features of the context, and the feature lists, to read.

@@ -13,8 +13,9 @@ size_t bytes_of_bits(int64_t bits) { return static_cast<size_t>(bits + 7) / 8; }
 
 }  // namespace
 
-ListBuilder::ListBuilder(ValueKind kind, int64_t num_rows, int64_t size)
+ListBuilder::ListBuilder(ValueKind kind, int64_t num_rows, int64_t size, const TextIds* ids)
     : kind_(kind),
+      ids_(ids),
       size_(size),
       num_rows_(num_rows),
       offsets_(size == kAnySize ? static_cast<size_t>(num_rows + 1) * sizeof(int64_t) : 0),
@@ -25,9 +26,20 @@ ListBuilder::ListBuilder(ValueKind kind, int64_t num_rows, int64_t size)
       texts_at_(texts_.data()) {
   find_singles_end();
   if (size_ == kAnySize) store<int64_t>(offsets_.data(), 0);
-  if (kind_ != ValueKind::kBytes) return;
+  if (ids_) awaited_.reserve(kMostAwaited);
+  if (kind_ != ValueKind::kBytes || ids_) return;
   store<int64_t>(values_at_, 0);  // where the first text begins
   values_at_ += sizeof(int64_t);
+}
+
+// Writes the ids of the last texts.
+void ListBuilder::find_awaited() {
+  uint8_t* to = values_at_ - awaited_.size() * sizeof(int64_t);
+  for (const Awaited& one : awaited_) {
+    store(to, ids_->find(one.text, one.size, one.hash));
+    to += sizeof(int64_t);
+  }
+  awaited_.clear();
 }
 
 void ListBuilder::add_nulls(int64_t row) {
@@ -69,6 +81,7 @@ void ListBuilder::grow_rows(int64_t least, double times) {
 
 ListColumn ListBuilder::finish(int64_t num_rows) {
   if (row_ < num_rows) add_nulls(num_rows);
+  find_awaited();
   ListColumn column;
   column.size = size_;
   column.null_count = null_count_;
@@ -76,7 +89,7 @@ ListColumn ListBuilder::finish(int64_t num_rows) {
   if (size_ == kAnySize) column.offsets = offsets_.release(static_cast<size_t>(num_rows + 1) * sizeof(int64_t));
   if (kind_ != ValueKind::kList) column.values = values_.release(static_cast<size_t>(values_at_ - values_.data()));
   if (null_count_) column.validity = validity_.release(bytes_of_bits(num_rows));
-  if (kind_ == ValueKind::kBytes) column.texts = texts_.release(static_cast<size_t>(texts_at_ - texts_.data()));
+  if (kind_ == ValueKind::kBytes && !ids_) column.texts = texts_.release(static_cast<size_t>(texts_at_ - texts_.data()));
   return column;
 }
 

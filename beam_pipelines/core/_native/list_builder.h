@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "bytes.h"
+#include "farmhash.h"
+#include "lookup.h"
 #include "memory.h"
 
 namespace native {
@@ -21,14 +24,15 @@ struct ListColumn {
   int64_t null_count = 0, num_values = 0;
   Memory validity = {};  // none without nulls
   Memory offsets = {};   // int64; none of lists with a size
-  Memory values = {};    // int64, float, or offsets (int64) of texts
+  Memory values = {};    // int64, float, ids (int64) of texts, or offsets (int64) of texts
   Memory texts = {};
 };
 
 class ListBuilder {
  public:
-  // `size`: of each list; with another than kAnySize, no row is null or has another number of values.
-  ListBuilder(ValueKind kind, int64_t num_rows, int64_t size = kAnySize);
+  // `size`: of each list; with another than kAnySize, no row is null or has another number of values. `ids`: of texts, which it has in
+  // their place; their bytes must be there until it is finished.
+  ListBuilder(ValueKind kind, int64_t num_rows, int64_t size = kAnySize, const TextIds* ids = nullptr);
 
   ValueKind kind() const { return kind_; }
 
@@ -56,10 +60,15 @@ class ListBuilder {
 
   // Does so with a text.
   bool add_single_text(int64_t row, const uint8_t* from, size_t size, size_t readable) {
-    if (!has_room(row, sizeof(int64_t)) || static_cast<size_t>(texts_.end() - texts_at_) < size) return false;
-    __builtin_prefetch(texts_at_ + kPrefetched, 1);
-    add_text(from, size, readable);
-    --count_;
+    if (!has_room(row, sizeof(int64_t))) return false;
+    if (ids_) {
+      __builtin_prefetch(values_at_ + kPrefetched, 1);
+      add_id(from, size);
+    } else {
+      if (static_cast<size_t>(texts_.end() - texts_at_) < size) return false;
+      __builtin_prefetch(texts_at_ + kPrefetched, 1);
+      put_text(from, size, readable);
+    }
     end_single();
     return true;
   }
@@ -95,7 +104,7 @@ class ListBuilder {
   // Allocates values, before they are added, and bytes of texts.
   void reserve(size_t values, size_t text_bytes = 0) {
     if (static_cast<size_t>(values_.end() - values_at_) < values * width()) grow_values(values);
-    if (static_cast<size_t>(texts_.end() - texts_at_) < text_bytes) grow_texts(text_bytes);
+    if (!ids_ && static_cast<size_t>(texts_.end() - texts_at_) < text_bytes) grow_texts(text_bytes);
   }
 
   // The place for integers; `end_integers` takes the end of those written.
@@ -131,17 +140,38 @@ class ListBuilder {
 
   // `readable`: bytes from `from` on that may be read.
   void add_text(const uint8_t* from, size_t size, size_t readable) {
+    if (ids_) add_id(from, size);
+    else put_text(from, size, readable);
+    ++count_;
+  }
+
+  // Releases the buffers of `num_rows` rows; missing rows at the end are null. Throws InvalidData where an index is of other texts.
+  ListColumn finish(int64_t num_rows);
+
+ private:
+  // A text whose slot was prefetched.
+  struct Awaited {
+    const uint8_t* text;
+    size_t size;
+    uint64_t hash;
+  };
+
+  void put_text(const uint8_t* from, size_t size, size_t readable) {
     copy(texts_at_, from, size, readable);
     texts_at_ += size;
     store(values_at_, static_cast<int64_t>(texts_at_ - texts_.data()));
     values_at_ += sizeof(int64_t);
-    ++count_;
   }
 
-  // Releases the buffers of `num_rows` rows; missing rows at the end are null.
-  ListColumn finish(int64_t num_rows);
+  void add_id(const uint8_t* text, size_t size) {
+    const uint64_t hash = fingerprint(text, size);
+    values_at_ += sizeof(int64_t);
+    if (!ids_->has_texts()) return store(values_at_ - sizeof(int64_t), ids_->find(text, size, hash));
+    ids_->prefetch(hash);
+    awaited_.push_back({text, size, hash});
+    if (awaited_.size() == kMostAwaited) find_awaited();
+  }
 
- private:
   // With many columns, the processor does not prefetch the next places to write: this does, two cache lines ahead.
   void prefetch() const {
     if (size_ == kAnySize) __builtin_prefetch(offsets_.data() + static_cast<size_t>(row_) * sizeof(int64_t) + kPrefetched, 1);
@@ -162,10 +192,12 @@ class ListBuilder {
   }
 
   static constexpr size_t kPrefetched = 128;
+  static constexpr size_t kMostAwaited = 8;  // those of all columns are to fit the first cache
   static constexpr int64_t kNoRow = -1;  // a list had another size: no row can begin
 
   size_t width() const { return kind_ == ValueKind::kFloat ? sizeof(float) : sizeof(int64_t); }
   void find_singles_end() { singles_end_ = has_singles() ? values_.end() : nullptr; }
+  void find_awaited();
   void grow_rows(int64_t least, double times);
   void add_nulls(int64_t row);
   void grow_values(size_t values);
@@ -173,10 +205,12 @@ class ListBuilder {
   size_t expected(size_t used) const;
 
   ValueKind kind_;
+  const TextIds* ids_;
   int64_t size_, num_rows_, row_ = 0, count_ = 0, null_count_ = 0;
   Buffer offsets_, validity_, values_, texts_;
   uint8_t *values_at_, *texts_at_;  // what is written next
   uint8_t* singles_end_ = nullptr;  // of the space for values, where a row may have one
+  std::vector<Awaited> awaited_;    // the last texts, whose ids are not there yet
 };
 
 }  // namespace native

@@ -12,7 +12,6 @@ namespace {
 
 // Texts whose slots are prefetched before the first of them is looked up.
 constexpr int64_t kBlock = 32;
-constexpr int64_t kUnseen = -1;
 
 void check_texts(const Column& column) {
   if (column.kind != Kind::kBytes && column.kind != Kind::kLargeBytes) throw UnknownType("");
@@ -21,35 +20,6 @@ void check_texts(const Column& column) {
 uint64_t hash_of(const Column& texts, const Range& range) {
   return fingerprint(texts.data + range.begin, static_cast<size_t>(range.end - range.begin));
 }
-
-int64_t find(const Column& texts, const Range& range, uint64_t hash, const Column& known, const Slots& slots) {
-  const int64_t size = range.end - range.begin;
-  for (size_t step = 0; step < slots.count; ++step) {
-    const uint64_t slot = slots.slots[(hash + step) & (slots.count - 1)];
-    if (!slot) return kUnseen;
-    if ((slot ^ hash) >> 32) continue;
-    const int64_t number = static_cast<int64_t>(slot & UINT32_MAX) - 1;
-    if (number < 0 || number >= known.length) throw InvalidData("found an index of other texts");
-    const Range own = known.bytes_range(number);
-    if (own.end - own.begin == size && std::memcmp(known.data + own.begin, texts.data + range.begin, static_cast<size_t>(size)) == 0) return number;
-  }
-  return kUnseen;
-}
-
-// Divides by one number again and again, without the processor's slow division.
-struct Modulus {
-  uint64_t divisor, inverse;
-
-  explicit Modulus(uint64_t by) : divisor(by), inverse(by ? UINT64_MAX / by : 0) {}
-
-  uint64_t of(uint64_t value) const {
-    __extension__ using Wide = unsigned __int128;
-    const uint64_t about = static_cast<uint64_t>(static_cast<Wide>(value) * inverse >> 64);  // at most two less
-    uint64_t rest = value - about * divisor;
-    for (int step = 0; step < 2; ++step) rest = std::min(rest, rest - divisor);  // which wraps around below 0
-    return rest;
-  }
-};
 
 }  // namespace
 
@@ -75,14 +45,30 @@ Memory index_texts(const Column& texts) {
   return out.release(count * sizeof(uint64_t));
 }
 
-void look_up(const Column& texts, const Column& known, const Slots& slots, uint64_t num_oov, int64_t* out) {
-  check_texts(texts);
+TextIds::TextIds(const Column& known, const Slots& slots, uint64_t num_oov)
+    : known_(&known), slots_(slots), num_oov_(num_oov), inverse_(num_oov ? UINT64_MAX / num_oov : 0) {
   check_texts(known);
   if (slots.count & (slots.count - 1) || (!slots.count && known.length) ||
       num_oov > static_cast<uint64_t>(std::numeric_limits<int64_t>::max() - known.length)) {
     throw InvalidData("found other slots or ids of other texts, expected what index_texts returns");
   }
-  const Modulus modulus(num_oov);
+}
+
+int64_t TextIds::search(const uint8_t* text, size_t size, uint64_t hash) const {
+  for (size_t step = 0; step < slots_.count; ++step) {
+    const uint64_t slot = slots_.slots[(hash + step) & (slots_.count - 1)];
+    if (!slot) return kUnseen;
+    if ((slot ^ hash) >> 32) continue;
+    const int64_t number = static_cast<int64_t>(slot & UINT32_MAX) - 1;
+    if (number < 0 || number >= known_->length) throw InvalidData("found an index of other texts");
+    const Range own = known_->bytes_range(number);
+    if (static_cast<size_t>(own.end - own.begin) == size && std::memcmp(known_->data + own.begin, text, size) == 0) return number;
+  }
+  return kUnseen;
+}
+
+void look_up(const Column& texts, const TextIds& ids, int64_t* out) {
+  check_texts(texts);
   std::array<Range, kBlock> ranges;
   std::array<uint64_t, kBlock> hashes;
   for (int64_t first = 0; first < texts.length; first += kBlock, out += kBlock) {
@@ -90,12 +76,12 @@ void look_up(const Column& texts, const Column& known, const Slots& slots, uint6
     for (size_t place = 0; place < count; ++place) {
       ranges[place] = texts.bytes_range(first + static_cast<int64_t>(place));
       hashes[place] = hash_of(texts, ranges[place]);
-      if (known.length) __builtin_prefetch(slots.slots + (hashes[place] & (slots.count - 1)));
+      if (ids.has_texts()) ids.prefetch(hashes[place]);
     }
     for (size_t place = 0; place < count; ++place) {
-      int64_t id = known.length ? find(texts, ranges[place], hashes[place], known, slots) : kUnseen;
-      if (id == kUnseen && num_oov) id = known.length + static_cast<int64_t>(modulus.of(hashes[place]));
-      out[place] = texts.is_valid(first + static_cast<int64_t>(place)) ? id : kUnseen;
+      const bool is_valid = texts.is_valid(first + static_cast<int64_t>(place));
+      const Range& range = ranges[place];
+      out[place] = is_valid ? ids.find(texts.data + range.begin, static_cast<size_t>(range.end - range.begin), hashes[place]) : TextIds::kUnseen;
     }
   }
 }

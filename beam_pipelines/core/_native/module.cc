@@ -177,22 +177,41 @@ PyObject* py_index_texts(PyObject*, PyObject* arguments) {
   return done ? export_array("L", static_cast<int64_t>(slots_for(texts.array->length)), slots) : nullptr;
 }
 
+// Texts of ids with their index, as Python gives them.
+struct ImportedIds {
+  Imported known, slots;
+  unsigned long long num_oov = 0;
+  Column texts{};
+  std::optional<TextIds> ids = {};
+
+  // Takes two pairs of capsules and a number. Returns false with a Python exception set.
+  bool import(PyObject* triple) {
+    PyObject *known_pair, *slots_pair;
+    return PyArg_ParseTuple(triple, "O!O!K", &PyTuple_Type, &known_pair, &PyTuple_Type, &slots_pair, &num_oov) && import_pair(known_pair, &known) &&
+           import_pair(slots_pair, &slots);
+  }
+
+  // Throws UnknownType, InvalidData.
+  const TextIds& read() {
+    if (std::strcmp(slots.schema->format, "L") != 0 || slots.array->null_count > 0) throw InvalidData("found no slots of an index");
+    const auto* first = static_cast<const uint64_t*>(slots.array->buffers[1]) + slots.array->offset;
+    texts = column_of(known);
+    return ids.emplace(texts, Slots{first, static_cast<size_t>(slots.array->length)}, num_oov);
+  }
+};
+
 PyObject* py_look_up(PyObject*, PyObject* arguments) {
-  PyObject *pair, *known_pair, *slots_pair;
-  unsigned long long num_oov;
-  Imported texts, known, slots;
-  if (!PyArg_ParseTuple(arguments, "O!O!O!K", &PyTuple_Type, &pair, &PyTuple_Type, &known_pair, &PyTuple_Type, &slots_pair, &num_oov) ||
-      !import_pair(pair, &texts) || !import_pair(known_pair, &known) || !import_pair(slots_pair, &slots)) {
+  PyObject *pair, *triple;
+  Imported texts;
+  ImportedIds ids_of_texts;
+  if (!PyArg_ParseTuple(arguments, "O!O!", &PyTuple_Type, &pair, &PyTuple_Type, &triple) || !import_pair(pair, &texts) || !ids_of_texts.import(triple)) {
     return nullptr;
   }
   Memory ids;
   const bool done = run([&] {
-    if (std::strcmp(slots.schema->format, "L") != 0 || slots.array->null_count > 0) throw InvalidData("found no slots of an index");
-    const auto* first = static_cast<const uint64_t*>(slots.array->buffers[1]) + slots.array->offset;
     const size_t size = static_cast<size_t>(texts.array->length) * sizeof(int64_t);
     Buffer out(size);
-    look_up(column_of(texts), column_of(known), {first, static_cast<size_t>(slots.array->length)}, num_oov,
-            reinterpret_cast<int64_t*>(out.data()));
+    look_up(column_of(texts), ids_of_texts.read(), reinterpret_cast<int64_t*>(out.data()));
     ids = out.release(size);
   });
   return done ? export_array("l", texts.array->length, ids) : nullptr;
@@ -608,17 +627,21 @@ PyObject* py_quote_transition(PyObject*, PyObject* arguments) {
   return done ? Py_BuildValue("(iii)", after[0], after[1], after[2]) : nullptr;
 }
 
-// Reads names, a byte for each: 'Z', 'f' or 'l', the type of its values; and the size of its lists. Returns false with a Python exception set.
-bool read_wanted(PyObject* triple, std::vector<WantedFeature>* wanted) {
-  PyObject *name_list, *size_list;
+using AllIds = std::vector<std::unique_ptr<ImportedIds>>;
+
+// Reads names, a byte for each: 'Z', 'f' or 'l', the type of its values; the size of its lists; and what its texts become, or None: in `ids`
+// for each feature, or null. Returns false with a Python exception set.
+bool read_wanted(PyObject* given, std::vector<WantedFeature>* wanted, AllIds* ids) {
+  PyObject *name_list, *size_list, *id_list;
   const char* kinds;
   Py_ssize_t num_kinds;
   std::vector<std::string> names;
-  if (!PyArg_ParseTuple(triple, "O!y#O!", &PyList_Type, &name_list, &kinds, &num_kinds, &PyList_Type, &size_list) || !read_names(name_list, &names)) {
+  if (!PyArg_ParseTuple(given, "O!y#O!O!", &PyList_Type, &name_list, &kinds, &num_kinds, &PyList_Type, &size_list, &PyList_Type, &id_list) ||
+      !read_names(name_list, &names)) {
     return false;
   }
-  if (names.size() != static_cast<size_t>(num_kinds) || PyList_Size(size_list) != num_kinds) {
-    PyErr_SetString(PyExc_ValueError, "found another number of kinds or sizes than of names, expected one for each");
+  if (names.size() != static_cast<size_t>(num_kinds) || PyList_Size(size_list) != num_kinds || PyList_Size(id_list) != num_kinds) {
+    PyErr_SetString(PyExc_ValueError, "found another number of kinds, sizes or ids than of names, expected one for each");
     return false;
   }
   for (size_t place = 0; place < names.size(); ++place) {
@@ -626,6 +649,12 @@ bool read_wanted(PyObject* triple, std::vector<WantedFeature>* wanted) {
     const Py_ssize_t size = PyLong_AsSsize_t(PyList_GetItem(size_list, static_cast<Py_ssize_t>(place)));
     if (size == -1 && PyErr_Occurred()) return false;
     wanted->push_back({names[place], kind, size < 0 ? kAnySize : size});
+    PyObject* const own = PyList_GetItem(id_list, static_cast<Py_ssize_t>(place));
+    ids->push_back(own == Py_None || kind != ValueKind::kBytes ? nullptr : std::make_unique<ImportedIds>());
+    if (ids->back() && (!PyTuple_Check(own) || !ids->back()->import(own))) {
+      if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "found other ids than a tuple");
+      return false;
+    }
   }
   return true;
 }
@@ -645,8 +674,9 @@ std::unique_ptr<Result> list_result(ListColumn& column, int64_t length, const st
 }
 
 // The values of all lists of a column. Takes their buffers.
-std::unique_ptr<Result> values_result(ListColumn& column, ValueKind kind) {
+std::unique_ptr<Result> values_result(ListColumn& column, const WantedFeature& wanted) {
   static constexpr const char* kFormats[] = {"Z", "f", "l"};  // by ValueKind
+  const ValueKind kind = wanted.ids ? ValueKind::kInt64 : wanted.kind;
   std::vector<Memory> buffers = {{}, std::exchange(column.values, {})};
   if (kind == ValueKind::kBytes) buffers.push_back(std::exchange(column.texts, {}));
   return std::make_unique<Result>(kFormats[static_cast<size_t>(kind)], column.num_values, std::move(buffers));
@@ -656,18 +686,18 @@ std::unique_ptr<Result> examples_result(int64_t num_rows, const Wanted& wanted, 
   auto batch = std::make_unique<Result>("+s", num_rows, std::vector<Memory>{{}});
   for (size_t place = 0; place < columns.features.size(); ++place) {
     ListColumn& lists = columns.features[place];
-    auto values = values_result(lists, wanted.features[place].kind);
+    auto values = values_result(lists, wanted.features[place]);
     batch->children.push_back(list_result(lists, num_rows, wanted.features[place].name, std::move(values)));
   }
   for (size_t place = 0; place < columns.lists.size(); ++place) {
     ListColumn &lists = columns.lists[place], &steps = columns.steps[place];
-    auto values = list_result(steps, lists.num_values, "", values_result(steps, wanted.lists[place].kind));
+    auto values = list_result(steps, lists.num_values, "", values_result(steps, wanted.lists[place]));
     batch->children.push_back(list_result(lists, num_rows, wanted.lists[place].name, std::move(values)));
   }
   return batch;
 }
 
-// Takes the features, and the feature lists or None, as names, kinds and sizes. Returns a pair of capsules, or None.
+// Takes the features, and the feature lists or None, as names, kinds, sizes and ids. Returns a pair of capsules, or None.
 PyObject* py_parse_examples(PyObject*, PyObject* arguments) {
   PyObject *chunk_pairs, *rows_pair, *features, *lists;
   int framed, is_closed;
@@ -681,10 +711,17 @@ PyObject* py_parse_examples(PyObject*, PyObject* arguments) {
   Imported rows;
   Wanted wanted{{}, {}, lists != Py_None, is_closed != 0};
   if (rows_pair != Py_None && !import_pair(rows_pair, &rows)) return nullptr;
-  if (!read_wanted(features, &wanted.features)) return nullptr;
-  if (wanted.is_sequence && !read_wanted(lists, &wanted.lists)) return nullptr;
+  AllIds ids, ids_of_lists;
+  if (!read_wanted(features, &wanted.features, &ids)) return nullptr;
+  if (wanted.is_sequence && !read_wanted(lists, &wanted.lists, &ids_of_lists)) return nullptr;
   std::unique_ptr<Result> result;
   const bool done = run([&] {
+    for (size_t place = 0; place < ids.size(); ++place) {
+      if (ids[place]) wanted.features[place].ids = &ids[place]->read();
+    }
+    for (size_t place = 0; place < ids_of_lists.size(); ++place) {
+      if (ids_of_lists[place]) wanted.lists[place].ids = &ids_of_lists[place]->read();
+    }
     std::vector<Column> columns;
     int64_t count = 0;
     for (const Imported& chunk : chunks) {

@@ -126,6 +126,7 @@ def parse_examples(
     is_closed: bool = False,
     rows: npt.NDArray[np.int64] | None = None,
     sizes: Mapping[str, int] | None = None,
+    ids: Mapping[str, tuple[pa.Array, pa.Array, int]] | None = None,
 ) -> pa.RecordBatch | None:
     """Parses serialized tf.Examples or tf.SequenceExamples, or declines to.
 
@@ -141,6 +142,7 @@ def parse_examples(
       is_closed: whether it declines a record with a feature that is not asked for.
       rows: int64[n], numbers of records in any order, also several times; ``None``: all.
       sizes: feature -> number of values in every record, or in every step of a feature list.
+      ids: feature of texts -> the last arguments of ``look_up``, whose int64 are its values.
 
     Returns:
       n rows. A column for each feature, a large_list: null where the feature is missing or has no
@@ -152,13 +154,14 @@ def parse_examples(
 
     Raises:
       TypeError: records of another type.
-      ValueError: a null, a value that is no frame, a row that is no record, or offsets that
-        contradict themselves.
+      ValueError: a null, a value that is no frame, a row that is no record, offsets that contradict
+        themselves, or an index of other texts.
     """
     chunks = [records] if isinstance(records, pa.Array) else list(records)
     for chunk in chunks:
         chunk.validate()
-    wanted = [None if of is None else _wanted(of, sizes or {}) for of in (features, lists)]
+    given = sizes or {}, ids or {}
+    wanted = [None if of is None else _wanted(of, *given) for of in (features, lists)]
     order = None
     if rows is not None:
         # `pa.array` imports pandas, which takes longer than a reader's first batch.
@@ -174,8 +177,12 @@ def parse_examples(
 
 
 def _wanted(
-    types: Mapping[str, pa.DataType], sizes: Mapping[str, int]
-) -> tuple[list[bytes], bytes, list[int]]:
-    """Returns names, kinds of values and sizes of lists, -1 for any."""
+    types: Mapping[str, pa.DataType],
+    sizes: Mapping[str, int],
+    ids: Mapping[str, tuple[pa.Array, pa.Array, int]],
+) -> tuple[list[bytes], bytes, list[int], list[Any]]:
+    """Returns names, kinds of values, sizes of lists, -1 for any, and ids."""
     kinds = b"".join(_KIND_FOR_TYPE[type_] for type_ in types.values())
-    return [name.encode() for name in types], kinds, [sizes.get(name, -1) for name in types]
+    given: list[Any] = [ids.get(name) for name in types]
+    given = [of and (*(one.__arrow_c_array__() for one in of[:2]), of[2]) for of in given]
+    return [name.encode() for name in types], kinds, [sizes.get(name, -1) for name in types], given

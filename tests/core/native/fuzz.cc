@@ -365,9 +365,25 @@ void parse_examples(Decisions& decisions) {
   records.limits = {0, static_cast<int64_t>(bytes.size())};
   native::Wanted wanted{kWanted, {}, is_sequence, rarely(3, decisions)};
   if (is_sequence) wanted.lists = kWanted;
+  // Ids by hash, and of texts that are numbers of one digit.
+  const std::string digits = "0123456789";
+  const std::vector<int32_t> places = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  Column none{}, known{};
+  none.kind = known.kind = native::Kind::kBytes;
+  known.fixed = reinterpret_cast<const uint8_t*>(places.data());
+  known.data = reinterpret_cast<const uint8_t*>(digits.data());
+  known.length = 10;
+  known.limits = {0, 10};
+  const native::Memory memory = native::index_texts(known);
+  std::vector<uint64_t> slots(native::slots_for(known.length));
+  std::copy_n(reinterpret_cast<const uint64_t*>(memory.data), slots.size(), slots.data());
+  native::give_back(memory);
+  for (uint64_t& slot : slots) slot ^= rarely(99, decisions) ? decisions.any() : 0;
+  const native::TextIds ids[] = {{none, {nullptr, 0}, 1 + decisions.next(9)}, {known, {slots.data(), slots.size()}, decisions.next(9)}};
   for (auto* const some : {&wanted.features, &wanted.lists}) {
     for (native::WantedFeature& feature : *some) {
       if (rarely(4, decisions)) feature.size = static_cast<int64_t>(decisions.next(3));
+      if (feature.kind == native::ValueKind::kBytes && decisions.next(2)) feature.ids = &ids[decisions.next(2)];
     }
   }
   try {
@@ -390,7 +406,7 @@ void parse_examples(Decisions& decisions) {
     const auto check_feature = [](const native::ListColumn& column, const native::WantedFeature& feature, int64_t count) {
       if (feature.size == native::kAnySize) check_lists(column, count);
       else check(column.num_values == feature.size * count, "every list has the size");
-      check_values(column, feature.kind);
+      check_values(column, feature.ids ? native::ValueKind::kInt64 : feature.kind);
     };
     for (size_t place = 0; place < wanted.features.size(); ++place) check_feature(made->features[place], wanted.features[place], selection.count);
     for (size_t place = 0; place < wanted.lists.size(); ++place) {
@@ -508,14 +524,14 @@ void look_up_texts(const Column& column, Decisions& decisions) {
   std::vector<uint64_t> slots(first, first + native::slots_for(column.length));
   native::give_back(memory);
   std::vector<int64_t> ids(static_cast<size_t>(column.length));
-  native::look_up(column, column, {slots.data(), slots.size()}, decisions.next(3), ids.data());
+  native::look_up(column, {column, {slots.data(), slots.size()}, decisions.next(3)}, ids.data());
   for (int64_t row = 0; row < column.length; ++row) {
     if (!column.is_valid(row) || (ids[static_cast<size_t>(row)] >= 0 && ids[static_cast<size_t>(row)] <= row)) continue;
     std::fprintf(stderr, "look_up: row %lld is not found\n", static_cast<long long>(row));
     std::abort();
   }
   for (uint64_t& slot : slots) slot ^= decisions.next(4) ? 0 : decisions.any();
-  native::look_up(column, column, {slots.data(), decisions.next(slots.size() + 1)}, decisions.any(), ids.data());
+  native::look_up(column, {column, {slots.data(), decisions.next(slots.size() + 1)}, decisions.any()}, ids.data());
 }
 
 void run(Decisions decisions) {
