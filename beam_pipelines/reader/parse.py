@@ -206,7 +206,9 @@ def parse_rows(
 def parse_lists(
     rows: BlockRows, features: Sequence[ReadFeature], sizes: Mapping[str, int]
 ) -> dict[str, pa.Array]:
-    """Parses rows to lists of values or ids; null where a feature is missing.
+    """Parses rows to lists of values or ids.
+
+    A list is null where a feature is missing.
 
     Args:
       rows: of tf.Examples or tf.SequenceExamples.

@@ -181,7 +181,7 @@ def _wanted(
     sizes: Mapping[str, int],
     ids: Mapping[str, tuple[pa.Array, pa.Array, int]],
 ) -> tuple[list[bytes], bytes, list[int], list[Any]]:
-    """Returns names, kinds of values, sizes of lists, -1 for any, and ids."""
+    """Returns names, kinds of values, sizes of lists (-1: any), and ids."""
     kinds = b"".join(_KIND_FOR_TYPE[type_] for type_ in types.values())
     given: list[Any] = [ids.get(name) for name in types]
     given = [of and (*(one.__arrow_c_array__() for one in of[:2]), of[2]) for of in given]
