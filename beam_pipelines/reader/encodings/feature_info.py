@@ -71,7 +71,7 @@ def describe_features(
     Raises:
       DataError: the recipe, the encodings or the schema are damaged.
     """
-    plan = _encodings(read, folder, manifest)
+    plan = _encodings(read, folder, manifest, schema)
     columns = manifest.columns
     texts = {name for name, type_ in columns.items() if type_ == "text"}
     if plan is not None:
@@ -135,15 +135,18 @@ def _texts_of_ids(plan: EncodePlan | None, manifest: Manifest) -> Texts:
     return {**made, **manifest.labels}
 
 
-def _encodings(read: _Read, folder: str, manifest: Manifest) -> EncodePlan | None:
+def _encodings(
+    read: _Read, folder: str, manifest: Manifest, schema: schema_pb2.Schema | None = None
+) -> EncodePlan | None:
     """Returns the fitted encodings; ``None`` if only the schema describes the features."""
     if not manifest.recipe or manifest.record == "raw":
         return None
     recipe = recipe_of(folder, manifest)
     if recipe.preprocessing_fn is not None:
         return None
-    raw_schema = parse_schema(read(RAW_SCHEMA), f"{folder}/{RAW_SCHEMA}")
-    return fitted_encodings(read, folder, manifest, recipe, raw_schema)
+    if schema is None or manifest.schema != RAW_SCHEMA:
+        schema = parse_schema(read(RAW_SCHEMA), f"{folder}/{RAW_SCHEMA}")
+    return fitted_encodings(read, folder, manifest, recipe, schema)
 
 
 def _kind(feature: reader_features.ReadFeature, proto: schema_pb2.Feature, is_text: bool) -> Kind:
