@@ -100,14 +100,17 @@ def test_a_bad_element_has_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
-@pytest.mark.parametrize(("indent", "is_list"), [(None, True), (1, True), (1, False)])
-def test_rows_within_one_object_are_named(tmp_path: Path, indent: int | None, is_list) -> None:
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("kind", ["list", "objects", "columns"])
+def test_rows_within_one_object_are_named(tmp_path: Path, indent: int | None, kind: str) -> None:
     """A finding says how to get the rows of a single object."""
     rows = [{"key": f"k{number}", "name": str(number)} for number in range(50)]
-    fields = (
-        {"count": 50, "my rows": rows} if is_list else {r["key"]: {"name": r["name"]} for r in rows}
-    )
-    path = write(tmp_path / "a.json", json.dumps(fields, indent=indent))
+    fields = {
+        "list": {"count": 50, "my rows": rows},
+        "objects": {row["key"]: {"name": row["name"]} for row in rows},
+        "columns": {name: [row[name] for row in rows] for name in ("key", "name")},
+    }
+    path = write(tmp_path / "a.json", json.dumps(fields[kind], indent=indent))
     (decision,) = plan_of(path).decisions
     assert decision.startswith("format: json" if indent else "format: json_lines")
     assert "one object is one row" in decision

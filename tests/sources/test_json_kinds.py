@@ -141,6 +141,8 @@ MIXED: dict[str, tuple[list[str], str, str, list[Any]]] = {
     "a list of objects": (['{"o": [{"id": 1}]}', '{"o": [{"id": "x"}]}'], "o.id", "list<text>", [["1"], ["x"]]),
     "a field and an object": (['{"id": 1}', '{"id": {"a": [1]}}'], "id", "text", ["1", '{"a": [1]}']),
     "kinds in one line": (['{"o": [{"id": 1}, {"id": {"x": "y"}}]}', '{"o": []}'], "o.id", "list<text>", [["1", '{"x": "y"}'], []]),
+    "an object and a list": (['{"o": {"a": 1}}', '{"o": []}'], "o", "text", ['{"a": 1}', "[]"]),
+    "objects or a text": (['{"o": {"a": [{"t": "x"}]}}', '{"o": {"a": "q"}}'], "o", "text", ['{"a": [{"t": "x"}]}', '{"a": "q"}']),
     "lists in lists": (['{"id": [[0, "P"], [1]]}', '{"id": [[]]}', '{"id": [["Q", 1]]}'], "id", "text",
                        ['[[0, "P"], [1]]', "[[]]", '[["Q", 1]]']),
 }  # fmt: skip

@@ -150,7 +150,10 @@ class LineParser:
         is_number = is_float or (is_integer and isinstance(found, str) and _is_integer(found))
         if not (is_number if isinstance(found, _Number) else is_text and isinstance(found, str)):
             self._refuse(found, type_, name)
-        if is_float and _is_integer(found) and self._is_exact(name, type_):
+        declared = self._plan.source.types.get(name, columns.TENSOR)
+        # A column of float64 may round no integer.
+        is_exact = declared in (columns.TENSOR, columns.RAW) and pa.types.is_float64(type_)
+        if is_float and is_exact and _is_integer(found):
             self._check_exact(found, name)
         try:
             value = cell_parser(type_)(found)
@@ -159,11 +162,6 @@ class LineParser:
         if is_float and math.isinf(value):  # JSON has no infinity
             self._refuse(found, type_, name)
         return value
-
-    def _is_exact(self, name: str, type_: pa.DataType) -> bool:
-        """Whether a column of float64 may round no integer."""
-        declared = self._plan.source.types.get(name, columns.TENSOR)
-        return declared in (columns.TENSOR, columns.RAW) and bool(pa.types.is_float64(type_))
 
     def _check_exact(self, found: str, name: str) -> None:
         if expected := whole_numbers.why_text_refused(found):
@@ -174,9 +172,12 @@ class LineParser:
 
     def _refuse_other(self, found: Any, prefix: str, expected: str) -> NoReturn:
         """Raises the error of a value in the place of objects."""
-        names = (name for name in self._nested.names if name.startswith(prefix))
-        name = next(names, prefix[:-1])
-        cure = "Mend the line, or leave the column out with 'columns'."
+        name = next((one for one in self._nested.names if one.startswith(prefix)), prefix[:-1])
+        whole = next(yaml_text(one.name) for one in self._type if prefix.startswith(f"{one.name}."))
+        cure = (
+            f"Mend the line, declare 'types: {{{whole}: text}}', which keeps the text of its JSON, "
+            "or leave the column out with 'columns'."
+        )
         raise _LineError(name, bad_rows.wrong_value(_plain(found), expected, cure))
 
     def _refuse(self, found: Any, type_: pa.DataType, name: str) -> NoReturn:

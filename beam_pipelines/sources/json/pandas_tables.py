@@ -68,6 +68,11 @@ def _is_rows(text: str, orient: str) -> bool:
 def rows_within(table: pa.Table) -> str:
     """Returns how to get the rows within one object, or nothing."""
     kinds = table.schema.types
+    if len(kinds) > 1 and all(map(pa.types.is_list, kinds)):
+        sizes = {len(column[0] or ()) for column in table.columns}
+        if len(sizes) == 1 and (size := sizes.pop()) > 1:
+            rows = ". as $all | range(.[keys[0]] | length) as $i | $all | map_values(.[$i])"
+            return f"one object is one row; jq -c '{rows}' makes {size:,} rows of its lists"
     names = [{one.name for one in kind} for kind in kinds if pa.types.is_struct(kind)]
     found = [
         (f".[{json.dumps(field.name)}][]", len(column[0] or ()))
