@@ -258,13 +258,23 @@ def test_null_texts_that_look_like_codes(tmp_path: Path, cells: list[str], read:
         assert plan_of(path, **options).decisions == ()
 
 
-def test_units_below_the_header_have_a_finding(tmp_path: Path) -> None:
-    """They are a row, which keys leave out."""
-    path = write(tmp_path / "a.csv", "t,v\ns,m/s\n" + "1,2.5\n" * 20)
-    found = plan_of(path).decisions
-    assert any("most values are numbers, such as '1', but not 's'" in line for line in found)
-    rows = read_rows(path, header=False, skip_lines=2, columns=("t", "v"))
-    assert rows == [{"t": 1, "v": 2.5}] * 20
+@pytest.mark.parametrize("second", ["s,m/s,", "int,float,string", ",Total,x"])
+def test_a_line_of_units_below_the_names_is_a_question(tmp_path: Path, second: str) -> None:
+    """The error has the keys that leave it out."""
+    path = write(tmp_path / "a.csv", f"t,v,w\n{second}\n" + "1,2.5,2\n" * 20)
+    words = r"line 2: .*'header: false', 'skip_lines: 2' and 'columns: \[t, v, w\]'; set 'header: t"
+    with pytest.raises(DataError, match=words):
+        plan_of(path)
+    rows = read_rows(path, header=False, skip_lines=2, columns=("t", "v", "w"))
+    assert rows == [{"t": 1, "v": 2.5, "w": 2}] * 20
+    assert len(read_rows(path, header=True)) == 21
+
+
+@pytest.mark.parametrize("second", ["x,1,y", ",n/a,y", "x,,"])
+def test_a_row_of_texts_is_no_line_of_units(tmp_path: Path, second: str) -> None:
+    """One with a number, or with one text, is a row."""
+    path = write(tmp_path / "a.csv", f"t,v,w\n{second}\n" + "1,2.5,2\n" * 20)
+    assert len(read_rows(path)) == 21
 
 
 @pytest.mark.parametrize(

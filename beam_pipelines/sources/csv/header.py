@@ -56,6 +56,31 @@ def named(names: Sequence[str], skipped: int = 0) -> str:
     return f"'header: false', 'skip_lines: {skipped + 1}' and 'columns: {yaml_list(names)}'"
 
 
+def check_second(
+    rows: Sequence[Sequence[str]], names: Sequence[str], path: str, skipped: int
+) -> None:
+    """Checks that the line below the names has no more of them.
+
+    Args:
+      rows: the first ones, with that of the names.
+      names: of the columns.
+      path: of the file.
+      skipped: lines above the names.
+
+    Raises:
+      DataError: it has texts, such as units, above numbers or dates alone.
+    """
+    columns = zip(*(row for row in rows[1:] if len(row) == len(rows[1])), strict=True)
+    kinds = [[kind(cell) for cell in column] for column in columns]
+    above = [own for own, *below in kinds if len(below) > 1 and {*below} - {""} in _VALUES]
+    if above.count("text") > 1 and {*above} <= {"text", ""}:
+        raise DataError(
+            f"{path}, line {skipped + 2}: found {shorten(', '.join(rows[1]), 60)} above numbers or "
+            "dates, expected values. If they are units, types or names again, set "
+            f"{named(names, skipped + 1)}; set 'header: true' of the source if they are a row."
+        )
+
+
 def cut_header(
     body: blocks.Body, dialect: quotes.Dialect, path: str, source: Source
 ) -> tuple[blocks.Body, tuple[str, ...]]:
