@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -157,17 +158,45 @@ def test_a_header_among_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "found"),
     [
-        ("k,1 l,2  Total,3", "1, from {}, line 5"),
-        ("k,1 l,2 m,2   , Total,3 ", "2, from {}, line 7"),
-        *((rows, "") for rows in ("k,1 l,2  ", "k,1  l,2  m,3", "k,1  l,2 m,3", '"k  l",1 m,2')),
+        ("k,1 l,2  Total,3", 5),
+        ("k,1 l,2 m,2   , Total,3 ", 7),
+        ("k,1 l,2  c,d Total,3 m,4", 5),
+        *((rows, 0) for rows in ("k,1 l,2  ", "k,1  l,2  m,3", '"k  l",1 m,2')),
     ],
 )
-def test_rows_behind_an_empty_line(tmp_path: Path, end: str, rows: str, found: str) -> None:
+def test_rows_behind_an_empty_line(tmp_path: Path, end: str, rows: str, found: int) -> None:
     """They stay rows, and a finding has their line."""
     path = write(tmp_path / "a.csv", f"a,b {rows}".replace(" ", end))
     words = [line.partition("  # ")[0] for line in plan_of(path).decisions if "empty" in line]
-    assert words == [f"rows behind an empty line: {found.format(path)}"] * bool(found)
-    assert ({"a": "Total", "b": 3} in read_rows(path)) == bool(found)
+    assert words == [f"rows behind an empty line, from {path}, line {found}"] * bool(found)
+    assert ("Total" in [row["a"] for row in read_rows(path)]) == bool(found)
+
+
+@pytest.mark.parametrize(("names", "mark"), [("w,t", ","), ("w\tt", "\t"), ("", "\t")])
+def test_groups_behind_empty_lines(tmp_path, monkeypatch, names: str, mark: str) -> None:
+    """The command in the finding numbers them, as sentences of CoNLL."""
+    monkeypatch.chdir(tmp_path)
+    groups = [[f"w{n}{k}{mark}{k % 2}" for k in range(n % 3 + 1)] for n in range(9)]
+    write(tmp_path / "a b.tsv", f"{names}\n" * bool(names) + "\n\n".join(map("\n".join, groups)))
+    (finding,) = [line for line in plan_of("a b.tsv").decisions if "empty lines" in line]
+    assert finding.startswith(f"groups behind empty lines: 8, from a b.tsv, line {3 + bool(names)}")
+    cure = finding.partition("# ")[2].removesuffix(" numbers them")
+    subprocess.run(cure, shell=True, check=True)  # noqa: S602 - the remedy
+    rows = [[str(value) for value in row.values()] for row in read_rows("new.txt")]
+    assert rows == [[str(n), *row.split(mark)] for n, group in enumerate(groups) for row in group]
+
+
+@pytest.mark.parametrize(("cell", "is_one"), [("Total", 1), ('"Grand total:"', 1), ("Totality", 0)])
+def test_a_last_row_of_totals(tmp_path: Path, cell: str, is_one: int) -> None:
+    """The filter in the finding leaves it out."""
+    path = write(tmp_path / "a.csv", "a,b\nx,1\ny,2\n" + f"{cell},3\n")
+    findings = [line for line in plan_of(path).decisions if "totals" in line]
+    assert len(findings) == is_one
+    batch = pa.RecordBatch.from_pylist(read_rows(path))
+    for finding in findings:
+        sql = yaml.safe_load(finding.partition("  # ")[2].removesuffix(" leaves it out"))
+        kept = evaluate(batch, parse_expression("filter", sql["filter"], batch.schema.names))
+        assert kept.to_pylist() == [True, True, False]
 
 
 def parser_of(type_: pa.DataType, is_inferred: bool = True) -> CsvParser:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -16,17 +18,24 @@ from beam_pipelines.core.arrow.columns import only_chunk
 from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.cell_formats import CellFormat
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.csv.header import cut_top, equal_lines
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
+from beam_pipelines.sql.database import identifier, literal
 
 # With 40,000 cells more than expected, pyarrow 18, which TFX allows, corrupted its memory; pyarrow
 # 25 did not.
 OVERFLOWS = int(pa.__version__.split(".")[0]) < 25
 _EMPTY_LINES, _END_BYTES = re.compile(rb"(?:\r?\n){2,}"), 1 << 16
+_CURE = "another table needs a file of its own; 'filter' leaves out what is no row"
+# What spreadsheets call the sums below a table.
+_TOTALS = re.compile(
+    r"(?i)\W*(?:(?:grand |sub)?totals?|sums?|total g[eé]n[eé]ral|summe|gesamt\w*)\W*"
+)
 _EXPONENT = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+\s*$"
 
 
@@ -50,6 +59,7 @@ class CsvSample:
       header: the first record of the first file; empty: none.
       files: those that are looked at.
       again: file and line of records that are the header again.
+      behind: file and line of records behind an empty line.
     """
 
     source: Source
@@ -59,6 +69,7 @@ class CsvSample:
     header: bytes
     files: tuple[FileInfo, ...] = ()
     again: dict[tuple[str, int], None] = dataclasses.field(default_factory=dict)
+    behind: dict[tuple[str, int], None] = dataclasses.field(default_factory=dict)
 
     def bodies(self) -> Iterator[tuple[FileInfo, blocks.Body]]:
         """Yields the records of the files, without headers.
@@ -74,6 +85,13 @@ class CsvSample:
             records = cut_top(whole, source, self.dialect, file.path, (self.first.path, self.names))
             toggles = quotes.toggling_quotes(records.data, OUTSIDE, NEWLINE, self.dialect)
             blocks.check_lines(source, file, records, toggles)
+            if b"\n\n" in records.data or b"\n\r\n" in records.data:
+                begins, ends = quotes.record_spans(records.data, toggles)
+                after = begins[1:][begins[1:] > ends[:-1]]
+                # Some programs write an empty line behind each row.
+                if len(after) + 1 < len(begins):
+                    lines = blocks.LineNumbers(source, file, records).lines(after)
+                    self.behind |= {(file.path, line): None for line in lines.tolist()}
             starts = equal_lines(records.data, header) if len(self.names) > 1 and header else []
             # Where most lines are the same, they are rows.
             if 0 < 2 * len(starts) <= records.data.count(b"\n"):
@@ -111,9 +129,7 @@ class CsvSample:
         return pa_csv.read_csv(
             pa.BufferReader(data),
             read_options=pa_csv.ReadOptions(
-                use_threads=False,
-                block_size=len(data) + 1,
-                column_names=list(self.names),
+                use_threads=False, block_size=len(data) + 1, column_names=list(self.names)
             ),
             parse_options=pa_csv.ParseOptions(
                 delimiter=chr(self.dialect.delimiter),
@@ -139,11 +155,24 @@ class CsvSample:
         return blocks.joined(data, starts[is_whole], ends[is_whole]), starts[is_whole]
 
     def apart(self) -> Iterator[str]:
-        """Yields findings of rows behind a file's only empty lines.
+        """Yields findings of rows behind empty lines.
 
-        They are fewer than those before. Texts may have empty lines, too: whether a quote is open
-        follows from the end.
+        Behind the sample they are fewer than those before. Texts may have empty lines, too: whether
+        a quote is open follows from the end.
         """
+        mark = chr(self.dialect.delimiter)
+        cure = _CURE
+        if self.behind:
+            (path, line), number = next(iter(self.behind)), len(self.behind)
+            words = f"rows behind an empty line, from {path}, line {line}"
+            if number > 1:
+                words = f"groups behind empty lines: {number:,}, from {path}, line {line}"
+                first = 'NR == 1 {print "group", $0; next} ' * bool(self.header)
+                cure = (
+                    f"awk -v OFS={mark!r} '{first}NF {{print n+0, $0}} !NF "
+                    f"{{n++}}' {shlex.quote(os.path.basename(path))} > new.txt numbers them"
+                )
+            yield f"{words}  # {cure}"
         for file in self.files:
             if blocks.is_stream(self.source, file.path):
                 continue
@@ -156,8 +185,13 @@ class CsvSample:
             if len(rest) == 1 and number <= before.count(b"\n") and not is_open:
                 numbers = blocks.LineNumbers(self.source, file, blocks.Body(start, data))
                 place = f"{file.path}, line {numbers.line(data.rindex(rest[0]))}"
-                cure = "if they are none, remove the lines, or leave them out with 'filter'"
-                yield f"rows behind an empty line: {number:,}, from {place}  # {cure}"
+                yield f"rows behind an empty line, from {place}  # {_CURE}"
+            last = data.rstrip(b"\r\n").decode(errors="replace").rpartition("\n")[2]
+            for name, cell in zip(self.names, last.split(mark), strict=False):
+                if _TOTALS.fullmatch(cell) and data.count(cell.encode()) == 1:
+                    sql = f"{identifier(name)} IS DISTINCT FROM {literal(cell.strip(chr(34)))}"
+                    words = f"a last row of totals in {file.path}: {cell}"
+                    yield f"{words}  # filter: {yaml_text(sql)} leaves it out"
 
     def misfits(self, name: str, format_: CellFormat) -> list[Misfit]:
         """Returns the values of a column that are not in a format."""
