@@ -48,6 +48,8 @@ def test_other_delimiters_are_asked_about(tmp_path: Path, mark: str, shown: str)
             {f"column{n}": '"O"'[n] for n in range(3)},
         ),
         (["0 0.5 0.1"], None),
+        # A user and an item: sequences of clicks.
+        (["1 18", "1 5"] * 3, {"column0": 1, "column1": 5}),
     ],
 )
 def test_tables_between_blanks(tmp_path, monkeypatch, lines, row):

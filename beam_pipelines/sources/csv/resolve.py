@@ -257,9 +257,12 @@ def _check_delimiter(text: bytes, path: str, is_one_column: bool, encoding: str 
         is_even = {len(row) for row in rows[lacks_one:]} == {number} == {len(rows[0]) + lacks_one}
         # Two bars are an empty cell where each line has single ones as well.
         is_empty = mark == "||" and all("|" in "".join(row) for row in rows)
-        if number < 2 + (mark == _BLANKS) or not is_even or is_empty:
+        share = _share_of_values(rows) if is_even else 0
+        is_long = len(lines) >= _MANY_LINES and not lacks_one
+        # Two words may be a name; two numbers are not.
+        least = 3 if mark == _BLANKS and (share < 1 or lacks_one) else 2
+        if number < least or not is_even or is_empty:
             continue
-        share, is_long = _share_of_values(rows), len(lines) >= _MANY_LINES and not lacks_one
         if len(lines) < _LEAST_LINES and not (mark == _BLANKS and share == 1):
             continue
         # Sentences and times have such marks, too.

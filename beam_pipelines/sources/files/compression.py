@@ -23,9 +23,14 @@ COMPRESSION_FOR_SUFFIX = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
 CODEC_FOR_COMPRESSION = {"gzip": "gzip", "bzip2": "bz2", "zstd": "zstd"}
 # Suffixes of tables that Python reads, what they are, and how.
 _NO_PICKLE = "a pickle, which is not read, because a pickle can run any code"
+_SAS = "a table of SAS, which is not read"
 _PANDAS_READS = {
     **dict.fromkeys((".pkl", ".pickle"), (_NO_PICKLE, "pandas.read_pickle({})")),
     ".dta": ("a table of Stata, which is not read", "pandas.read_stata({})"),
+    ".sas7bdat": (_SAS, "pandas.read_sas({}, encoding='infer')"),
+    ".xpt": (_SAS, "pyreadstat.read_xport({})[0]"),
+    ".sav": ("a table of SPSS, which is not read", "pyreadstat.read_sav({})[0]"),
+    ".rds": ("a table of R, which is not read", "pyreadr.read_r({})[None]"),
     ".xml": (
         "XML, which is not read, because it has no rows and columns of its own",
         "pandas.read_xml({}, parser='etree')",
@@ -95,7 +100,7 @@ def read_by_pandas(path: str, suffix: str) -> DataError:
     """Returns the error for a file of a suffix that pandas reads."""
     own, (found, read) = path.rpartition("/")[2], _PANDAS_READS[suffix]
     return DataError(
-        f"{path}: found {found}. Make Parquet of it with pandas, and read this: "
+        f"{path}: found {found}. Make Parquet of it with Python, and read this: "
         f"{read.format(repr(own))}.to_parquet({own + '.parquet'!r})"
     )
 
