@@ -14,11 +14,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLUGINS = "plugins/beam_pipelines_plugins"
 # Lines without docstrings, comments and blank lines.
-CODE_LINES = {
-    "beam_pipelines": 46_740,
-    PLUGINS: 6_549,
-    "tests": 52_600,
-}
+CODE_LINES = {"beam_pipelines": 46_740, PLUGINS: 6_549, "tests": 52_600}
 SPINE_LINES, TRAINER_LINES = 6_500, 60
 MODULES, MODULES_IN_A_FOLDER, MODULE_LINES, ARGUMENTS, FIELDS, NAMES = 400, 20, 400, 8, 12, 4
 # These are above a bound today. A number may only fall; at the bound, its line goes.

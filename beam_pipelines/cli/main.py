@@ -170,11 +170,7 @@ def cli() -> None:
 @output_options
 @click.pass_context
 def convert(
-    context: click.Context,
-    recipe_or_data: str,
-    output: str | None,
-    dry_run: bool,
-    form: str,
+    context: click.Context, recipe_or_data: str, output: str | None, dry_run: bool, form: str
 ) -> None:
     """Make a dataset from a recipe (.yaml) or from a data file."""
     if output is None and not dry_run:
@@ -220,12 +216,7 @@ def convert(
 @shared_options.policy_options
 @output_options
 @click.pass_context
-def describe(
-    context: click.Context,
-    recipe_or_data: str,
-    output: str | None,
-    form: str,
-) -> None:
+def describe(context: click.Context, recipe_or_data: str, output: str | None, form: str) -> None:
     """Print statistics of a recipe's data, a file or a dataset.
 
     Data are read once; a dataset has its statistics.

@@ -213,10 +213,7 @@ def split_arguments(
 
 
 def _check_effect(
-    beam_options: list[str],
-    own_flags: dict[str, Flag],
-    beam: _BeamParser,
-    classes: tuple[str, ...],
+    beam_options: list[str], own_flags: dict[str, Flag], beam: _BeamParser, classes: tuple[str, ...]
 ) -> None:
     """Refuses flags of Beam's that change nothing on this machine.
 

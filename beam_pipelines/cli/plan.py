@@ -215,12 +215,7 @@ def _count(number: float) -> str:
 @input_options
 @output_options
 @click.pass_context
-def preview(
-    context: click.Context,
-    recipe_or_data: str,
-    number: int,
-    form: str,
-) -> None:
+def preview(context: click.Context, recipe_or_data: str, number: int, form: str) -> None:
     """Show the first rows before and after their encoding.
 
     Writes nothing.

@@ -67,11 +67,7 @@ def _summary_lines(manifest: Manifest, folder: str) -> Iterator[str]:
 def _summary(manifest: Manifest, folder: str) -> dict[str, Any]:
     """Returns what ``print_summary`` prints, as data for JSON."""
     splits = {
-        name: {
-            "rows": split.rows,
-            "shards": len(split.shards),
-            "bytes": split.bytes,
-        }
+        name: {"rows": split.rows, "shards": len(split.shards), "bytes": split.bytes}
         for name, split in manifest.splits.items()
     }
     sources = {
@@ -175,14 +171,7 @@ def _rounded(manifest: Manifest) -> list[str]:
 
 
 # Entries of a manifest on a run and its rows.
-_FINDINGS = (
-    "taken",
-    "unused_sources",
-    "class_shares",
-    "sample",
-    "findings",
-    "alerts",
-)
+_FINDINGS = ("taken", "unused_sources", "class_shares", "sample", "findings", "alerts")
 _WORDS_FOR_COUNT = {
     "read": "read",
     "rejected": "rejected",
@@ -238,10 +227,7 @@ def _inputs(manifest: Manifest) -> Iterator[Iterator[str]]:
         yield table(
             ["join", *(key.replace("_", " ") for key in keys)],
             [
-                [
-                    f"{join.how} {join.source}",
-                    *(f"{getattr(join, key):,}" for key in keys),
-                ]
+                [f"{join.how} {join.source}", *(f"{getattr(join, key):,}" for key in keys)]
                 for join in manifest.joins
             ],
         )

@@ -35,11 +35,7 @@ if TYPE_CHECKING:
 @output_options
 @click.pass_context
 def validate(
-    context: click.Context,
-    data: str,
-    schema_path: str | None,
-    output: str | None,
-    form: str,
+    context: click.Context, data: str, schema_path: str | None, output: str | None, form: str
 ) -> None:
     """Check a dataset or a recipe's data against a schema.
 
@@ -76,9 +72,7 @@ def validate(
     answer(form, document, _passed(data, found, findings))
 
 
-def _findings(
-    anomalies: Mapping[str, anomalies_pb2.Anomalies],
-) -> Iterator[dict[str, Any]]:
+def _findings(anomalies: Mapping[str, anomalies_pb2.Anomalies]) -> Iterator[dict[str, Any]]:
     """Yields warnings, measured distances and skipped checks of data that passed."""
     from tensorflow_metadata.proto.v0 import anomalies_pb2
 

@@ -32,10 +32,7 @@ class Output:
         values.read_integer(1, MOST_SHARDS), 1, "1", "Rounds the number of shards up to a multiple."
     )
     shard_name: str | None = recipe_key(
-        values.read_shard_name,
-        None,
-        "`name`",
-        "Start of the shards' names; {split} and {date}.",
+        values.read_shard_name, None, "`name`", "Start of the shards' names; {split} and {date}."
     )
     compression: shard_formats.Compression = recipe_key(
         values.read_choice(get_args(shard_formats.Compression)),

@@ -68,10 +68,7 @@ class Expression(NamedTuple):
 
 
 def parse_expression(
-    name: str,
-    sql: str,
-    known: Sequence[str],
-    sizes: Mapping[str, int] = types.MappingProxyType({}),
+    name: str, sql: str, known: Sequence[str], sizes: Mapping[str, int] = types.MappingProxyType({})
 ) -> Expression:
     """Checks an expression without evaluating it.
 

@@ -183,8 +183,7 @@ def test_jax_on_two_devices(train, jax_run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "package"),
-    [("train_flights_torch", "torch"), ("train_flights_jax", "jax")],
+    ("name", "package"), [("train_flights_torch", "torch"), ("train_flights_jax", "jax")]
 )
 def test_dataset_without_encodings(repository, folder, tmp_path, name, package):
     """A dataset that no model can take ends in one line."""

@@ -97,11 +97,7 @@ def test_boundaries_are_the_nearest() -> None:
     assert mostly_one.boundaries(2).tolist() == [1]
 
 
-@given(
-    st.integers(0, 2**32 - 1),
-    st.sampled_from(["normal", "heavy", "sorted"]),
-    st.integers(1, 9),
-)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["normal", "heavy", "sorted"]), st.integers(1, 9))
 def test_compressed_ranks_are_as_near_as_promised(seed, shape, parts):
     """A level of compression moves ranks by at most 1/(POINTS - 2).
 

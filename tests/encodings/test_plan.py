@@ -148,10 +148,7 @@ def test_what_to_fit_on(changes: Mapping[str, Any], fit: Fit) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fit", "message"),
-    [
-        (Fit(("trian",)), "unknown split 'trian'. Did you mean 'train'?"),
-    ],
+    ("fit", "message"), [(Fit(("trian",)), "unknown split 'trian'. Did you mean 'train'?")]
 )
 def test_mistakes_in_fit(fit: Fit, message: str) -> None:
     """Splits that are not there are found at planning."""

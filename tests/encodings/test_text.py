@@ -423,7 +423,7 @@ def test_bag_of_words_of_one_word_a_row() -> None:
 @given(
     documents=st.lists(
         st.none() | st.lists(st.sampled_from("abcd"), max_size=5), min_size=1, max_size=12
-    ),
+    )
 )
 def test_bag_of_words_equals_plain_python(documents: list[list[str] | None]) -> None:
     """The most frequent words of any corpus are counted."""

@@ -26,9 +26,7 @@ def _small_ranges() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def started(
-    starter: contextlib.AbstractContextManager[engines.Engine],
-) -> Iterator[engines.Engine]:
+def started(starter: contextlib.AbstractContextManager[engines.Engine]) -> Iterator[engines.Engine]:
     """Starts an engine, or skips the test and says what is missing."""
     try:
         with starter as engine:

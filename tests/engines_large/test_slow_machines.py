@@ -146,10 +146,7 @@ def test_silent_workers(
     tmp_path: Path,
 ) -> None:
     """Steps that say nothing for five minutes are waited for."""
-    with (
-        started(start(tmp_path)) as engine,
-        converting(made, tmp_path / "out", engine),
-    ):
+    with started(start(tmp_path)) as engine, converting(made, tmp_path / "out", engine):
         stopped = engine.workers()
         _send(signal.SIGSTOP, stopped)
         time.sleep(SILENT_SECS)

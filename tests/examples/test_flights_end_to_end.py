@@ -62,8 +62,7 @@ def converted(repository, flights_data, tmp_path_factory):
     verify_dataset(str(folder))
     manifest = json.loads((folder / "dataset.json").read_text())
     return Converted(
-        manifest,
-        {split: read_split(folder, manifest, split) for split in manifest["splits"]},
+        manifest, {split: read_split(folder, manifest, split) for split in manifest["splits"]}
     )
 
 

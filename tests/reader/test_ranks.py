@@ -61,9 +61,7 @@ def test_found(monkeypatch, environment, modules, expected):
 
 @pytest.mark.parametrize(
     ("environment", "message"),
-    [
-        ({"RANK": "a", "WORLD_SIZE": "3"}, "found 'a' and '3' in the environment"),
-    ],
+    [({"RANK": "a", "WORLD_SIZE": "3"}, "found 'a' and '3' in the environment")],
 )
 def test_contradictions(monkeypatch, environment, message):
     """An environment that contradicts itself is an error, and not rank 0."""

@@ -242,8 +242,7 @@ def test_wrong_labels(tmp_path: Path) -> None:
     for values, code in ((np.zeros((30, 1)), 0x08), (np.zeros(30), 0x0D)):
         labels.write_bytes(gzip.compress(idx(values, code)))
         with pytest.raises(
-            DataError,
-            match=r"labels-idx1-ubyte\.gz: found .*, expected unsigned bytes of labels",
+            DataError, match=r"labels-idx1-ubyte\.gz: found .*, expected unsigned bytes of labels"
         ):
             plan_of(images)
     labels.unlink()

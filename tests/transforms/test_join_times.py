@@ -34,10 +34,7 @@ HOURS = 3_600_000_000
 TYPES = [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.date32()]
 
 # The oracle's tables; `make test-slow` has those from the 200th on.
-SEEDS = [
-    *range(200),
-    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(200, 1000)),
-]
+SEEDS = [*range(200), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(200, 1000))]
 
 
 def times_of(random: np.random.Generator, rows: int, type_: pa.DataType) -> pa.Array:

@@ -222,11 +222,7 @@ def verdict(
     ],
 )
 def test_rows_are_rejected_as_plain_python_does(
-    data: pathlib.Path,
-    tmp_path: pathlib.Path,
-    how: str,
-    strategy: str,
-    options: list[str],
+    data: pathlib.Path, tmp_path: pathlib.Path, how: str, strategy: str, options: list[str]
 ) -> None:
     """Reader, filter, derived columns, joins and encodings reject rows in order."""
     texts = {"HOW": how, "STRATEGY": strategy, "ENCODE": ENCODE if strategy == "broadcast" else ""}
@@ -240,11 +236,7 @@ def test_rows_are_rejected_as_plain_python_does(
     assert {row[2] for row in bad} == {"", "id", "due", "big"}
     assert written(tmp_path / "out") == good
     counts = manifest.counts
-    assert (counts.rejected, counts.filtered, counts.written) == (
-        len(bad),
-        filtered,
-        good.total(),
-    )
+    assert (counts.rejected, counts.filtered, counts.written) == (len(bad), filtered, good.total())
     assert counts.read + counts.rejected == sum(
         len(records(path.read_text())) for path in data.glob("*.csv")
     )

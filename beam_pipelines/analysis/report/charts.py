@@ -56,8 +56,7 @@ def frequent_values(columns: Sequence[ColumnStatistics], number: int, show: Show
         return []
     return [
         Frequent(
-            show(value),
-            tuple(int(item.counts[item.values == value].sum()) for item in numbers),
+            show(value), tuple(int(item.counts[item.values == value].sum()) for item in numbers)
         )
         for value in few
     ]

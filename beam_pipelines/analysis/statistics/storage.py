@@ -61,10 +61,7 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
 
     The bytes are reproducible.
     """
-    tables: list[tuple[DataSlice | None, TableStatistics]] = [
-        (None, table),
-        *table.slices.items(),
-    ]
+    tables: list[tuple[DataSlice | None, TableStatistics]] = [(None, table), *table.slices.items()]
     about = [{"slice": key, "rows": one.rows, "weight": one.weight} for key, one in tables]
     rows = [
         _row(number, name, column)
@@ -177,9 +174,7 @@ def _table(about: list[Facts], rows: list[dict[str, Any]], path: str) -> TableSt
         )
     tables = {
         None if facts["slice"] is None else DataSlice(*facts["slice"]): TableStatistics(
-            facts["rows"],
-            found,
-            facts["weight"],
+            facts["rows"], found, facts["weight"]
         )
         for facts, found in zip(about, columns, strict=True)
     }

@@ -71,11 +71,7 @@ class TableStatistics:
     slices: Mapping[DataSlice, TableStatistics] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        batch: pa.RecordBatch,
-        plan: StatisticsPlan | None = None,
-    ) -> TableStatistics:
+    def of(cls, batch: pa.RecordBatch, plan: StatisticsPlan | None = None) -> TableStatistics:
         """Returns the statistics of one batch of column types.
 
         Args:
@@ -93,10 +89,7 @@ class TableStatistics:
         for column in plan.slice_by:
             for key, rows in _slice_rows(column, batch.column(column)).items():
                 slices[key] = _table(
-                    take_rows(batch, rows),
-                    None if weights is None else weights[rows],
-                    plan,
-                    limits,
+                    take_rows(batch, rows), None if weights is None else weights[rows], plan, limits
                 )
         return dataclasses.replace(table, slices={key: slices[key] for key in sorted(slices)})
 
@@ -171,10 +164,7 @@ def _weights(column: str, array: pa.Array) -> Weights:
 
 
 def _table(
-    batch: pa.RecordBatch,
-    weights: Weights | None,
-    plan: StatisticsPlan,
-    limits: ColumnLimits,
+    batch: pa.RecordBatch, weights: Weights | None, plan: StatisticsPlan, limits: ColumnLimits
 ) -> TableStatistics:
     categorical, lists = set(plan.categorical), set(plan.lists)
     arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -188,9 +178,7 @@ def _table(
         for name, array in arrays.items()
     }
     return TableStatistics(
-        batch.num_rows,
-        Columns(columns),
-        None if weights is None else float(weights.sum()),
+        batch.num_rows, Columns(columns), None if weights is None else float(weights.sum())
     )
 
 

@@ -28,11 +28,7 @@ from beam_pipelines.core.limits import MIB
 from beam_pipelines.sinks import Settings, Written
 from beam_pipelines.tfrecord.part_index import PartColumns
 
-_TYPES = {
-    schema_pb2.INT: pa.int64(),
-    schema_pb2.FLOAT: pa.float32(),
-    schema_pb2.BYTES: pa.binary(),
-}
+_TYPES = {schema_pb2.INT: pa.int64(), schema_pb2.FLOAT: pa.float32(), schema_pb2.BYTES: pa.binary()}
 
 
 def columns_of(

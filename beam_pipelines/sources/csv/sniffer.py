@@ -199,7 +199,9 @@ def sniff(
     reading = _choose(found, default if delimiter is None else delimiter, path)
     reasons = {}
     if reading.dialect[0] != default and delimiter is None:
-        reasons["delimiter"] = _why(reading)
+        share = "each" if reading.alike == 1 else f"{100 * reading.alike:.0f} %"
+        words = f"{reading.cells} cells in {share} of the first {reading.number} lines"
+        reasons["delimiter"] = words
     if reading.dialect[1] == "'" and quote is None:
         reasons["quote"] = f"encloses {reading.quoted} of the first cells"
     names = tuple(reading.rows[0])
@@ -316,11 +318,6 @@ def _preamble(other: _Reading, plain: _Reading, path: str) -> DataError:
         "the number of lines above the names of the columns; or set 'delimiter: "
         f"{json.dumps(plain.dialect[0])}' of the source if each line is one cell."
     )
-
-
-def _why(reading: _Reading) -> str:
-    share = "each" if reading.alike == 1 else f"{100 * reading.alike:.0f} %"
-    return f"{reading.cells} cells in {share} of the first {reading.number} lines"
 
 
 def _has_header(rows: list[list[str]], columns: Sequence[str], path: str) -> tuple[bool, str]:

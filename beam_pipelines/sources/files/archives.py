@@ -252,14 +252,10 @@ class Names:
 
 def is_archive(path: str) -> bool:
     """Whether a file has the name of a zip or tar archive."""
-    return zip_members.is_zip(path) or _is_tar(path)
-
-
-def _is_tar(path: str) -> bool:
-    path = path.lower()
+    name = path.lower()
     for suffix in COMPRESSION_FOR_SUFFIX:
-        path = path.removesuffix(suffix)
-    return path.endswith((".tar", ".tgz"))
+        name = name.removesuffix(suffix)
+    return zip_members.is_zip(path) or name.endswith((".tar", ".tgz"))
 
 
 def read_members(source: Source, path: str) -> Iterator[ArchiveMember]:

@@ -119,10 +119,7 @@ class _Lister:
     """
 
     def __init__(
-        self,
-        source: Source,
-        format_: Format | None,
-        format_of_path: Callable[[str], str | None],
+        self, source: Source, format_: Format | None, format_of_path: Callable[[str], str | None]
     ) -> None:
         self._source, self._format, self._format_of_path = source, format_, format_of_path
         self._takes_folders = format_ is not None and format_.is_file_a_row
@@ -175,15 +172,11 @@ class _Lister:
             hint = hint or nearest_file(pattern)
             raise ValueError(f"no file{those} matches '{pattern}'.{hint}")
         for file in listed:
-            if self._is_archive(file.path):
+            is_zip = zip_members.is_zip(file.path) and self._format_of_path(file.path) is None
+            if is_zip and not self._reads_archives:
                 yield from self._members(file)
             else:
                 yield FileInfo(*file)
-
-    def _is_archive(self, path: str) -> bool:
-        """Whether a file is an archive whose files are the source's."""
-        is_zip = zip_members.is_zip(path) and self._format_of_path(path) is None
-        return is_zip and not self._reads_archives
 
     def _without_datasets(
         self, folder: str, listed: Sequence[listing.Listed]

@@ -154,21 +154,14 @@ def parsed_schema(source: Source, schema: pa.Schema, read_schema: pa.Schema) -> 
         if array := columns.array_type(source.types.get(name)):
             # Integers and fractions may both be in a column of declared floats.
             return shapes.with_leaf(found, pa.float64()) if array[1] in _FLOATS else found
-        type_ = _parsed_type(read_types[name])
+        # The parser takes times with an offset for times without one, and no others than these.
+        is_time = pa.types.is_temporal(shapes.leaf(read_types[name]))
+        type_ = shapes.with_leaf(read_types[name], pa.string()) if is_time else read_types[name]
         if name in source.types and pa.types.is_string(shapes.leaf(found)):
             type_ = shapes.with_leaf(type_, pa.string())
         return shapes.with_leaf(found, shapes.leaf(type_)) if shapes.depth(found) > 1 else type_
 
     return pa.schema(nested.map_leaves(schema, parsed))
-
-
-def _parsed_type(type_: pa.DataType) -> pa.DataType:
-    """Returns the parser's type for one to read, before a cast.
-
-    The parser takes times with an offset for times without one, and no other times than these.
-    """
-    is_time = pa.types.is_temporal(shapes.leaf(type_))
-    return shapes.with_leaf(type_, pa.string()) if is_time else type_
 
 
 def check_depth(source: Source, file: FileInfo, body: blocks.Body) -> None:

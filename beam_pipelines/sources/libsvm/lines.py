@@ -218,7 +218,9 @@ def _lists(features: pa.Table, counts: Integers, layout: LibsvmLayout) -> list[p
     indices = columns.only_chunk(features.column(layout.index_column)).to_numpy()
     values = columns.only_chunk(features.column(layout.value))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    begins = _begins_row(offsets)[1:]
+    begins = np.zeros(offsets[-1] + 1, np.bool_)
+    begins[offsets] = True
+    begins = begins[1:-1]
     if not layout.is_sorted and not ((indices[1:] > indices[:-1]) | begins).all():
         order = np.lexsort((indices, np.repeat(np.arange(len(counts)), counts)))
         indices, values = indices[order], values.take(pa.array(order))
@@ -231,12 +233,6 @@ def _lists(features: pa.Table, counts: Integers, layout: LibsvmLayout) -> list[p
         pa.ListArray.from_arrays(offsets_array, array)
         for array in (pa.array(indices - layout.base), values)
     ]
-
-
-def _begins_row(offsets: Integers) -> npt.NDArray[np.bool_]:
-    begins = np.zeros(offsets[-1] + 1, np.bool_)
-    begins[offsets] = True
-    return begins[:-1]
 
 
 def sparse_line(head: bytes) -> str:

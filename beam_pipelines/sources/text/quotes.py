@@ -173,9 +173,10 @@ def record_start(
     begin, length = position, _LOOK_AHEAD_BYTES
     while data := file.read(length):
         toggles = toggling_quotes(data, state, previous, dialect)
-        newline = _first_newline(data, state, toggles)
-        if newline >= 0:
-            return begin + newline + 1
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
+        outside = ends[(np.searchsorted(toggles, ends) + (state == INSIDE)) % 2 == 0]
+        if len(outside):
+            return begin + int(outside[0]) + 1
         state, previous, begin = state_after(data, state, toggles), data[-1], begin + len(data)
         length = min(length * 2, 4 * MIB)
         if begin - position > limits.line_bytes:
@@ -228,13 +229,6 @@ def last_end(data: bytes, toggles: Positions, span: tuple[int, int], marks: Sequ
             return found
         end = int(toggles[before - 1])
     return -1
-
-
-def _first_newline(data: bytes, state: int, toggles: Positions) -> int:
-    """Returns the position of the first newline outside quotes, or -1."""
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
-    outside = ends[(np.searchsorted(toggles, ends) + (state == INSIDE)) % 2 == 0]
-    return int(outside[0]) if len(outside) else -1
 
 
 def line_ends(data: bytes) -> Positions:

@@ -191,9 +191,7 @@ def _seen_in_steps(
     if not layout.lists:
         return [], seen
     found = bad_rows.sift(
-        lambda start, end: record_batch(sample[start:end], Layout({}, layout.lists)),
-        0,
-        len(sample),
+        lambda start, end: record_batch(sample[start:end], Layout({}, layout.lists)), 0, len(sample)
     )
     batches = [
         batch for batch in found if not isinstance(batch, BadRow)

@@ -96,10 +96,7 @@ def read_together(
 
 
 def reject_rows(
-    plan: SourcePlan,
-    places: Sequence[Position],
-    errors: Iterable[tuple[str, str]],
-    reject: bool,
+    plan: SourcePlan, places: Sequence[Position], errors: Iterable[tuple[str, str]], reject: bool
 ) -> list[Rejected]:
     """Returns the bad rows of a source, as it lists them.
 

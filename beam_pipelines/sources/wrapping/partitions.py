@@ -280,8 +280,7 @@ def with_nulls(
         return format_, contents
     fields = [pa.field(name, type_) for name, type_ in lacking.items()]
     return WithNulls(format_, (), tuple(lacking)), contents._replace(
-        names=(*contents.names, *lacking),
-        read_schema=pa.schema([*contents.read_schema, *fields]),
+        names=(*contents.names, *lacking), read_schema=pa.schema([*contents.read_schema, *fields])
     )
 
 

@@ -46,8 +46,7 @@ def computed(pipeline, given, num_ranges: int, splits: tuple[str, ...], folder: 
         pipeline
         | "Once" >> beam.Create([None])
         | beam.Map(
-            lambda _, sent: dict(SplitTables(sent, splits, SCHEMA, plan)),
-            beam.pvalue.AsList(sent),
+            lambda _, sent: dict(SplitTables(sent, splits, SCHEMA, plan)), beam.pvalue.AsList(sent)
         )
     )
 

@@ -28,10 +28,7 @@ VALUES = VALUES_FOR_TYPE | {STEPS: st.lists(st.lists(st.integers(0, 9), max_size
 NAMES = {str(number): kind for number, kind in enumerate(VALUES)}
 SCHEMA = pa.schema([*NAMES.items(), ("weight", pa.float64())])
 PLAN = StatisticsPlan(
-    weight="weight",
-    slice_by=("0",),
-    categorical=("1",),
-    lists=(str(len(VALUES) - 1),),
+    weight="weight", slice_by=("0",), categorical=("1",), lists=(str(len(VALUES) - 1),)
 )
 ROW = st.fixed_dictionaries(
     {name: st.none() | VALUES[kind] for name, kind in NAMES.items()}
