@@ -213,12 +213,7 @@ def _number(column: ColumnProfile, taken: set[str]) -> Proposal:
             choice = f"{{cast: float32}} leaves the number as it is; {_names(column)}, for classes"
     if column.nulls > _MOSTLY_NULL * column.rows:
         choice = f"drop, as {_percent(column.nulls / column.rows)} of the rows lack it"
-    return Proposal(
-        column.name,
-        _chain(steps),
-        f"{_range(column)}{tail}{_nulls(column)}",
-        choice,
-    )
+    return Proposal(column.name, _chain(steps), f"{_range(column)}{tail}{_nulls(column)}", choice)
 
 
 def _category(column: ColumnProfile, taken: set[str]) -> Proposal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -145,7 +146,15 @@ def _matches(table: str, ways: Sequence[_Names]) -> Iterator[_Match]:
     for field in rows.schema:
         is_number = pa.types.is_integer(field.type)
         if pa.types.is_string(field.type) or is_number:
-            values = set(rows.column(field.name).cast(pa.string()).unique().to_pylist())
+            texts = rows.column(field.name).drop_null().cast(pa.string()).unique()
+            values = set(texts.to_pylist())
+            # As Windows divides folders.
+            bent = set(pc.replace_substring(texts, "\\", "/").to_pylist()) - values
+            if bent and any(bent & way.names for way in ways):
+                raise RecipeError(
+                    f"{table}, column '{field.name}': found names of images with '\\', expected "
+                    f"'/'. Write them so: sed -i 's|\\\\|/|g' {shlex.quote(table)}"
+                )
             others = [name for name in rows.schema.names if name != field.name]
             label = others[0] if len(others) == 1 and _may_be_label(rows.column(others[0])) else ""
             for way in ways:

@@ -159,10 +159,7 @@ def _check_names(tables: draft_sources.FoundTables, settings: Sequence[Setting])
 
 
 def _tables(
-    data: Sequence[str],
-    questions: dict[str, list[str]],
-    images: str,
-    settings: Sequence[Setting],
+    data: Sequence[str], questions: dict[str, list[str]], images: str, settings: Sequence[Setting]
 ) -> draft_sources.FoundTables:
     """Plans the tables of files and folders, the base first.
 

@@ -45,9 +45,7 @@ class Candidate(NamedTuple):
 
 
 def label_candidates(
-    columns: Iterable[ColumnProfile],
-    keys: Collection[str] = (),
-    with_classes: Collection[str] = (),
+    columns: Iterable[ColumnProfile], keys: Collection[str] = (), with_classes: Collection[str] = ()
 ) -> list[Candidate]:
     """Returns the columns that may be the label, the best one first.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,22 @@ def test_a_table_names_the_images(tmp_path: Path, case: str) -> None:
     assert check_keys(plan) == on
     assert (plan.recipe.label or "") == label
     assert "image/class/label" not in plan.base.schema.names
+
+
+@pytest.mark.parametrize("folders", ["x/", "x/y/", ""])
+def test_paths_of_windows(tmp_path: Path, folders: str) -> None:
+    """The error has a command that mends them; labels may be names by chance."""
+    images = [f"{folders}{number}.png" for number in range(4)]
+    write_images(tmp_path / "pi cs", images)
+    table = tmp_path / "pi cs" / "labels.csv"
+    rows = ["path,y", *(f"{name},{number % 2}" for number, name in enumerate(images))]
+    table.write_text("\n".join(rows).replace("/", "\\") + "\n")
+    if folders:
+        with pytest.raises(RecipeError, match=r"labels.csv, column 'path': found names") as caught:
+            recipes.load(str(table.parent))
+        subprocess.run(str(caught.value).partition("so: ")[2], shell=True, check=True)  # noqa: S602
+    assert table.read_text().splitlines() == rows
+    assert check_keys(planned(table.parent)) == {"image/filename": "path"}
 
 
 def test_tables_that_do_not_tell(tmp_path: Path) -> None:
