@@ -121,14 +121,10 @@ def test_ranges_of_written_rows_give_the_rows(tmp_path_factory, rows, line_end, 
     """Rows with necessary and stray quotes come back for all cuts."""
     text = io.StringIO(newline="")
     for quoted, plain in rows:
-        cell = quoted.replace('"', '""')
-        text.write(f'"{cell}",{plain if plain[:1] != chr(34) else csv_quote(plain)}{line_end}')
+        cell, other = (f'"{one}"' for one in (quoted.replace('"', '""'), plain.replace('"', '""')))
+        text.write(f"{cell},{plain if plain[:1] != chr(34) else other}{line_end}")
     expected = [tuple(row) for row in csv.reader(io.StringIO(text.getvalue(), newline=""))]
     assert read_cut(tmp_path_factory, text.getvalue(), cuts, ("a", "b")) == expected
-
-
-def csv_quote(cell: str) -> str:
-    return '"' + cell.replace('"', '""') + '"'
 
 
 @settings(max_examples=120)

@@ -270,6 +270,14 @@ def test_a_line_of_units_below_the_names_is_a_question(tmp_path: Path, second: s
     assert len(read_rows(path, header=True)) == 21
 
 
+@pytest.mark.parametrize(("name", "found"), [("Ann", ["header: true"]), ("w0", []), ("name", [])])
+def test_the_name_of_one_column_may_be_a_value(tmp_path: Path, name: str, found: list[str]) -> None:
+    """A finding has the keys that read it."""
+    path = write(tmp_path / "a.txt", f"{name}\nBob\nEve\nZoe\n")
+    assert [line.partition("  #")[0] for line in plan_of(path).decisions] == found
+    assert read_rows(path, header=False, columns=("column1",))[0] == {"column1": name}
+
+
 @pytest.mark.parametrize("second", ["x,1,y", ",n/a,y", "x,,"])
 def test_a_row_of_texts_is_no_line_of_units(tmp_path: Path, second: str) -> None:
     """One with a number, or with one text, is a row."""

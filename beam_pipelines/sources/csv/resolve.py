@@ -96,7 +96,7 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
         listed = f"columns: [{', '.join(names[:3])}{', …' if len(names) > 3 else ''}]"
         decisions.append(f"header: false, {listed}  # {dialect.reasons['header']}")
     elif options.header is None:
-        decisions += _names(dialect.cells, source)
+        decisions += _names(dialect, source)
     end, own = header.line_offset(text, 1), source.options_of(CsvOptions)
     if own.header is not False and header.end_of_ruler(text, end) > end:
         decisions.append("a line of dashes below the header is no row")
@@ -200,9 +200,10 @@ def _preamble(source: Source, text: bytes, default: str) -> tuple[Source, list[s
     return source, decisions
 
 
-def _names(cells: tuple[str, ...], source: Source) -> list[str]:
+def _names(dialect: sniffer.FileDialect, source: Source) -> list[str]:
     """Returns decisions on names; 'header: true' takes them as they are."""
-    found = []
+    cells, cure = dialect.cells, "header: false and columns: [column1] make a row of it"
+    found = [f"header: true  # {why}; {cure}" for why in [dialect.reasons.get("name")] if why]
     names = header.names_of(cells, source)
     changed = [cell for cell, name in zip(cells, names, strict=True) if cell and cell != name]
     if changed:

@@ -210,6 +210,8 @@ def sniff(
         has_header, why = _has_header(reading.rows, columns, path)
         if not has_header:
             reasons["header"] = why
+        elif len(names) == 1 and _is_one_of(names[0], reading.rows[1:]):
+            reasons["name"] = "one column, whose name looks like its values"
     return FileDialect(*reading.dialect, has_header, names, reasons)
 
 
@@ -373,6 +375,12 @@ def _is_alike(cell: str, below: list[str]) -> bool:
     shape = _shape(cell)
     alike = sum(_shape(other) == shape for other in below)
     return "1" in shape and bool(_MARK.search(shape)) and alike >= _LEAST_TYPED * len(below)
+
+
+def _is_one_of(name: str, rows: list[list[str]]) -> bool:
+    """Whether the name of a single column may be a value, such as Ann above Bob."""
+    alike = sum(len(row) == 1 and _shape(row[0]) == _shape(name) for row in rows)
+    return bool(re.search("^[A-Z]|[0-9]", name)) and alike >= max(2, _LEAST_TYPED * len(rows))
 
 
 def _shape(cell: str) -> str:
