@@ -378,7 +378,7 @@ def _is_alike(cell: str, below: list[str]) -> bool:
 
 
 def _is_one_of(name: str, rows: list[list[str]]) -> bool:
-    """Whether the name of a single column may be a value, such as Ann above Bob."""
+    """Whether the name of a single column may be a value."""
     alike = sum(len(row) == 1 and _shape(row[0]) == _shape(name) for row in rows)
     return bool(re.search("^[A-Z]|[0-9]", name)) and alike >= max(2, _LEAST_TYPED * len(rows))
 

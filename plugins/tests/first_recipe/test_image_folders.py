@@ -99,7 +99,7 @@ def test_a_table_names_the_images(tmp_path: Path, case: str) -> None:
 
 @pytest.mark.parametrize("folders", ["x/", "x/y/", ""])
 def test_paths_of_windows(tmp_path: Path, folders: str) -> None:
-    """The error has a command that mends them; labels may be names by chance."""
+    """The error has the command that mends them."""
     images = [f"{folders}{number}.png" for number in range(4)]
     write_images(tmp_path / "pi cs", images)
     table = tmp_path / "pi cs" / "labels.csv"
