@@ -101,8 +101,9 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
     if own.header is not False and header.end_of_ruler(text, end) > end:
         decisions.append("a line of dashes below the header is no row")
     elif own.header is None:
-        some = text[: header.line_offset(text, _ROWS)].decode(errors="replace")
-        rows = sniffer.split_text(some, dialect.delimiter, dialect.quote)
+        some = sniffer.whole_records(text[: header.line_offset(text, _MANY_LINES)])
+        cells = some.decode(errors="replace")
+        rows = sniffer.split_text(cells, dialect.delimiter, dialect.quote)
         header.check_second(rows, header.names_of(dialect.cells, source), file.path, skipped)
     return source, tuple(decisions), text
 
