@@ -39,7 +39,7 @@ from beam_pipelines.transforms import row_counts as counted_rows
 from beam_pipelines.transforms.encode import LoadedEncoder, load_fitted
 from beam_pipelines.transforms.equal_rows import Met
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
-from beam_pipelines.transforms.size_sample import estimate_row_bytes
+from beam_pipelines.transforms.size_sample import estimate_row_bytes, joined_samples
 from beam_pipelines.transforms.split.sample import check_named
 from beam_pipelines.transforms.split.stratify import load_shares
 from beam_pipelines.transforms.statistics import SplitTables
@@ -116,7 +116,8 @@ def make_result(
     recipe = plan.recipe
     names = recipe.split.names
     encoder = LoadedEncoder(plan.encode, fitting.fitted, plan.preprocessing, fitting.analyzed)
-    encoded = [one._replace(batch=encoder(one.batch, one.path)) for one in samples]
+    joined = [*joined_samples(samples)]
+    encoded = [one._replace(batch=encoder(one.batch, one.path)) for one in joined]
     own = _base_counts(counts)
     base = counted_rows.count_base(plan.base, own, len(recipe.join), names, plan.partitions)
     row_counts = dataclasses.replace(
@@ -142,7 +143,7 @@ def make_result(
     )
     selected = sum((*row_counts.divided.values(), *row_counts.left_out_by.values()))
     shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)
-    sampled, sample = _described(plan, fitting, samples, encoded)
+    sampled, sample = _described(plan, fitting, joined, encoded)
     give_back_memory()
     encoded_schema = _encoded_schema(plan, schema, fitting)
     facts = Facts(

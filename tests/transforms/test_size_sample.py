@@ -12,6 +12,7 @@ from beam_pipelines.recipe.output import Output
 from beam_pipelines.transforms.size_sample import (
     Share,
     estimate_row_bytes,
+    joined_samples,
     sample_rows,
     sample_share,
 )
@@ -59,6 +60,8 @@ def test_a_sample_is_bounded_and_tells_what_all_rows_do(growth: int, shuffle: bo
         sum(sample.batch.nbytes for sample in samples)
         < 1.5 * 8 * MIB + 16 * (not shuffle) * 1000 * 300
     )
-    _, framed = estimate_row_bytes(samples, Output(shuffle=shuffle))
+    compressed, framed = estimate_row_bytes(samples, Output(shuffle=shuffle))
+    joined = joined_samples(reversed(samples))  # as one chunk
+    assert estimate_row_bytes([*joined], Output(shuffle=shuffle)) == (compressed, framed)
     _, exact = estimate_row_bytes(chunks, Output(shuffle=shuffle))
     assert framed == pytest.approx(exact, rel=0.05 if shuffle else 0.3)
