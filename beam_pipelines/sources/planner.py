@@ -17,14 +17,12 @@ from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path, source_format
 from beam_pipelines.sources import plan as source_plans
-from beam_pipelines.sources.files.compression import (
-    CODEC_FOR_COMPRESSION,
-    check_readable,
-    check_suffix,
-)
+from beam_pipelines.sources.files import compression
 from beam_pipelines.sources.files.listing import list_files
 from beam_pipelines.sources.images.columns import image_columns
+from beam_pipelines.sources.libsvm.lines import HEAD_BYTES
 from beam_pipelines.sources.options import TextsOptions
+from beam_pipelines.sources.text.encodings import check_is_no_json, check_is_text, find_encoding
 from beam_pipelines.sources.wrapping.formatted import Formatted, formatted
 from beam_pipelines.sources.wrapping.partitions import WithNulls, partitioned, with_nulls
 
@@ -70,15 +68,12 @@ def _plan_files(source: Source, directory: str) -> source_plans.SourcePlan:
     is_file_a_row = name is not None and name in FORMATS and FORMATS[name].is_file_a_row
     if source.compression is None and not is_file_a_row:
         for file in found:
-            check_suffix(file.path)
+            compression.check_suffix(file.path)
     if source.format is not None and source.format not in FORMATS:
         message = f"unknown format '{name}'.{errors.nearest(str(name), FORMATS)}"
         problems.append(source_format.problem(source, "format", message))
     elif name is None and found:
-        check_readable(found[0].path)
-        ways = f"Set 'format: csv' if it is a table of text, or another: {', '.join(FORMATS)}."
-        message = f"cannot tell the format of {found[0].path}. {ways}"
-        problems.append(source_format.problem(source, "format", message))
+        problems.append(source_format.problem(source, "format", _unknown(source, found[0].path)))
     elif name is not None:
         problems.extend(FORMATS[name].check(source))
         problems.extend(_check_tensors(source, name))
@@ -130,6 +125,28 @@ def _plan_files(source: Source, directory: str) -> source_plans.SourcePlan:
         if isinstance(format_, WithNulls)
         else reader,
     )
+
+
+def _unknown(source: Source, path: str) -> str:
+    """Returns the message for a file whose suffix is of no format.
+
+    Raises:
+      RecipeProblems: its content is JSON, or compressed.
+      DataError: its suffix or its content is of something else that is known.
+    """
+    compression.check_readable(path)
+    codec = compression.compression_of(source, path)
+    head = compression.read_head(path, codec, HEAD_BYTES, source.limits)
+    check_is_text(source, path, head)
+    check_is_no_json(source, path, head)
+    formats = ", ".join(FORMATS)
+    if b"\0" in head and not find_encoding(head).name.startswith(("utf-16", "utf-32")):
+        return (
+            f"found no text in {path}, whose suffix is of no format. Set 'format' if one of these "
+            f"reads it: {formats}. Else write Parquet or CSV with a program that reads it."
+        )
+    ways = f"Set 'format: csv' if it is a table of text, or another: {formats}."
+    return f"cannot tell the format of {path}. {ways}"
 
 
 def _plan_owned(source: Source, directory: str, owner: str) -> source_plans.SourcePlan:
@@ -191,7 +208,7 @@ def _check_family(source: Source, name: str, own: Sequence[str]) -> list[errors.
 
 def _check_options(source: Source) -> list[errors.Problem]:
     problems = []
-    known = [*CODEC_FOR_COMPRESSION, "zlib", "none"]
+    known = [*compression.CODEC_FOR_COMPRESSION, "zlib", "none"]
     if source.compression is not None and source.compression not in known:
         hint = errors.nearest(source.compression, known)
         message = f"unknown compression '{source.compression}'.{hint}"

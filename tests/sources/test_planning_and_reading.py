@@ -120,10 +120,18 @@ def test_problems_with_paths(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     assert "found no file in" in problems_of(tmp_path / "folder")[where]
     assert "matched twice" in problems_of(tmp_path / "a.csv", tmp_path / "*.csv")[where]
-    assert (
-        "cannot tell the format"
-        in problems_of(write(tmp_path / "a.log", "a\n"))["sources", "s", "format"]
-    )
+
+
+def test_the_advice_for_an_unknown_suffix_follows_from_its_content(tmp_path: Path) -> None:
+    """JSON has its format, and bytes of no text are no table."""
+    cures = {
+        "a\n1\n": "Set 'format: csv' if it is a table of text",
+        '{"a": 1}\n{"a": 2}\n': "Set 'format: json_lines', or",
+        "RAW\1\2\3\0\0": "Set 'format' if one of these reads it",
+    }
+    for content, cure in cures.items():
+        [message] = problems_of(write(tmp_path / "a.log", content)).values()
+        assert cure in message
 
 
 def test_relative_paths_start_at_the_recipe(tmp_path: Path) -> None:
@@ -138,14 +146,8 @@ def test_relative_paths_start_at_the_recipe(tmp_path: Path) -> None:
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     """One look at a source reports all that is wrong with it."""
     path = write(tmp_path / "a.csv", "a,b\n1,2\n")
-    assert (
-        len(
-            problems_of(
-                path, tmp_path / "no.csv", delimiter="xx", types={"a": "int"}, compression="zip"
-            )
-        )
-        == 4
-    )
+    wrong = {"delimiter": "xx", "types": {"a": "int"}, "compression": "zip"}
+    assert len(problems_of(path, tmp_path / "no.csv", **wrong)) == 4
     assert len(problems_of(path, key=("c",), types={"d": "text"})) == 2
 
 
