@@ -29,6 +29,16 @@ def test_other_delimiters_are_asked_about(tmp_path: Path, mark: str, shown: str)
     assert read_rows(path, delimiter=",")[3] == {mark.join(TABLE[0]): mark.join(TABLE[4])}
 
 
+def test_names_in_a_comment_are_advised(tmp_path: Path) -> None:
+    """Logs of servers name their columns so, above rows with tabs."""
+    rows = "".join("\t".join(row) + "\n" for row in TABLE[1:])
+    path = write(tmp_path / "a.csv", f"#Version: 1.0\n#Fields: id name v\n{rows}")
+    with pytest.raises(DataError, match=r"'skip_lines: 2' and 'columns: \[id, name, v\]'"):
+        read_rows(path)
+    keys = {"delimiter": "\t", "header": False, "skip_lines": 2, "columns": TABLE[0]}
+    assert read_rows(path, **keys)[3] == ROW
+
+
 @pytest.mark.parametrize(
     ("lines", "row"),
     [

@@ -124,14 +124,11 @@ def test_problems_with_paths(tmp_path: Path) -> None:
 
 def test_the_advice_for_an_unknown_suffix_follows_from_its_content(tmp_path: Path) -> None:
     """JSON has its format, and bytes of no text are no table."""
-    cures = {
-        "a\n1\n": "Set 'format: csv' if it is a table of text",
-        '{"a": 1}\n{"a": 2}\n': "Set 'format: json_lines', or",
-        "RAW\1\2\3\0\0": "Set 'format' if one of these reads it",
-    }
+    text, json, raw = "a\n1\n", '{"a": 1}\n{"a": 2}\n', "RAW\1\2\3\0\0"
+    cures = {text: ": csv' if it is", json: ": json_lines', or", raw: "' if one of these reads"}
     for content, cure in cures.items():
         [message] = problems_of(write(tmp_path / "a.log", content)).values()
-        assert cure in message
+        assert f"Set 'format{cure}" in message
 
 
 def test_relative_paths_start_at_the_recipe(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.formatting import shorten, show_count
 from beam_pipelines.recipe.text.yaml_text import yaml_list
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
@@ -312,13 +312,19 @@ def _is_quoted(reading: _Reading) -> bool:
 
 
 def _preamble(other: _Reading, plain: _Reading, path: str) -> DataError:
-    line = shorten(plain.rows[0][0], 60)
-    mark = json.dumps(other.dialect[0])
+    mark, one = map(json.dumps, (other.dialect[0], plain.dialect[0]))
+    cure = "Set 'skip_lines' to the number of lines above the names of the columns"
+    above = [*itertools.takewhile(lambda row: row[0].startswith("#"), plain.rows)]
+    # As in logs of servers: '#Fields: date time', where rows may have another delimiter.
+    words = (plain.dialect[0].join(row).split()[1:] for row in above)
+    if names := next((found for found in words if len(found) == other.usual), None):
+        keys = f"'delimiter: {mark}', 'header: false', 'skip_lines: {len(above)}'"
+        cure = f"Set {keys} and 'columns: {yaml_list(names)}'"
+    number = show_count(other.cells, "cell")
     return DataError(
-        f"{path}, line 1: found {line!r}, {other.cells} cell{'' if other.cells == 1 else 's'} "
-        f"between {mark}, expected {other.usual} as in most lines below it. Set 'skip_lines' to "
-        "the number of lines above the names of the columns; or set 'delimiter: "
-        f"{json.dumps(plain.dialect[0])}' of the source if each line is one cell."
+        f"{path}, line 1: found {shorten(plain.rows[0][0], 60)!r}, {number} between {mark}, "
+        f"expected {other.usual} as in most lines below it. {cure}; or set 'delimiter: {one}' of "
+        "the source if each line is one cell."
     )
 
 
