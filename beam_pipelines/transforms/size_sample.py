@@ -124,9 +124,8 @@ def joined_samples(samples: Iterable[Chunk]) -> Iterator[Chunk]:
     """
     ordered = sorted(samples, key=lambda one: (one.split, one.range_number, one.part, one.start))
     for _, group in itertools.groupby(ordered, lambda one: (one.split, one.path, one.counts)):
-        first, *others = group
-        batches = [one.batch for one in (first, *others)]
-        yield first._replace(batch=concat_batches(batches)) if others else first
+        own = [*group]
+        yield own[0]._replace(batch=concat_batches([one.batch for one in own]))
 
 
 def sample_rows(chunk: Chunk, share: Share, shuffle: bool) -> Iterator[Chunk]:

@@ -56,10 +56,8 @@ def test_a_sample_is_bounded_and_tells_what_all_rows_do(growth: int, shuffle: bo
     size = sum(chunk.batch.nbytes for chunk in chunks)
     share = sample_share(size // growth, 16)
     samples = [sample for chunk in chunks for sample in sample_rows(chunk, share, shuffle=shuffle)]
-    assert (
-        sum(sample.batch.nbytes for sample in samples)
-        < 1.5 * 8 * MIB + 16 * (not shuffle) * 1000 * 300
-    )
+    most = 1.5 * 8 * MIB + 16 * (not shuffle) * 1000 * 300
+    assert sum(sample.batch.nbytes for sample in samples) < most
     compressed, framed = estimate_row_bytes(samples, Output(shuffle=shuffle))
     joined = joined_samples(reversed(samples))  # as one chunk
     assert estimate_row_bytes([*joined], Output(shuffle=shuffle)) == (compressed, framed)
