@@ -17,12 +17,12 @@ from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path, source_format
 from beam_pipelines.sources import plan as source_plans
+from beam_pipelines.sources.csv.format import check_content
 from beam_pipelines.sources.files import compression
 from beam_pipelines.sources.files.listing import list_files
 from beam_pipelines.sources.images.columns import image_columns
-from beam_pipelines.sources.libsvm.lines import HEAD_BYTES
 from beam_pipelines.sources.options import TextsOptions
-from beam_pipelines.sources.text.encodings import check_is_no_json, check_is_text, find_encoding
+from beam_pipelines.sources.text.encodings import find_encoding
 from beam_pipelines.sources.wrapping.formatted import Formatted, formatted
 from beam_pipelines.sources.wrapping.partitions import WithNulls, partitioned, with_nulls
 
@@ -73,7 +73,7 @@ def _plan_files(source: Source, directory: str) -> source_plans.SourcePlan:
         message = f"unknown format '{name}'.{errors.nearest(str(name), FORMATS)}"
         problems.append(source_format.problem(source, "format", message))
     elif name is None and found:
-        problems.append(source_format.problem(source, "format", _unknown(source, found[0].path)))
+        problems.append(source_format.problem(source, "format", _unknown(source, found[0])))
     elif name is not None:
         problems.extend(FORMATS[name].check(source))
         problems.extend(_check_tensors(source, name))
@@ -127,19 +127,16 @@ def _plan_files(source: Source, directory: str) -> source_plans.SourcePlan:
     )
 
 
-def _unknown(source: Source, path: str) -> str:
+def _unknown(source: Source, file: source_plans.FileInfo) -> str:
     """Returns the message for a file whose suffix is of no format.
 
     Raises:
-      RecipeProblems: its content is JSON, or compressed.
+      RecipeProblems: as ``check_content`` raises it.
       DataError: its suffix or its content is of something else that is known.
     """
+    path, formats = file.path, ", ".join(FORMATS)
     compression.check_readable(path)
-    codec = compression.compression_of(source, path)
-    head = compression.read_head(path, codec, HEAD_BYTES, source.limits)
-    check_is_text(source, path, head)
-    check_is_no_json(source, path, head)
-    formats = ", ".join(FORMATS)
+    head = check_content(source, file)
     if b"\0" in head and not find_encoding(head).name.startswith(("utf-16", "utf-32")):
         return (
             f"found no text in {path}, whose suffix is of no format. Set 'format' if one of these "

@@ -79,7 +79,7 @@ class Csv(TextFormat):
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds dialect, columns and types; see ``Format``."""
-        _check_content(source, files[0])
+        check_content(source, files[0])
         return infer(source, files, self.delimiter)
 
     def read_body(
@@ -167,8 +167,8 @@ def _read_body(
     return settled(plan, file, body, parser.sift(body.data, toggles), reject)
 
 
-def _check_content(source: Source, file: FileInfo) -> None:
-    """Raises for a file that only its suffix calls CSV.
+def check_content(source: Source, file: FileInfo) -> bytes:
+    """Returns the beginning of a file that may be CSV.
 
     Raises:
       RecipeProblems: it is libsvm text or JSON, or compressed.
@@ -177,7 +177,7 @@ def _check_content(source: Source, file: FileInfo) -> None:
     head = read_head(file.path, compression_of(source, file.path), HEAD_BYTES, source.limits)
     check_is_text(source, file.path, head)
     if source.format is not None or source.options_of(CsvOptions).header is False:
-        return
+        return head
     check_is_no_json(source, file.path, head)
     if line := sparse_line(head):
         message = (
@@ -186,3 +186,4 @@ def _check_content(source: Source, file: FileInfo) -> None:
             "header."
         )
         raise RecipeProblems([problem(source, "format", message)])
+    return head
