@@ -101,10 +101,8 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
     if own.header is not False and header.end_of_ruler(text, end) > end:
         decisions.append("a line of dashes below the header is no row")
     elif own.header is None:
-        some = sniffer.whole_records(text[: header.line_offset(text, _MANY_LINES)])
-        cells = some.decode(errors="replace")
-        rows = sniffer.split_text(cells, dialect.delimiter, dialect.quote)
-        header.check_second(rows, header.names_of(dialect.cells, source), file.path, skipped)
+        names = header.names_of(dialect.cells, source)
+        header.check_second(dialect.rows[:_MANY_LINES], names, file.path, skipped)
     return source, tuple(decisions), text
 
 
@@ -203,8 +201,10 @@ def _preamble(source: Source, text: bytes, default: str) -> tuple[Source, list[s
 
 def _names(dialect: sniffer.FileDialect, source: Source) -> list[str]:
     """Returns decisions on names; 'header: true' takes them as they are."""
-    cells, cure = dialect.cells, "header: false and columns: [column1] make a row of it"
-    found = [f"header: true  # {why}; {cure}" for why in [dialect.reasons.get("name")] if why]
+    found, cells = [], dialect.cells
+    if why := dialect.reasons.get("name"):
+        cure = "header: false and columns: [column1] make a row of it"
+        found.append(f"header: true  # {why}; {cure}")
     names = header.names_of(cells, source)
     changed = [cell for cell, name in zip(cells, names, strict=True) if cell and cell != name]
     if changed:

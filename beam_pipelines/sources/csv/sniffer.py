@@ -130,7 +130,7 @@ class FileDialect(NamedTuple):
       delimiter: between cells.
       quote: around cells; empty: none.
       header: whether the first record names the columns.
-      cells: the first record's.
+      cells, rows: those of the first record, and of the first ones.
       reasons: key of a recipe -> why it was decided so.
     """
 
@@ -139,6 +139,7 @@ class FileDialect(NamedTuple):
     header: bool
     cells: tuple[str, ...]
     reasons: dict[str, str]
+    rows: list[list[str]]
 
 
 class _Reading(NamedTuple):
@@ -193,7 +194,7 @@ def sniff(
         if (reading := _read(text, some, mark)) is not None
     ]
     if not found:
-        return FileDialect(delimiter or default, '"' if quote is None else quote, True, (), {})
+        return FileDialect(delimiter or default, '"' if quote is None else quote, True, (), {}, [])
     if quote is None:
         found = [one for one in found if one.dialect[1] != "'" or _is_quoted(one)]
     reading = _choose(found, default if delimiter is None else delimiter, path)
@@ -212,7 +213,7 @@ def sniff(
             reasons["header"] = why
         elif len(names) == 1 and _is_one_of(names[0], reading.rows[1:]):
             reasons["name"] = "one column, whose name looks like its values"
-    return FileDialect(*reading.dialect, has_header, names, reasons)
+    return FileDialect(*reading.dialect, has_header, names, reasons, reading.rows)
 
 
 def candidates(
@@ -320,11 +321,10 @@ def _preamble(other: _Reading, plain: _Reading, path: str) -> DataError:
     if names := next((found for found in words if len(found) == other.usual), None):
         keys = f"'delimiter: {mark}', 'header: false', 'skip_lines: {len(above)}'"
         cure = f"Set {keys} and 'columns: {yaml_list(names)}'"
-    number = show_count(other.cells, "cell")
     return DataError(
-        f"{path}, line 1: found {shorten(plain.rows[0][0], 60)!r}, {number} between {mark}, "
-        f"expected {other.usual} as in most lines below it. {cure}; or set 'delimiter: {one}' of "
-        "the source if each line is one cell."
+        f"{path}, line 1: found {shorten(plain.rows[0][0], 60)!r}, "
+        f"{show_count(other.cells, 'cell')} between {mark}, expected {other.usual} as in most "
+        f"lines below it. {cure}; or set 'delimiter: {one}' of the source if each line is one cell."
     )
 
 
