@@ -150,11 +150,11 @@ class LineParser:
         is_number = is_float or (is_integer and isinstance(found, str) and _is_integer(found))
         if not (is_number if isinstance(found, _Number) else is_text and isinstance(found, str)):
             self._refuse(found, type_, name)
-        declared = self._plan.source.types.get(name, columns.TENSOR)
-        # A column of float64 may round no integer.
-        is_exact = declared in (columns.TENSOR, columns.RAW) and pa.types.is_float64(type_)
-        if is_float and is_exact and _is_integer(found):
-            self._check_exact(found, name)
+        if is_float and _is_integer(found):
+            declared = self._plan.source.types.get(name, columns.TENSOR)
+            # A column of float64 may round no integer.
+            if declared in (columns.TENSOR, columns.RAW) and pa.types.is_float64(type_):
+                self._check_exact(found, name)
         try:
             value = cell_parser(type_)(found)
         except ValueError:
