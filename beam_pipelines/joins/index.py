@@ -80,9 +80,8 @@ def count_names(how: JoinHow, number: int) -> tuple[str, ...]:
     They count left rows with a match, left rows without, added rows, and left rows whose key is
     null.
     """
-    matched, unmatched = {"left": ("matched", "unmatched"), "anti": ("dropped", "unmatched")}.get(
-        how, ("matched", "dropped")
-    )
+    known = {"left": ("matched", "unmatched"), "anti": ("dropped", "unmatched")}
+    matched, unmatched = known.get(how, ("matched", "dropped"))
     return tuple(f"{name}/{number}" for name in (matched, unmatched, "added", "null_keys"))
 
 

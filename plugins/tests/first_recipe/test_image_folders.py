@@ -108,7 +108,8 @@ def test_paths_of_windows(tmp_path: Path, folders: str) -> None:
     if folders:
         with pytest.raises(RecipeError, match=r"labels.csv, column 'path': found names") as caught:
             recipes.load(str(table.parent))
-        subprocess.run(str(caught.value).partition("so: ")[2], shell=True, check=True)  # noqa: S602
+        cure = str(caught.value).partition("so: ")[2]
+        subprocess.run(cure, shell=True, check=True)  # noqa: S602 - the remedy
     assert table.read_text().splitlines() == rows
     assert check_keys(planned(table.parent)) == {"image/filename": "path"}
 
