@@ -9,7 +9,7 @@ from typing import Literal
 from beam_pipelines.checks import check
 from beam_pipelines.checks.meet import Meet, RowDrop, repeats
 from beam_pipelines.core.formatting import show_share
-from beam_pipelines.recipe.keys import recipe_key, section
+from beam_pipelines.recipe.keys import plain_key, recipe_key, section
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.text.yaml import Scalar
 from beam_pipelines.recipe.values import Value, read_choice, read_texts, reader
@@ -39,10 +39,9 @@ class Duplicates:
     by: tuple[str, ...] = recipe_key(
         _read_by, (), "`rows`", "Whole rows, or the columns whose values are compared."
     )
-    action: Literal["warn", "drop", "error"] = recipe_key(
+    action: Literal["warn", "drop", "error"] = plain_key(
         read_choice(("warn", "drop", "error")),
         "warn",
-        "`warn`",
         "Whether later ones are a warning, are left out, or stop the run.",
     )
 

@@ -11,7 +11,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies.rules.feature import RETIRED_STAGES
 from beam_pipelines.recipe import values
-from beam_pipelines.recipe.keys import json_schema, needed_key, read_keys, recipe_key
+from beam_pipelines.recipe.keys import json_schema, needed_key, plain_key, read_keys
 from beam_pipelines.sql.database import identifier
 
 
@@ -20,26 +20,19 @@ class Expectation:
     """A condition on each row, or on whole columns: one of both."""
 
     name: str = needed_key(values.read_name, "Name of the expectation.", "short_hops")
-    row: str | None = recipe_key(
-        values.read_text,
-        None,
-        "none",
-        "SQL condition of one row; a row for which it is false fails.",
+    row: str | None = plain_key(
+        values.read_text, None, "SQL condition of one row; a row for which it is false fails."
     )
-    column: str | None = recipe_key(
-        values.read_text, None, "none", "SQL condition of aggregates of columns, over all rows."
+    column: str | None = plain_key(
+        values.read_text, None, "SQL condition of aggregates of columns, over all rows."
     )
-    severity: Literal["error", "warn"] = recipe_key(
+    severity: Literal["error", "warn"] = plain_key(
         values.read_choice(("error", "warn")),
         "error",
-        "`error`",
         "Whether a failed expectation stops the run or is a warning.",
     )
-    budget: int | float = recipe_key(
-        values.read_budget,
-        0,
-        "0",
-        "With row: most rows that may fail, a number or a share below 1.",
+    budget: int | float = plain_key(
+        values.read_budget, 0, "With row: most rows that may fail, a number or a share below 1."
     )
 
     @property

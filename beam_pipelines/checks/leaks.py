@@ -12,7 +12,7 @@ from beam_pipelines.checks.meet import Meet, later_splits
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.core.process import plugins
 from beam_pipelines.recipe import values
-from beam_pipelines.recipe.keys import recipe_key, section
+from beam_pipelines.recipe.keys import plain_key, section
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.text.yaml import Scalar
 
@@ -43,14 +43,14 @@ class Leaks:
       bound: least AUC, or share of the label's information, at which one feature tells the label.
     """
 
-    action: Literal["warn", "error"] = recipe_key(
-        _read_action, "warn", "`warn`", "Whether a leak is a warning or stops the run."
+    action: Literal["warn", "error"] = plain_key(
+        _read_action, "warn", "Whether a leak is a warning or stops the run."
     )
-    entity: tuple[str, ...] = recipe_key(
-        values.read_texts, (), "none", "Columns whose combined value may be in one split only."
+    entity: tuple[str, ...] = plain_key(
+        values.read_texts, (), "Columns whose combined value may be in one split only."
     )
-    bound: float = recipe_key(
-        _read_bound, 0.99, "0.99", "AUC or share of information at which a feature is a leak."
+    bound: float = plain_key(
+        _read_bound, 0.99, "AUC or share of information at which a feature is a leak."
     )
 
 

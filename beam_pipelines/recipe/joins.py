@@ -114,10 +114,9 @@ class Timed:
 
     left: str = keys.needed_key(values.read_text, "Time of the rows so far.", "time")
     right: str = keys.needed_key(values.read_text, "Time of the source's rows.", "time")
-    tie: str | None = keys.recipe_key(
+    tie: str | None = keys.plain_key(
         values.read_text,
         None,
-        "none",
         "Column of the source that orders rows with equal key and time.",
         omitted=True,
     )
@@ -130,8 +129,8 @@ class AsOf(Timed):
     tolerance: int | None = keys.recipe_key(
         read_duration, None, "any age", "Most time from the source's row to the left row."
     )
-    exact: bool = keys.recipe_key(
-        values.read_flag, True, "`true`", "Whether a row at exactly the left row's time is taken."
+    exact: bool = keys.plain_key(
+        values.read_flag, True, "Whether a row at exactly the left row's time is taken."
     )
 
 
@@ -142,8 +141,8 @@ class Window(Timed):
     over: int | None = keys.recipe_key(
         read_duration, None, "the whole past", "Time before the left row, its begin included."
     )
-    exact: bool = keys.recipe_key(
-        values.read_flag, False, "`false`", "Whether rows at exactly the left row's time are in it."
+    exact: bool = keys.plain_key(
+        values.read_flag, False, "Whether rows at exactly the left row's time are in it."
     )
 
 
@@ -164,23 +163,20 @@ class Join:
     on: tuple[tuple[str, str], ...] = keys.needed_key(
         values.read_on, "Key columns: pairs (left column, right column).", "tailnum"
     )
-    how: JoinHow = keys.recipe_key(
+    how: JoinHow = keys.plain_key(
         values.read_choice(get_args(JoinHow)),
         "left",
-        "`left`",
         "left keeps unmatched left rows with nulls, inner drops them; semi and anti keep the left "
         "rows with and without a match, and add no columns.",
     )
-    prefix: str = keys.recipe_key(
+    prefix: str = keys.plain_key(
         values.read_prefix,
         "",
-        "none",
         "Put before the names of the right source's columns. Its key columns are not added.",
     )
-    strategy: JoinStrategy = keys.recipe_key(
+    strategy: JoinStrategy = keys.plain_key(
         values.read_choice(get_args(JoinStrategy)),
         "auto",
-        "`auto`",
         "auto decides by the right source's size.",
     )
     require_match: float | None = keys.recipe_key(
@@ -207,8 +203,8 @@ class Join:
         "Joins what `features` makes of the source's rows before the left row's time.",
         omitted=True,
     )
-    features: Mapping[str, str] = keys.recipe_key(
-        read_features, {}, "none", "New column: what it is of a `window`.", omitted=True
+    features: Mapping[str, str] = keys.plain_key(
+        read_features, {}, "New column: what it is of a `window`.", omitted=True
     )
 
     @property

@@ -68,6 +68,27 @@ def recipe_key(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def plain_key(
+    read: ValueReader[Any],
+    default: Any,
+    help: str,  # noqa: A002 - the word for it
+    omitted: bool = False,
+) -> Any:
+    """Returns the field of a key whose default needs no other words.
+
+    docs/recipe.md shows it as ``none``, as a number, or as the word in a recipe.
+
+    Args:
+      read, default, help, omitted: as ``recipe_key`` takes them.
+    """
+    shown = str(default).lower() if isinstance(default, bool) else str(default)
+    if default in (None, (), {}, ""):
+        shown = "none"
+    elif isinstance(default, bool | str):
+        shown = f"`{shown}`"
+    return recipe_key(read, default, shown, help, omitted=omitted)
+
+
 def needed_key(read: ValueReader[Any], help: str, example: str) -> Any:  # noqa: A002 - the word for it
     """Returns the dataclass field of a key that must be there."""
     return dataclasses.field(metadata={"key": Key("", read, "needed", help, example)})

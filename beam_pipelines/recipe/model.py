@@ -69,8 +69,8 @@ class Source:
         "by suffix",
         "Compression of the files; zlib of TFRecord only.",
     )
-    key: tuple[str, ...] = keys.recipe_key(
-        values.read_texts, (), "none", "Columns whose combined value must be unique in this source."
+    key: tuple[str, ...] = keys.plain_key(
+        values.read_texts, (), "Columns whose combined value must be unique in this source."
     )
     columns: tuple[str, ...] = keys.recipe_key(
         values.read_texts,
@@ -87,10 +87,9 @@ class Source:
     types: Mapping[str, str] = keys.recipe_key(
         values.read_types, {}, "inferred", "Column types, as ``columns.parse_type`` reads them."
     )
-    infer: Literal["sample", "full", "lenient"] = keys.recipe_key(
+    infer: Literal["sample", "full", "lenient"] = keys.plain_key(
         values.read_choice(("sample", "full", "lenient")),
         "sample",
-        "`sample`",
         "Whether types are inferred from the beginning of the files or from every row.",
     )
     derive: Mapping[str, str] = derive_key()
@@ -199,9 +198,9 @@ class Recipe:
         "The source whose rows become examples.",
         name="from",
     )
-    join: tuple[Join, ...] = keys.recipe_key(keys.ELSEWHERE, (), "none", "Joins, applied in order.")
-    rename: Mapping[str, str] = keys.recipe_key(
-        values.read_mapping, {}, "none", "Column: new name, after the joins and before all below."
+    join: tuple[Join, ...] = keys.plain_key(keys.ELSEWHERE, (), "Joins, applied in order.")
+    rename: Mapping[str, str] = keys.plain_key(
+        values.read_mapping, {}, "Column: new name, after the joins and before all below."
     )
     filter: str | None = keys.recipe_key(
         values.read_text,
@@ -209,21 +208,14 @@ class Recipe:
         "keeps all rows",
         "SQL condition; rows for which it is not true are filtered out, before joins if it can be.",
     )
-    derive: Mapping[str, str] = keys.recipe_key(
-        values.read_mapping,
-        {},
-        "none",
-        "New column: SQL expression, in order; each sees those above it.",
+    derive: Mapping[str, str] = keys.plain_key(
+        values.read_mapping, {}, "New column: SQL expression, in order; each sees those above it."
     )
-    protect: Mapping[str, Protection] = keys.recipe_key(
-        read_protect,
-        {},
-        "none",
-        "Hashes or drops values before the keys below see them.",
-        omitted=True,
+    protect: Mapping[str, Protection] = keys.plain_key(
+        read_protect, {}, "Hashes or drops values before the keys below see them.", omitted=True
     )
-    drop: tuple[str, ...] = keys.recipe_key(
-        values.read_texts, (), "none", "Columns to leave out, after derive."
+    drop: tuple[str, ...] = keys.plain_key(
+        values.read_texts, (), "Columns to leave out, after derive."
     )
     keep: tuple[str, ...] = keys.recipe_key(
         values.read_texts,
@@ -231,14 +223,13 @@ class Recipe:
         "all columns",
         "The only columns to keep, after derive; not with drop.",
     )
-    sequence: sections.Sequences | None = keys.recipe_key(
+    sequence: sections.Sequences | None = keys.plain_key(
         keys.section(
             sections.Sequences,
             "a mapping such as {group_by: user, order_by: time} or {features: [tokens]}",
             sections.check_sequence,
         ),
         None,
-        "none",
         "How records become tf.SequenceExamples.",
     )
     encode: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = keys.recipe_key(
@@ -253,28 +244,19 @@ class Recipe:
         "the split `train`",
         "What encodings are fitted on.",
     )
-    preprocessing_fn: str | None = keys.recipe_key(
+    preprocessing_fn: str | None = keys.plain_key(
         values.read_text,
         None,
-        "none",
         "Path of a Python module with a function of that name, which runs after encode.",
     )
-    label: str | None = keys.recipe_key(
-        values.read_text, None, "none", "Name of the label feature. A null label is an error."
+    label: str | None = keys.plain_key(
+        values.read_text, None, "Name of the label feature. A null label is an error."
     )
-    allow_anomalies: tuple[str, ...] = keys.recipe_key(
-        values.read_texts,
-        (),
-        "none",
-        "Anomalies that are accepted: TYPE or FEATURE:TYPE.",
-        omitted=True,
+    allow_anomalies: tuple[str, ...] = keys.plain_key(
+        values.read_texts, (), "Anomalies that are accepted: TYPE or FEATURE:TYPE.", omitted=True
     )
-    sample: sections.Sample | None = keys.recipe_key(
-        sections.read_sample,
-        None,
-        "none",
-        "How many rows of each class a split keeps.",
-        omitted=True,
+    sample: sections.Sample | None = keys.plain_key(
+        sections.read_sample, None, "How many rows of each class a split keeps.", omitted=True
     )
     split: Split = keys.recipe_key(keys.ELSEWHERE, Split(), "`{train: 1}`", "How rows are divided.")
     schema: str | None = keys.recipe_key(

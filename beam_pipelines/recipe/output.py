@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from beam_pipelines.core.layout import shard_formats
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe import values
-from beam_pipelines.recipe.keys import recipe_key
+from beam_pipelines.recipe.keys import plain_key, recipe_key
 
 Floats = Literal["round", "exact"]
 # The largest number of shards of a split: 128 TB of the usual size.
@@ -28,54 +28,45 @@ class Output:
         "by `shard_size`",
         "Shards of every split; overrides shard_size.",
     )
-    shards_multiple_of: int = recipe_key(
-        values.read_integer(1, MOST_SHARDS), 1, "1", "Rounds the number of shards up to a multiple."
+    shards_multiple_of: int = plain_key(
+        values.read_integer(1, MOST_SHARDS), 1, "Rounds the number of shards up to a multiple."
     )
     shard_name: str | None = recipe_key(
         values.read_shard_name, None, "`name`", "Start of the shards' names; {split} and {date}."
     )
-    compression: shard_formats.Compression = recipe_key(
+    compression: shard_formats.Compression = plain_key(
         values.read_choice(get_args(shard_formats.Compression)),
         "gzip",
-        "`gzip`",
         "Compression of shard files.",
     )
-    level: int = recipe_key(
+    level: int = plain_key(
         values.read_integer(0, 9),
         1,
-        "1",
         "Compression level: 0-3 are alike and fast; 4-9 by zlib-ng, slower.",
     )
     part_size: int = recipe_key(
         values.read_bytes, MIB // 4, "`256 KiB`", "Bytes of records that are compressed alone."
     )
-    shuffle: bool = recipe_key(
-        values.read_flag, True, "true", "Global shuffle; false keeps source order."
+    shuffle: bool = plain_key(values.read_flag, True, "Global shuffle; false keeps source order.")
+    shuffle_seed: int = plain_key(
+        values.read_integer(0, (1 << 63) - 1), 0, "Seed of the shuffle and of nothing else."
     )
-    shuffle_seed: int = recipe_key(
-        values.read_integer(0, (1 << 63) - 1), 0, "0", "Seed of the shuffle and of nothing else."
-    )
-    floats: Floats = recipe_key(
+    floats: Floats = plain_key(
         values.read_choice(get_args(Floats)),
         "round",
-        "`round`",
         "A float64 without an equal float32: round takes the nearest, exact is an error.",
     )
-    record: str | None = recipe_key(
-        values.read_text, None, "none", "Column of the records themselves, instead of tf.Examples."
+    record: str | None = plain_key(
+        values.read_text, None, "Column of the records themselves, instead of tf.Examples."
     )
-    format: shard_formats.ShardFormat = recipe_key(
+    format: shard_formats.ShardFormat = plain_key(
         values.read_choice(get_args(shard_formats.ShardFormat)),
         "tfrecord",
-        "`tfrecord`",
         "Format of the shards.",
         omitted=True,
     )
-    serving: bool = recipe_key(
-        values.read_flag,
-        False,
-        "false",
-        "Build the serving graph with the dataset, not on request.",
+    serving: bool = plain_key(
+        values.read_flag, False, "Build the serving graph with the dataset, not on request."
     )
 
 

@@ -6,18 +6,16 @@ import dataclasses
 from collections.abc import Mapping
 
 from beam_pipelines.recipe import values
-from beam_pipelines.recipe.keys import recipe_key, section
+from beam_pipelines.recipe.keys import plain_key, recipe_key, section
 
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
     """Statistics beyond those of all rows."""
 
-    weight: str | None = recipe_key(
-        values.read_text, None, "none", "Column with the weight of each row."
-    )
-    slice_by: tuple[str, ...] = recipe_key(
-        values.read_texts, (), "none", "Columns, each of whose values gets statistics of its own."
+    weight: str | None = plain_key(values.read_text, None, "Column with the weight of each row.")
+    slice_by: tuple[str, ...] = plain_key(
+        values.read_texts, (), "Columns, each of whose values gets statistics of its own."
     )
 
 
@@ -47,21 +45,18 @@ class Sample:
     """
 
     by: str | None = recipe_key(values.read_text, None, "the `label`", "Column of the classes.")
-    rates: Mapping[str, float] = recipe_key(
+    rates: Mapping[str, float] = plain_key(
         values.ValueReader(_read_rates, _of_classes(_read_rate.schema)),
         {},
-        "none",
         "Class: rows that each of its rows becomes on average. Other classes stay.",
     )
-    weight: str | None = recipe_key(
-        values.read_text, None, "none", "New column: rows of its class that each row stands for."
+    weight: str | None = plain_key(
+        values.read_text, None, "New column: rows of its class that each row stands for."
     )
     splits: tuple[str, ...] = recipe_key(
         values.read_texts, (), "`train`, or else the first split", "Splits whose rows are sampled."
     )
-    seed: int = recipe_key(
-        values.read_integer(0, (1 << 63) - 1), 0, "0", "Another seed, other rows."
-    )
+    seed: int = plain_key(values.read_integer(0, (1 << 63) - 1), 0, "Another seed, other rows.")
 
     def without_sampling(self) -> Sample | None:
         """Returns what data that are not sampled keep: the column of weights."""
@@ -129,10 +124,9 @@ def check_sequence(value: values.Value, _: object) -> None:
 class OnError:
     """The number of bad rows that a run allows."""
 
-    reject: int | float = recipe_key(
+    reject: int | float = plain_key(
         values.read_budget,
         0,
-        "0",
         "Most rows of a source that may be rejected: a number, or a share below 1.",
     )
 

@@ -10,8 +10,7 @@ import re
 from collections.abc import Mapping
 
 from beam_pipelines.core.errors import nearest_word
-from beam_pipelines.recipe import values
-from beam_pipelines.recipe.keys import keys_of, needed_key, read_keys, recipe_key
+from beam_pipelines.recipe import keys, values
 
 _UTC = datetime.timezone.utc
 MOST_FOLDS = 100
@@ -37,10 +36,10 @@ class TimeSplit:
     """
 
     name: str
-    after: str | None = recipe_key(values.read_text, None, "unbounded", "Inclusive bound.")
-    before: str | None = recipe_key(values.read_text, None, "unbounded", "Exclusive bound.")
-    values: tuple[str, ...] = recipe_key(
-        values.read_texts, (), "none", "The column's values, instead of bounds.", omitted=True
+    after: str | None = keys.recipe_key(values.read_text, None, "unbounded", "Inclusive bound.")
+    before: str | None = keys.recipe_key(values.read_text, None, "unbounded", "Exclusive bound.")
+    values: tuple[str, ...] = keys.plain_key(
+        values.read_texts, (), "The column's values, instead of bounds.", omitted=True
     )
 
 
@@ -48,7 +47,7 @@ class TimeSplit:
 class FileSplit:
     """A split by files."""
 
-    files: str = needed_key(values.read_text, "Pattern of the files' paths.", "'*2012*'")
+    files: str = keys.needed_key(values.read_text, "Pattern of the files' paths.", "'*2012*'")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,31 +63,28 @@ class Split:
     """
 
     fractions: Mapping[str, float] = dataclasses.field(default_factory=lambda: {"train": 1.0})
-    by: tuple[str, ...] = recipe_key(
+    by: tuple[str, ...] = keys.recipe_key(
         values.read_texts, (), "the whole row", "With shares: columns whose hash decides."
     )
-    stratify: tuple[str, ...] = recipe_key(
+    stratify: tuple[str, ...] = keys.plain_key(
         values.read_texts,
         (),
-        "none",
         "With shares: columns, each combination of whose values is divided by the shares.",
         omitted=True,
     )
-    folds: int | None = recipe_key(
+    folds: int | None = keys.plain_key(
         values.read_integer(2, MOST_FOLDS),
         None,
-        "none",
         "Divides what the shares leave into this number of equal splits.",
         omitted=True,
     )
-    seed: int = recipe_key(
+    seed: int = keys.plain_key(
         values.read_integer(0, (1 << 63) - 1),
         0,
-        "0",
         "With shares: another seed, other rows.",
         omitted=True,
     )
-    time_column: str | None = recipe_key(
+    time_column: str | None = keys.recipe_key(
         values.read_text, None, "none", "The column of bounds or values.", name="column"
     )
     times: tuple[TimeSplit, ...] = ()
@@ -119,14 +115,14 @@ def read_split(value: values.Value) -> Split | None:
     if not isinstance(value.tree, dict):
         value.expected("a mapping such as {train: 0.8, eval: 0.2}")
         return None
-    keys = {declared.name: declared for declared in keys_of(Split).values()}
-    given = {name: keys[name].read(item) for name, item in value.items() if name in keys}
-    parts = [(name, item) for name, item in value.items() if name not in keys]
+    known = {declared.name: declared for declared in keys.keys_of(Split).values()}
+    given = {name: known[name].read(item) for name, item in value.items() if name in known}
+    parts = [(name, item) for name, item in value.items() if name not in known]
     if not parts and "folds" not in given:
         value.wrong("found no splits, expected at least one, as {train: 0.8, eval: 0.2}.")
         return None
     for name, item in parts:
-        meant = nearest_word(name, keys.keys() - given.keys())
+        meant = nearest_word(name, known.keys() - given.keys())
         is_near = meant is not None and len({*name} ^ {*meant}) < 3
         # A share other than 1 has a point or a percent sign.
         if is_near and item.shown.startswith("'") and not {*".%"} & {*item.shown}:
@@ -152,7 +148,7 @@ def read_split(value: values.Value) -> Split | None:
         own = {name: read for name, read in given.items() if read is not None}
         return Split(fractions=_fractions(value, parts, own.get("folds")), **own)
     if kind == "files":
-        read = {name: read_keys(FileSplit, item, "a mapping") for name, item in parts}
+        read = {name: keys.read_keys(FileSplit, item, "a mapping") for name, item in parts}
         files = {name: own["files"] for name, own in read.items() if "files" in own}
         return Split(fractions={}, files=files)
     return Split(fractions={}, time_column=given.get("column"), times=_times(parts))
@@ -217,7 +213,7 @@ def _times(parts: list[tuple[str, values.Value]]) -> tuple[TimeSplit, ...]:
     times = []
     for name, item in parts:
         expected = "a mapping such as {before: 2013-11-01}"
-        times.append(TimeSplit(name, **read_keys(TimeSplit, item, expected)))
+        times.append(TimeSplit(name, **keys.read_keys(TimeSplit, item, expected)))
         if ("values" in item.keys) == bool({"after", "before"} & item.keys):
             item.wrong("found no rule or two, expected 'before', 'after' or both; or 'values'.")
     return tuple(times)

@@ -6,17 +6,16 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from beam_pipelines.recipe.keys import needed_key, recipe_key
+from beam_pipelines.recipe.keys import needed_key, plain_key
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.recipe.values import read_choice, read_mapping, read_text, read_texts
 
 
 def derive_key() -> Any:
     """Declares ``derive`` of a source, which a union has as well."""
-    return recipe_key(
+    return plain_key(
         read_mapping,
         {},
-        "none",
         "New column: SQL expression, before the joins; each sees those above it.",
         omitted=True,
     )
@@ -27,17 +26,16 @@ class Union:
     """Rows of several sources, one after the other, with columns by name."""
 
     union: tuple[str, ...] = needed_key(read_texts, "The sources, in order.", "[web, app]")
-    missing: Literal["error", "fill"] = recipe_key(
+    missing: Literal["error", "fill"] = plain_key(
         read_choice(("error", "fill")),
         "error",
-        "`error`",
         "A column that some sources lack is an error, or null in their rows.",
     )
-    origin: str | None = recipe_key(
-        read_text, None, "none", "New column with the name of each row's source."
+    origin: str | None = plain_key(
+        read_text, None, "New column with the name of each row's source."
     )
-    key: tuple[str, ...] = recipe_key(
-        read_texts, (), "none", "Columns whose combined value must be unique in all of them."
+    key: tuple[str, ...] = plain_key(
+        read_texts, (), "Columns whose combined value must be unique in all of them."
     )
     derive: Mapping[str, str] = derive_key()
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.limits import MIB, exceeded
 from beam_pipelines.files.beam import files, listing
-from beam_pipelines.recipe.keys import recipe_key, section
+from beam_pipelines.recipe.keys import plain_key, recipe_key, section
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_texts
 from beam_pipelines.sources import source_format
@@ -40,7 +40,7 @@ _CLASSES = "image/class/label", "image/class/text"
 class IdxOptions:
     """Labels of an ``idx`` source."""
 
-    classes: tuple[str, ...] = recipe_key(read_texts, (), "none", "Names of the classes, by label.")
+    classes: tuple[str, ...] = plain_key(read_texts, (), "Names of the classes, by label.")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Literal
 
 from beam_pipelines.recipe import values
-from beam_pipelines.recipe.keys import recipe_key, section
+from beam_pipelines.recipe.keys import plain_key, recipe_key, section
 from beam_pipelines.recipe.model import Source
 
 
@@ -29,7 +29,7 @@ class ImageOptions:
         "unchanged",
         "Channels, without alpha. The default keeps them, but JPEG has no alpha.",
     )
-    quality: int = recipe_key(values.read_integer(1, 100), 90, "90", "Quality of JPEG.")
+    quality: int = plain_key(values.read_integer(1, 100), 90, "Quality of JPEG.")
     classes: tuple[str, ...] = recipe_key(
         values.read_texts, (), "the folders found", "Names of the class folders, by id."
     )

@@ -14,7 +14,7 @@ from beam_pipelines.core.arrow.sparse_columns import MOST_INDEX, SparseColumns
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.keys import recipe_key, section
+from beam_pipelines.recipe.keys import plain_key, recipe_key, section
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_flag, read_integer, read_name
 from beam_pipelines.sources import inference, whole_numbers
@@ -42,11 +42,11 @@ class Libsvm:
     size: int | None = recipe_key(
         read_integer(1, 1 << 62), None, "from the data", "Number of indices; a larger one is bad."
     )
-    sort: bool = recipe_key(
-        read_flag, False, "false", "Sorts the indices of each line; else they must ascend."
+    sort: bool = plain_key(
+        read_flag, False, "Sorts the indices of each line; else they must ascend."
     )
-    name: str = recipe_key(
-        read_name, "features", "`features`", "Name of the sparse feature; prefix of its columns."
+    name: str = plain_key(
+        read_name, "features", "Name of the sparse feature; prefix of its columns."
     )
 
 

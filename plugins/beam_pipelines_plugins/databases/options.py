@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from beam_pipelines.core.errors import Problem, keep_secret
 from beam_pipelines.core.process.plugins import KNOWN, PLANNERS
-from beam_pipelines.recipe.keys import recipe_key
+from beam_pipelines.recipe.keys import plain_key
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import planner_of, scheme_of
 from beam_pipelines.recipe.values import TEXT, Value, read_text, reader
@@ -77,15 +77,10 @@ def read_url(value: Value) -> str | None:
 class DatabaseOptions:
     """The rows of a source in a database."""
 
-    url: str | None = recipe_key(read_url, None, "none", "URL or file of a database.")
-    table: str | None = recipe_key(
-        read_text,
-        None,
-        "none",
-        "Table of a database, with `url`.",
-    )
-    query: str | None = recipe_key(read_text, None, "none", "SELECT of a database, with `url`.")
-    partition: str | None = recipe_key(read_text, None, "none", "Column that orders the rows.")
+    url: str | None = plain_key(read_url, None, "URL or file of a database.")
+    table: str | None = plain_key(read_text, None, "Table of a database, with `url`.")
+    query: str | None = plain_key(read_text, None, "SELECT of a database, with `url`.")
+    partition: str | None = plain_key(read_text, None, "Column that orders the rows.")
 
     @property
     def label(self) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from beam_pipelines.checks import check
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.core.places import Place
-from beam_pipelines.recipe.keys import recipe_key, section
+from beam_pipelines.recipe.keys import plain_key, section
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.text.yaml import Scalar
 from beam_pipelines.recipe.values import Value, ValueReader, read_choice, read_texts
@@ -106,12 +106,10 @@ _read_action = read_choice(("warn", "error"))
 class Pii:
     """The action for columns with personal data."""
 
-    action: Literal["warn", "error"] = recipe_key(
-        _read_action, "warn", "`warn`", "Whether a column with personal data stops the run."
+    action: Literal["warn", "error"] = plain_key(
+        _read_action, "warn", "Whether a column with personal data stops the run."
     )
-    allow: tuple[str, ...] = recipe_key(
-        read_texts, (), "none", "Columns that may have personal data."
-    )
+    allow: tuple[str, ...] = plain_key(read_texts, (), "Columns that may have personal data.")
 
 
 _read_mapping = section(Pii, "warn, error, or a mapping such as {action: error, allow: [email]}")

@@ -14,7 +14,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.array_values import check_parameters
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.formula import Formula
-from beam_pipelines.recipe.keys import recipe_key
+from beam_pipelines.recipe.keys import plain_key
 from beam_pipelines.recipe.values import read_text
 from beam_pipelines.sources import inference
 from beam_pipelines.sources.source_format import Contents
@@ -26,7 +26,7 @@ from beam_pipelines.sources.text.format import TextFormat
 class PairsOptions:
     """The keys of a source of pairs."""
 
-    mark: str = recipe_key(read_text, "=", "`=`", "Text between a name and its number.")
+    mark: str = plain_key(read_text, "=", "Text between a name and its number.")
 
 
 class Pairs(TextFormat):
