@@ -22,7 +22,7 @@ from beam_pipelines.sources.bad_input.bad_rows import as_bytes
 from beam_pipelines.sources.files.archives import open_whole
 from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.options import TextsOptions
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 
 # Rows sampled of each file for the shapes of nested lists.
 SAMPLE_ROWS = 1000
@@ -85,11 +85,7 @@ class BatchFiles(source_format.Format):
         return tables.contents_of(source, schemas, seen)
 
     def read(
-        self,
-        plan: SourcePlan,
-        byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
-        reject: bool,
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         row = 1

@@ -14,7 +14,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, source_format
 from beam_pipelines.sources.bad_input import bad_rows
 from beam_pipelines.sources.bad_input.bad_rows import BadRow
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat, settled
 from beam_pipelines.sources.text.quotes import NEWLINE, RETURN, Positions
@@ -158,11 +158,7 @@ class RawRecords(source_format.Format):
         return contents_of(RECORD, parse_type(source.types.get(RECORD, "bytes")))
 
     def read(
-        self,
-        plan: SourcePlan,
-        byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
-        reject: bool,
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         yield from read_file(

@@ -76,6 +76,10 @@ class ByteRange:
     members: tuple[int, int] = (0, 0)
 
 
+# Path of a file -> state of the quote automaton (text/quotes.py) at the start of each range.
+QuoteStates = Mapping[str, bytes]
+
+
 class Snapshot(NamedTuple):
     """The state of a table that a source was read at.
 

@@ -18,7 +18,7 @@ from beam_pipelines.core.limits import MIB, exceeded
 from beam_pipelines.recipe.keys import FOUND, keys_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.options import NoOptions
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect, Positions
 
 # Most rows of a chunk: narrow rows would otherwise make batches of millions.
@@ -30,9 +30,6 @@ MUST_AGREE = (
     "Files of one source must agree: mend one, or make them two sources and a 'union' of both with "
     "'missing: fill'. 'init' of their folder, an archive unpacked, proposes the sources."
 )
-
-# Path of a file -> state of the quote automaton (text/quotes.py) at the start of each range.
-QuoteStates = Mapping[str, bytes]
 
 
 class Contents(NamedTuple):

@@ -19,7 +19,7 @@ from beam_pipelines.core.private import hide_row
 from beam_pipelines.sources import format_of, source_format
 from beam_pipelines.sources.bad_input.bad_values import LargeCell, large_cell
 from beam_pipelines.sources.images.columns import first_damage
-from beam_pipelines.sources.plan import ByteRange, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, QuoteStates, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.sources.wrapping.derived import read_rows, read_together, reject_rows
@@ -31,7 +31,7 @@ _TOGETHER = 256
 
 
 def read_range(
-    plan: SourcePlan, byte_range: ByteRange, quote_states: source_format.QuoteStates, reject: bool
+    plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
 ) -> Iterator[Chunk]:
     """Reads one byte range into chunks, numbered from 0; at least one.
 
@@ -66,7 +66,7 @@ def read_range(
 
 
 def _read_rows(
-    plan: SourcePlan, byte_range: ByteRange, quote_states: source_format.QuoteStates, reject: bool
+    plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
 ) -> Iterator[source_format.Rows]:
     """Reads one range in its format; checks the size of its values."""
     before = 0
@@ -155,7 +155,7 @@ def _put_together(some: Sequence[source_format.Rows], plan: SourcePlan) -> sourc
 def _too_large(
     plan: SourcePlan,
     byte_range: ByteRange,
-    quote_states: source_format.QuoteStates,
+    quote_states: QuoteStates,
     rows: source_format.Rows,
     before: int,
     large: LargeCell,
@@ -323,9 +323,7 @@ class ReadChunks(beam.PTransform):
         states = begin | "ScanQuotes" >> ScanQuotes(plan)
         return ranges | "Read" >> beam.FlatMap(self._read, beam.pvalue.AsDict(states))
 
-    def _read(
-        self, byte_range: ByteRange, quote_states: source_format.QuoteStates
-    ) -> Iterator[Chunk]:
+    def _read(self, byte_range: ByteRange, quote_states: QuoteStates) -> Iterator[Chunk]:
         chunks = read_range(self.plan, byte_range, quote_states, self.reject)
         chunks = number_rows(chunks) if self.numbered else chunks
         return chunks if self.take is None else take_chunks(self.take, chunks)

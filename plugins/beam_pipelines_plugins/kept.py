@@ -23,7 +23,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.files.beam import files
 from beam_pipelines.sources import plan as source_plans
 from beam_pipelines.sources import tables
-from beam_pipelines.sources.source_format import Format, QuoteStates, Rows, empty_batch
+from beam_pipelines.sources.source_format import Format, Rows, empty_batch
 
 
 class KeptFile(NamedTuple):
@@ -65,7 +65,7 @@ class KeptRows(Format):
         self,
         plan: source_plans.SourcePlan,
         byte_range: source_plans.ByteRange,
-        quote_states: QuoteStates,
+        quote_states: source_plans.QuoteStates,
         reject: bool,
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""

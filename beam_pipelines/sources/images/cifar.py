@@ -30,7 +30,7 @@ from beam_pipelines.sources.files.compression import (
 )
 from beam_pipelines.sources.images import pixel_rows, safe_pickle
 from beam_pipelines.sources.images.pixel_rows import Classes
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 from beam_pipelines.sources.text.blocks import read_exactly
 
 _SHAPE = (3, 32, 32)
@@ -91,11 +91,7 @@ class Cifar(source_format.Format):
         return pixel_rows.contents_of(source, columns, tuple(batches), kinds)
 
     def read(
-        self,
-        plan: SourcePlan,
-        byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
-        reject: bool,
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         file, is_hundred = byte_range.file, COARSE_LABEL in plan.file_schema.names

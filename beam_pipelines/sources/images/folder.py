@@ -32,7 +32,7 @@ from beam_pipelines.sources.images.options import (
     PictureError,
     image_options,
 )
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 
 if TYPE_CHECKING:
     from beam_pipelines.sources.images.pictures import Look
@@ -117,11 +117,7 @@ class Images(source_format.Format):
         )
 
     def read(
-        self,
-        plan: SourcePlan,
-        byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
-        reject: bool,
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[source_format.Rows]:
         """Reads the files of one range; see ``Format``."""
         ids = {name: number for number, name in enumerate(plan.labels.get(LABEL, ()))}
@@ -163,7 +159,7 @@ class Images(source_format.Format):
         self,
         plan: SourcePlan,
         byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
+        quote_states: QuoteStates,
         rejected: Sequence[Rejected],
         rows: Sequence[int],
     ) -> list[source_format.Position]:

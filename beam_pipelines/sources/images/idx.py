@@ -29,7 +29,7 @@ from beam_pipelines.sources.files import compression
 from beam_pipelines.sources.files.compression import compression_of
 from beam_pipelines.sources.images import pixel_rows
 from beam_pipelines.sources.images.pixel_rows import COLOUR_FOR_CHANNELS, Classes
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 
 # Code of a type -> numpy's name.
 _TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
@@ -127,11 +127,7 @@ class Idx(source_format.Format):
         return pixel_rows.contents_of(source, columns, arrays, kinds)
 
     def read(
-        self,
-        plan: SourcePlan,
-        byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
-        reject: bool,
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         source, file = plan.source, byte_range.file

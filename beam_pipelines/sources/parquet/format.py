@@ -20,8 +20,8 @@ from beam_pipelines.sources.files.archives import open_whole
 from beam_pipelines.sources.nesting import nested, shapes
 from beam_pipelines.sources.parquet import columns as parquet_columns
 from beam_pipelines.sources.parquet.footers import Piece, check_columns, pieces_of
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import CHUNK_BYTES, MAX_CHUNK_ROWS, QuoteStates, Rows
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
+from beam_pipelines.sources.source_format import CHUNK_BYTES, MAX_CHUNK_ROWS, Rows
 
 # Row groups larger than this, uncompressed, are read so many bytes at a time, over all columns:
 # Arrow would hold a whole one.

@@ -24,8 +24,8 @@ from beam_pipelines.sources.files.compression import (
     decompressed_blocks,
 )
 from beam_pipelines.sources.inference import SAMPLE_BYTES
-from beam_pipelines.sources.plan import ByteRange, FileInfo
-from beam_pipelines.sources.source_format import CHUNK_BYTES, QuoteStates
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates
+from beam_pipelines.sources.source_format import CHUNK_BYTES
 from beam_pipelines.sources.text import documents, encodings, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
 

@@ -19,7 +19,7 @@ from beam_pipelines.sources import source_format
 from beam_pipelines.sources.bad_input import bad_rows
 from beam_pipelines.sources.files.compression import no_zlib
 from beam_pipelines.sources.options import EncodedOptions
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import Dialect, Positions
 
@@ -133,11 +133,7 @@ class TextFormat(source_format.Format):
         return None if dialect.quote is None else dialect
 
     def read(
-        self,
-        plan: SourcePlan,
-        byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
-        reject: bool,
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         dialect = self.dialect(plan.source)
@@ -171,7 +167,7 @@ class TextFormat(source_format.Format):
         self,
         plan: SourcePlan,
         byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
+        quote_states: QuoteStates,
         rejected: Sequence[Rejected],
         rows: Sequence[int],
     ) -> list[source_format.Position]:

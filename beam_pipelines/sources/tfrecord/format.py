@@ -25,7 +25,7 @@ from beam_pipelines.sources.bad_input.bad_values import ColumnError
 from beam_pipelines.sources.exact_cast import convert_array
 from beam_pipelines.sources.images.columns import image_features
 from beam_pipelines.sources.nesting import shapes
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 from beam_pipelines.sources.tfrecord import schema
 from beam_pipelines.sources.tfrecord import schema as record_schema
 from beam_pipelines.sources.tfrecord.decoder import is_sequence_example, layout_of, record_batch
@@ -99,11 +99,7 @@ class TFRecord(source_format.Format):
         return dataclasses.replace(source, types={**types, **source.types}, infer="sample")
 
     def read(
-        self,
-        plan: SourcePlan,
-        byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
-        reject: bool,
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         attempt = functools.partial(_decode, layout=_layout(plan), plan=plan)

@@ -17,8 +17,8 @@ from beam_pipelines.core.limits import exceeded
 from beam_pipelines.core.private import hide_row
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.bad_input import bad_rows
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.source_format import Position, QuoteStates, Rows
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
+from beam_pipelines.sources.source_format import Position, Rows
 from beam_pipelines.sql.database import ExpressionError, LargeColumnError
 from beam_pipelines.sql.derive import errors_of_rows, plan_derived
 from beam_pipelines.sql.expressions import Expression, evaluate

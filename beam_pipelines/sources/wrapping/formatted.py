@@ -27,7 +27,7 @@ from beam_pipelines.sources.csv.evidence import Evidence, evidence_of
 from beam_pipelines.sources.csv.formats import to_plain, typed
 from beam_pipelines.sources.nesting import nested
 from beam_pipelines.sources.options import TextsOptions
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 from beam_pipelines.sources.text.cells import Flags, parsed
 from beam_pipelines.sources.wrapping.derived import reject_rows
 from beam_pipelines.sources.wrapping.partitions import Wrapped
@@ -88,11 +88,7 @@ class Formatted(Wrapped):
         return contents._replace(read_schema=schema, decisions=(*contents.decisions, *noted))
 
     def read(
-        self,
-        plan: SourcePlan,
-        byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
-        reject: bool,
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         inner, before = self._inner(plan), 0

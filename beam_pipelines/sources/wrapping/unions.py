@@ -17,7 +17,7 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import format_of, source_format
-from beam_pipelines.sources.plan import ByteRange, CutRanges, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 from beam_pipelines.sources.planner import cut_files
 from beam_pipelines.sources.wrapping.derived import read_rows
 
@@ -55,11 +55,7 @@ class UnionFormat(source_format.Format):
         return True
 
     def read(
-        self,
-        plan: SourcePlan,
-        byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
-        reject: bool,
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         member, own = self.member_of(plan, byte_range)
@@ -70,7 +66,7 @@ class UnionFormat(source_format.Format):
         self,
         plan: SourcePlan,
         byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
+        quote_states: QuoteStates,
         rejected: Sequence[Rejected],
         rows: Sequence[int],
     ) -> list[source_format.Position]:
@@ -152,7 +148,7 @@ def plan_union(source: Source, members: Sequence[SourcePlan]) -> SourcePlan:
         files=listed,
         read_schema=schema,
         schema=schema,
-        ranges=CutRanges(listed, array.array("q", ends), cut[0].range_bytes),
+        ranges=dataclasses.replace(cut[0], files=listed, ends=array.array("q", ends)),
         file_schema=schema,
         steps=tuple(dict.fromkeys(name for member in members for name in member.steps)),
         decisions=tuple(

@@ -26,7 +26,7 @@ from beam_pipelines.sources.batch_files import no_compression
 from beam_pipelines.sources.csv.column_formats import without_index
 from beam_pipelines.sources.csv.header import INDEX
 from beam_pipelines.sources.options import HeaderOptions, TextsOptions
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 from beam_pipelines_plugins.formats.excel_workbook import Sheet, read_sheet
 
 # Rows that are converted at a time, from Python's objects.
@@ -125,11 +125,7 @@ class Excel(source_format.Format):
         return contents._replace(source=source, decisions=decisions)
 
     def read(
-        self,
-        plan: SourcePlan,
-        byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
-        reject: bool,
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         file, source = byte_range.file, plan.source
@@ -160,7 +156,7 @@ class Excel(source_format.Format):
         self,
         plan: SourcePlan,
         byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
+        quote_states: QuoteStates,
         rejected: Sequence[Rejected],
         rows: Sequence[int],
     ) -> list[source_format.Position]:

@@ -16,8 +16,8 @@ from beam_pipelines.sources.bad_input import damaged
 from beam_pipelines.sources.batch_files import BatchFiles, OpenedFile, parts_of, tail_rows
 from beam_pipelines.sources.files.archives import open_whole
 from beam_pipelines.sources.nesting import nested
-from beam_pipelines.sources.plan import ByteRange, SourcePlan
-from beam_pipelines.sources.source_format import QuoteStates, Rows
+from beam_pipelines.sources.plan import ByteRange, QuoteStates, SourcePlan
+from beam_pipelines.sources.source_format import Rows
 
 # A range of a plan's file; ``None``: a whole file.
 Part: TypeAlias = "tuple[SourcePlan, ByteRange] | None"

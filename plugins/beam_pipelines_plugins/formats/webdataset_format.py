@@ -25,7 +25,7 @@ from beam_pipelines.sources.files.compression import no_zlib
 from beam_pipelines.sources.images.folder import SUFFIXES, look_at
 from beam_pipelines.sources.images.options import ImagesOptions, PictureError, image_options
 from beam_pipelines.sources.inference import SAMPLE_BYTES
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 
 # The part up to the first point behind the last slash, and the part behind the point.
 _PARTS = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$", re.DOTALL)
@@ -102,11 +102,7 @@ class WebDataset(source_format.Format):
         return tables.contents_of(source, [(files[0], _fields(source, dict.fromkeys(slots)))])
 
     def read(
-        self,
-        plan: SourcePlan,
-        byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
-        reject: bool,
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         path, slots, crc32c = byte_range.file.path, _slots_of(plan), 0
@@ -132,7 +128,7 @@ class WebDataset(source_format.Format):
         self,
         plan: SourcePlan,
         byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
+        quote_states: QuoteStates,
         rejected: Sequence[Rejected],
         rows: Sequence[int],
     ) -> list[source_format.Position]:

@@ -24,7 +24,7 @@ from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.options import NoOptions
 from beam_pipelines.sources.parquet.footers import pieces_of
 from beam_pipelines.sources.parquet.format import Parquet, batches_of, opened, top_columns
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 from beam_pipelines_plugins.kept import KeptRows, keep_batches, kept_plan
 from beam_pipelines_plugins.lakehouses import snapshots
 
@@ -80,11 +80,7 @@ class LakeFiles(Parquet):
             )
 
     def read(
-        self,
-        plan: SourcePlan,
-        byte_range: ByteRange,
-        quote_states: source_format.QuoteStates,
-        reject: bool,
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[source_format.Rows]:
         """Reads one range; see ``Format``."""
         info, names = byte_range.file, top_columns(plan, self.columns)
