@@ -23,7 +23,6 @@ from beam_pipelines.transforms import read
 from beam_pipelines.transforms.group import group_batch
 from beam_pipelines.transforms.join.join import join_chunk, load_index
 from beam_pipelines.transforms.join.plan import BROADCAST_LIMIT_BYTES, JoinStep
-from beam_pipelines.transforms.read import number_rows
 from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines.transforms.select.reject import Checks, select_good
 from beam_pipelines.transforms.select.select import joinable, select_chunk
@@ -140,7 +139,7 @@ def select_chunks(
       plan, chunks, index_of: as in ``split_rows``.
       note: is told of bad rows, which are then left out, and no error.
     """
-    numbered = number_rows(chunks)
+    numbered = read.number_rows(chunks)
     for chunk in numbered if plan.take is None else take_chunks(plan.take, numbered):
         yield _select(plan, chunk, index_of, note)
 

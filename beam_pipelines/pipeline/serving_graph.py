@@ -21,7 +21,6 @@ from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.serving import specs
 from beam_pipelines.serving.process import build_in_subprocess
-from beam_pipelines.serving.specs import ENCODED_SCHEMA, schema_files
 from beam_pipelines.serving.write import GraphJob
 from beam_pipelines.transforms.encode import load_fitted
 
@@ -69,13 +68,13 @@ def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
         if plan.recipe.output.serving or plan.preprocessing is not None:
             build_in_subprocess(job, folder)
             return
-        for path, content in schema_files(*job[1:3], job.plan.columns.names).items():
+        for path, content in specs.schema_files(*job[1:3], job.plan.columns.names).items():
             files.write_bytes(files.within(folder, path), content)
         return
     for file in listing.files_below(plan.transform_graph):
         path = files.relative(file.path, plan.transform_graph)
         content = files.read_bytes(file.path)
-        if path == ENCODED_SCHEMA:
+        if path == specs.ENCODED_SCHEMA:
             own = read_schema(file.path)
             left_out = {feature.name for feature in own.feature} - set(plan.encode.written)
             if left_out:  # the label, which the new data lack

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.arrow import columns
-from beam_pipelines.core.arrow.columns import column_type, is_list, normalise, type_name
 from beam_pipelines.core.arrow.equal_floats import nearest_floats
 from beam_pipelines.core.arrow.python_values import texts_of
 from beam_pipelines.sources.nesting import nested, shapes
@@ -37,7 +36,7 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
         integer that no float of the type equals.
       pa.ArrowNotImplementedError: there is no such cast.
     """
-    if is_list(array.type) and is_list(type_):
+    if columns.is_list(array.type) and columns.is_list(type_):
         # Not ``values``: those of a slice include its neighbours'.
         values = exact_cast(array.flatten(), type_.value_type)
         ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32()))
@@ -56,7 +55,7 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_floating(type_) and pa.types.is_integer(array.type):
         # Arrow's own cast to float16 rounds; those to wider floats refuse all beyond a bound.
         floats, is_equal = nearest_floats(array, type_)
-        _need(pa.array(is_equal), f"an integer that no {type_name(type_)} equals")
+        _need(pa.array(is_equal), f"an integer that no {columns.type_name(type_)} equals")
         return floats
     result = _cast(array, type_)
     if pa.types.is_boolean(type_) and _is_number(array.type):
@@ -102,14 +101,14 @@ def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if columns.has_durations(array.type):
-        array = normalise(array)
+        array = columns.normalise(array)
     if pa.types.is_null(array.type):
         array = array.cast(type_)
-    elif column_type(array.type) == type_:
-        array = normalise(array)
+    elif columns.column_type(array.type) == type_:
+        array = columns.normalise(array)
     elif array.type != type_:
         array = exact_cast(array, type_)
-    array = normalise(array)
+    array = columns.normalise(array)
     has_lists = pa.types.is_list(array.type)
     values = pc.list_flatten(array, recursive=True) if has_lists else array
     if has_lists and values.null_count:

@@ -13,7 +13,6 @@ from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, source_format
 from beam_pipelines.sources.bad_input import bad_rows
-from beam_pipelines.sources.bad_input.bad_rows import BadRow
 from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat, settled
@@ -57,7 +56,7 @@ class PlainLines(TextFormat):
         )
         found = (
             (int(starts[one.number]), int(ends[one.number]), COLUMN, reason)
-            if isinstance(one, BadRow)
+            if isinstance(one, bad_rows.BadRow)
             else one
             for one in sifted
         )

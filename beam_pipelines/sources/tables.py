@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.core.arrow import columns
-from beam_pipelines.core.arrow.columns import is_list
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import exceeded
@@ -21,8 +20,6 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_text
 from beam_pipelines.sources import inference, source_format
 from beam_pipelines.sources.bad_input import bad_rows, bad_values
-from beam_pipelines.sources.bad_input.bad_rows import BadRow
-from beam_pipelines.sources.bad_input.bad_values import ColumnError
 from beam_pipelines.sources.exact_cast import convert_array
 from beam_pipelines.sources.nesting import nested, shapes, tensors
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
@@ -152,7 +149,7 @@ def _others(found: pa.DataType, name: str) -> str:
 
 def _without_null(type_: pa.DataType) -> pa.DataType:
     """Returns text for a type that has only nulls, or empty lists."""
-    if is_list(type_):
+    if columns.is_list(type_):
         return (
             pa.list_(_without_null(type_.value_type))
             if pa.types.is_null(type_.value_type)
@@ -221,7 +218,7 @@ def _type_differs(
 ) -> DataError:
     item = " ".join(str(shapes.leaf(type_)) for type_ in (found, known))
     wide = "text" if re.search("string|binary|bool|date|time|duration", item) else "float64"
-    wide = f"list<{wide}>" if is_list(found) and is_list(known) else wide
+    wide = f"list<{wide}>" if columns.is_list(found) and columns.is_list(known) else wide
     return DataError(
         f"{path}, column '{name}': found type {found}, expected {known} as in {first}. Files of "
         "one source must agree: mend one, or declare the type with 'types: "
@@ -279,7 +276,7 @@ def rows_of(
             convert(batch, plan) if batch.num_rows else source_format.empty_batch(plan.schema), ()
         )
         return
-    except ColumnError:
+    except bad_values.ColumnError:
         pass
     errors = errors_of(batch, plan)
     found = first_row() if callable(first_row) else first_row
@@ -305,19 +302,21 @@ def rows_of(
     yield from source_format.cut_rows(good, tuple(rejected))
 
 
-def errors_of(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]:
+def errors_of(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, bad_values.ColumnError]:
     """Returns the errors of rows that cannot be converted, ascending.
 
     The error of a row is that of its first bad column. Most columns are good.
     """
-    errors: dict[int, ColumnError] = {}
+    errors: dict[int, bad_values.ColumnError] = {}
     flat = nested.flat_arrays(batch)
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
         declared = plan.source.types.get(field.name)
         attempt = functools.partial(_convert, flat[field.name], declared, column, field.type)
         for found in bad_rows.sift(attempt, 0, batch.num_rows):
-            if isinstance(found, BadRow):
-                errors.setdefault(found.number, ColumnError(field.name, str(found.error)))
+            if isinstance(found, bad_rows.BadRow):
+                errors.setdefault(
+                    found.number, bad_values.ColumnError(field.name, str(found.error))
+                )
     return dict(sorted(errors.items()))
 
 
@@ -334,7 +333,7 @@ def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
             declared = plan.source.types.get(field.name)
             array = _convert(flat[field.name], declared, column, field.type)
         except bad_rows.ERRORS as error:
-            raise ColumnError(field.name, str(error)) from error
+            raise bad_values.ColumnError(field.name, str(error)) from error
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
 

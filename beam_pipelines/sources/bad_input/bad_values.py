@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow import columns
 from beam_pipelines.core.arrow.binary_arrays import offsets_of
-from beam_pipelines.core.arrow.columns import is_list
 from beam_pipelines.core.arrow.python_values import python_value
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.text.yaml_text import yaml_text
@@ -56,7 +55,7 @@ def _explained(found: pa.Array, field: pa.Field, error: ColumnError, declared: s
     """
     key, shape = yaml_text(field.name), columns.shape_of(field)
     shown = f"found {shorten(repr(_value(found)), 100)} ({error.message})"
-    if is_list(found.type) and error.message == NULL_INSIDE:
+    if columns.is_list(found.type) and error.message == NULL_INSIDE:
         return (
             f"found {NULL_INSIDE}, expected values only. Leave the column out with 'columns', or "
             "such rows with 'on_error: {reject: 10}'."
@@ -85,7 +84,7 @@ def _explained(found: pa.Array, field: pa.Field, error: ColumnError, declared: s
         cure = f"Declare {' or '.join(lines)}, or leave the column out with 'columns'."
     expected, leaf = bad_rows.expected(field.type), shapes.leaf(field.type)
     if pa.types.is_floating(leaf) and pa.types.is_integer(shapes.leaf(found.type)):
-        each = "a list, each item " if is_list(field.type) else ""
+        each = "a list, each item " if columns.is_list(field.type) else ""
         expected = f"{each}an integer that a {columns.type_name(leaf)} equals"
     elif pa.types.is_floating(field.type):
         cure = f"{cure} ({error.message})"
@@ -105,7 +104,7 @@ def other_types(convert: Callable[[pa.DataType], object], found: pa.DataType) ->
     )
     for name in (*stamps, *_OTHERS):
         type_ = columns.parse_type(name)
-        type_ = pa.list_(type_) if is_list(found) else type_
+        type_ = pa.list_(type_) if columns.is_list(found) else type_
         with contextlib.suppress(*bad_rows.ERRORS, TypeError):
             convert(type_)
             names.append(columns.type_name(type_))

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from beam_pipelines.core.errors import DataError, Problem, nearest
 from beam_pipelines.core.layout.dataset_layout import MANIFEST, RAW_SCHEMA
 from beam_pipelines.files.beam import files, listing, path_patterns, zip_members
-from beam_pipelines.files.beam.path_patterns import PathPattern, nearest_file
-from beam_pipelines.files.beam.zip_members import MemberPath
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.sources.files.archives import is_archive, list_zip
@@ -169,7 +167,7 @@ class _Lister:
             hint = _only_hidden(looked_for, own) or _other_suffix(looked_for, own)
             if pattern == "-":
                 hint = " Standard input is not read: save it ('cat > FILE'), and name the file."
-            hint = hint or nearest_file(pattern)
+            hint = hint or path_patterns.nearest_file(pattern)
             raise ValueError(f"no file{those} matches '{pattern}'.{hint}")
         for file in listed:
             is_zip = zip_members.is_zip(file.path) and self._format_of_path(file.path) is None
@@ -246,9 +244,9 @@ class _Lister:
         for file in self._of_one_format(archive.path, shown):
             yield FileInfo(*file, archive=archive.path)
 
-    def _matching_members(self, member: MemberPath) -> Iterator[FileInfo]:
+    def _matching_members(self, member: zip_members.MemberPath) -> Iterator[FileInfo]:
         """Yields the files in archives that a pattern such as ``a.zip/*.csv`` matches."""
-        pattern = PathPattern(member.name, with_hidden=False)
+        pattern = path_patterns.PathPattern(member.name, with_hidden=False)
         found = [
             FileInfo(*file, archive=archive.path)
             for archive in listing.list_files(member.archive)

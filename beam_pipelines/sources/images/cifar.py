@@ -29,7 +29,6 @@ from beam_pipelines.sources.files.compression import (
     unread,
 )
 from beam_pipelines.sources.images import pixel_rows, safe_pickle
-from beam_pipelines.sources.images.pixel_rows import Classes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, QuoteStates, SourcePlan
 from beam_pipelines.sources.text.blocks import read_exactly
 
@@ -209,10 +208,10 @@ def _check_size(path: str, size_bytes: int | None) -> None:
         )
 
 
-def _classes(is_hundred: bool, names: Mapping[str, tuple[str, ...]]) -> list[Classes]:
-    kinds = [Classes(LABEL, TEXT, names.get(LABEL, ()))]
+def _classes(is_hundred: bool, names: Mapping[str, tuple[str, ...]]) -> list[pixel_rows.Classes]:
+    kinds = [pixel_rows.Classes(LABEL, TEXT, names.get(LABEL, ()))]
     return (
-        [*kinds, Classes(COARSE_LABEL, COARSE_TEXT, names.get(COARSE_LABEL, ()))]
+        [*kinds, pixel_rows.Classes(COARSE_LABEL, COARSE_TEXT, names.get(COARSE_LABEL, ()))]
         if is_hundred
         else kinds
     )

@@ -21,7 +21,6 @@ from beam_pipelines.files.beam import files
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import source_format
 from beam_pipelines.sources.bad_input import bad_rows
-from beam_pipelines.sources.bad_input.bad_rows import BadRow
 from beam_pipelines.sources.files.compression import (
     ChecksummedFile,
     CountedFile,
@@ -93,7 +92,7 @@ def read_file(
             good: list[pa.RecordBatch] = []
             rejected: list[Rejected] = []
             for made in bad_rows.sift(partial(_attempted, attempt, block), 0, len(block)):
-                if not isinstance(made, BadRow):
+                if not isinstance(made, bad_rows.BadRow):
                     good.append(made)
                     continue
                 column, reason = explain(made.error)

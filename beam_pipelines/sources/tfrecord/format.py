@@ -20,7 +20,6 @@ from beam_pipelines.core.layout.schema_features import SEQUENCE, duplicates, fea
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import source_format, tables
 from beam_pipelines.sources.bad_input import bad_rows
-from beam_pipelines.sources.bad_input.bad_rows import BadRow
 from beam_pipelines.sources.bad_input.bad_values import ColumnError
 from beam_pipelines.sources.exact_cast import convert_array
 from beam_pipelines.sources.images.columns import image_features
@@ -190,7 +189,7 @@ def _seen_in_steps(
         lambda start, end: record_batch(sample[start:end], Layout({}, layout.lists)), 0, len(sample)
     )
     batches = [
-        batch for batch in found if not isinstance(batch, BadRow)
+        batch for batch in found if not isinstance(batch, bad_rows.BadRow)
     ]  # a bad one is reported when it is read
     steps = {
         name

@@ -20,7 +20,6 @@ from beam_pipelines.core.layout.schema_features import add_feature, schema_type,
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference
 from beam_pipelines.sources.bad_input import bad_rows
-from beam_pipelines.sources.bad_input.bad_rows import BadRow
 from beam_pipelines.sources.nesting import shapes
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.tfrecord.decoder import decode_lists
@@ -82,7 +81,7 @@ class _Features:
             found = [
                 made
                 for made in bad_rows.sift(decode, 0, len(block))
-                if not isinstance(made, BadRow)  # reading reports it
+                if not isinstance(made, bad_rows.BadRow)  # reading reports it
             ]
         for context, lists in found:
             for feature, column in zip(self.context.values(), context, strict=True):
@@ -94,7 +93,7 @@ class _Features:
 
     def _find(self, block: RecordBlock) -> None:
         for kinds in bad_rows.sift(lambda start, end: find_kinds(block[start:end]), 0, len(block)):
-            if isinstance(kinds, BadRow):
+            if isinstance(kinds, bad_rows.BadRow):
                 continue
             for features, found in zip((self.context, self.lists), kinds, strict=True):
                 for name, type_ in found.items():
