@@ -12,7 +12,7 @@ import google_crc32c
 import pyarrow as pa
 
 from beam_pipelines.core.arrow.arrow_sizes import batch_sizes
-from beam_pipelines.core.arrow.columns import Shape
+from beam_pipelines.core.arrow.columns import Shape, empty_batch
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
@@ -118,13 +118,11 @@ def tail_rows(plan: SourcePlan, byte_range: ByteRange, file: BinaryIO) -> source
     It is the CRC-32C of the last 64 KiB and the size: such files are not read from front to back.
     """
     if byte_range.number_in_file:
-        return source_format.Rows(source_format.empty_batch(plan.schema))
+        return source_format.Rows(empty_batch(plan.schema))
     size = byte_range.file.size_bytes
     file.seek(max(0, size - _TAIL_BYTES))
     data = file.read(_TAIL_BYTES) + size.to_bytes(8, "little")
-    return source_format.Rows(
-        source_format.empty_batch(plan.schema), crc32c=google_crc32c.value(data)
-    )
+    return source_format.Rows(empty_batch(plan.schema), crc32c=google_crc32c.value(data))
 
 
 def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core.arrow.columns import concat_batches
+from beam_pipelines.core.arrow.columns import concat_batches, empty_batch
 from beam_pipelines.core.arrow.sparse_columns import SparseColumns
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
@@ -344,11 +344,6 @@ def check_columns(source: Source, path: str, number: int) -> None:
     """Raises ``DataError`` if a file has more columns than the limit."""
     if number > source.limits.columns:
         raise DataError(f"{path}: {exceeded(source.limits, 'columns', f'{number:,} columns')}")
-
-
-def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    """Returns a batch without rows."""
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
 def combine(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

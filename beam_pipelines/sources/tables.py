@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.core.arrow import columns
+from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import exceeded
@@ -273,7 +274,7 @@ def rows_of(
     """
     try:
         yield from source_format.cut_rows(
-            convert(batch, plan) if batch.num_rows else source_format.empty_batch(plan.schema), ()
+            convert(batch, plan) if batch.num_rows else empty_batch(plan.schema), ()
         )
         return
     except bad_values.ColumnError:
@@ -297,7 +298,7 @@ def rows_of(
     good = (
         convert(batch.filter(pa.array(is_good)), plan)
         if is_good.any()
-        else source_format.empty_batch(plan.schema)
+        else empty_batch(plan.schema)
     )
     yield from source_format.cut_rows(good, tuple(rejected))
 

@@ -12,6 +12,7 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.core.chunks import ROW, Chunk, Rejected, add_counts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded
@@ -59,9 +60,7 @@ def read_range(
                 yield waiting
             part = 0 if waiting is None else waiting.part + 1
             waiting = _chunk(byte_range, part, rows, plan.private)
-    waiting = waiting or _chunk(
-        byte_range, 0, source_format.Rows(source_format.empty_batch(plan.schema)), ()
-    )
+    waiting = waiting or _chunk(byte_range, 0, source_format.Rows(empty_batch(plan.schema)), ())
     yield waiting._replace(crc32c=crc32c)
 
 

@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import _native
+from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.files.beam import files
 from beam_pipelines.sources import plan as source_plans
 from beam_pipelines.sources import tables
-from beam_pipelines.sources.source_format import Format, Rows, empty_batch
+from beam_pipelines.sources.source_format import Format, Rows
 
 
 class KeptFile(NamedTuple):

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.files.beam import files, listing, path_patterns
@@ -105,7 +106,7 @@ class Cifar(source_format.Format):
             ids = {kind: part[kind.label].to_numpy() for kind in kinds}
             part |= pixel_rows.picture_columns(planes.transpose(0, 2, 3, 1), plan.schema.names)
             yield pixel_rows.rows(plan, file, start, part, ids, reject)
-        yield source_format.Rows(source_format.empty_batch(plan.schema), crc32c=crc32c)
+        yield source_format.Rows(empty_batch(plan.schema), crc32c=crc32c)
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``image``, and the number of a batch's first one, from 0."""

@@ -143,9 +143,11 @@ class Images(source_format.Format):
             rows.append({**row, STEM: os.path.splitext(filename)[0]})
             size += len(data)
             if size >= source_format.CHUNK_BYTES or len(rows) == source_format.MAX_CHUNK_ROWS:
-                yield source_format.Rows(_batch(plan, rows), tuple(rejected))
+                batch = pa.RecordBatch.from_pylist(rows, schema=plan.schema)
+                yield source_format.Rows(batch, tuple(rejected))
                 rows, rejected, size = [], [], 0
-        yield source_format.Rows(_batch(plan, rows), tuple(rejected), crc)
+        batch = pa.RecordBatch.from_pylist(rows, schema=plan.schema)
+        yield source_format.Rows(batch, tuple(rejected), crc)
 
     def pin(
         self, source: Source, types: Mapping[str, str], labels: Mapping[str, tuple[str, ...]]
@@ -201,14 +203,6 @@ def look_at(data: bytes, options: ImageOptions, limits: Limits) -> tuple[bytes, 
     from beam_pipelines.sources.images import pictures  # its decoders take 20 ms
 
     return pictures.convert(data, options, limits)
-
-
-def _batch(plan: SourcePlan, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    return (
-        pa.RecordBatch.from_pylist(rows, schema=plan.schema)
-        if rows
-        else source_format.empty_batch(plan.schema)
-    )
 
 
 def _left_out(folders: Sequence[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
+from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.limits import MIB, exceeded
 from beam_pipelines.files.beam import files, listing
@@ -149,7 +150,7 @@ class Idx(source_format.Format):
             yield pixel_rows.rows(plan, file, row, columns, own, reject)
             row += len(pixels)
         yield source_format.Rows(
-            source_format.empty_batch(plan.schema),
+            empty_batch(plan.schema),
             crc32c=google_crc32c.extend(crc32c, ids.tobytes()),
         )
 

@@ -12,6 +12,7 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from beam_pipelines.core._native.shared import HEADER_BYTES
+from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.formatting import shorten
@@ -104,7 +105,7 @@ def read_file(
                 source_format.combine(good, plan.schema), tuple(rejected)
             )
             number += len(block)
-        yield source_format.Rows(source_format.empty_batch(plan.schema), crc32c=stream.crc32c())
+        yield source_format.Rows(empty_batch(plan.schema), crc32c=stream.crc32c())
 
 
 def _attempted(attempt: Attempt, block: RecordBlock, start: int, end: int) -> pa.RecordBatch:

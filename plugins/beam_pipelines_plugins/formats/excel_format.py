@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import google_crc32c
 import pyarrow as pa
 
+from beam_pipelines.core.arrow.columns import empty_batch
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.formatting import shorten
@@ -148,9 +149,7 @@ class Excel(source_format.Format):
             batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
             numbers, word = (lambda some=rows: [row for row, _ in some]), f"{table.sheet}, row"
             yield from tables.rows_of(batch, plan, file, numbers, reject, word)
-        yield source_format.Rows(
-            source_format.empty_batch(plan.schema), crc32c=google_crc32c.value(table.data)
-        )
+        yield source_format.Rows(empty_batch(plan.schema), crc32c=google_crc32c.value(table.data))
 
     def positions(
         self,
