@@ -228,13 +228,22 @@ def smallest_normal(dtype: Any) -> float:
     return _SMALLEST[64 if dtype in _WIDE else 32]
 
 
-def need_text(parameters: Mapping[str, Any], name: str, expected: str) -> str:
+def only_value(parameters: Mapping[str, Any], expected: str, default: Any = None) -> Any:
+    """Returns the value of an encoding that has no other parameters.
+
+    Raises:
+      ValueError: there are others.
+    """
+    check_parameters(parameters, {"value": expected})
+    return parameters.get("value", default)
+
+
+def need_text(value: Any, expected: str) -> str:
     """Returns a parameter that must be a text.
 
     Raises:
       ValueError: it is missing or no text.
     """
-    value = parameters.get(name)
     if not isinstance(value, str) or not value:
         raise ValueError(f"found {value!r}, expected {expected}.")
     return value

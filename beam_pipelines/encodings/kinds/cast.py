@@ -54,8 +54,7 @@ class Cast(Fixed):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Cast:
         """Takes the type: ``{cast: float32}``."""
-        array_values.check_parameters(parameters, {"value": _EXPECTED})
-        name = array_values.need_text(parameters, "value", _EXPECTED)
+        name = array_values.need_text(array_values.only_value(parameters, _EXPECTED), _EXPECTED)
         if name not in _TARGETS:
             hint = (
                 " A feature of float64 is float32."

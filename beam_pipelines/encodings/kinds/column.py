@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from beam_pipelines.encodings.array_values import check_parameters, need_text
+from beam_pipelines.encodings.array_values import need_text, only_value
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 
@@ -51,8 +51,7 @@ class Column(_Unchanged):
     def of(cls, parameters: Mapping[str, Any]) -> Column:
         """Takes the column's name: ``{column: dest}``."""
         expected = "a column's name, as in {column: dest}"
-        check_parameters(parameters, {"value": expected})
-        return cls((need_text(parameters, "value", expected),))
+        return cls((need_text(only_value(parameters, expected), expected),))
 
 
 @dataclasses.dataclass(frozen=True)

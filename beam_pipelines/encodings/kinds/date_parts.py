@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.arrow.columns import type_name
 from beam_pipelines.core.errors import nearest
-from beam_pipelines.encodings.array_values import check_parameters, map_exact
+from beam_pipelines.encodings.array_values import map_exact, only_value
 from beam_pipelines.encodings.encoding import Encoding, Fixed
 from beam_pipelines.encodings.feature import Feature
 
@@ -108,8 +108,7 @@ class DateParts(Fixed):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> DateParts:
         """Takes a part or a list of them: ``{date_parts: weekday}``."""
-        check_parameters(parameters, {"value": _EXPECTED})
-        value = parameters.get("value")
+        value = only_value(parameters, _EXPECTED)
         names = [value] if isinstance(value, str) else value
         if (
             not isinstance(names, list | tuple)

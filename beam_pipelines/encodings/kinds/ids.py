@@ -152,8 +152,8 @@ class HashBucket(Fixed):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> HashBucket:
         """Takes the number of buckets: ``{hash_bucket: 1000}``."""
-        array_values.check_parameters(parameters, {"value": _HASH_BUCKETS})
-        return cls(array_values.need_whole(parameters.get("value"), 1, _HASH_BUCKETS))
+        value = array_values.only_value(parameters, _HASH_BUCKETS)
+        return cls(array_values.need_whole(value, 1, _HASH_BUCKETS))
 
     def output(self, *features: Feature) -> Feature:
         """Ids, int64; lists stay lists."""

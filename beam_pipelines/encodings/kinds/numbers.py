@@ -41,8 +41,7 @@ class Clip(Fixed):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Clip:
         """Takes the bounds: ``{clip: [0, null]}``."""
-        array_values.check_parameters(parameters, {"value": _BOUNDS})
-        value = parameters.get("value")
+        value = array_values.only_value(parameters, _BOUNDS)
         if not isinstance(value, list | tuple) or len(value) != 2 or list(value) == [None, None]:
             raise ValueError(f"found {value!r}, expected {_BOUNDS}.")
         low, high = (
@@ -129,8 +128,7 @@ class MinMax(formula.ToFloat, Encoding):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> MinMax:
         """Takes the range: ``{min_max: [-1, 1]}``; 0 to 1 by default."""
-        array_values.check_parameters(parameters, {"value": _RANGE})
-        value = parameters.get("value", [0, 1])
+        value = array_values.only_value(parameters, _RANGE, [0, 1])
         if not isinstance(value, list | tuple) or len(value) != 2:
             raise ValueError(f"found {value!r}, expected {_RANGE}.")
         low, high = (float(array_values.need_number(item, _RANGE)) for item in value)

@@ -41,8 +41,7 @@ class Boundaries(Formula, Fixed):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Boundaries:
         """Takes the boundaries: ``{boundaries: [18, 30, 65]}``."""
-        array_values.check_parameters(parameters, {"value": _ASCENDING})
-        value = parameters.get("value")
+        value = array_values.only_value(parameters, _ASCENDING)
         if not isinstance(value, list | tuple) or not value:
             raise ValueError(f"found {value!r}, expected {_ASCENDING}.")
         numbers = [float(array_values.need_number(item, _ASCENDING)) for item in value]
@@ -209,12 +208,8 @@ class QuantileNormal(ToFloat, Encoding):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> QuantileNormal:
         """Takes the number of quantiles; 1000 by default."""
-        array_values.check_parameters(parameters, {"value": _QUANTILES})
-        return cls(
-            array_values.need_whole(
-                parameters.get("value", 1000), 2, _QUANTILES, array_values.MOST_PLACES
-            )
-        )
+        value = array_values.only_value(parameters, _QUANTILES, 1000)
+        return cls(array_values.need_whole(value, 2, _QUANTILES, array_values.MOST_PLACES))
 
     def fit(self, analysis: Quantiles) -> FittedQuantileNormal:  # type: ignore[override]
         """Takes the quantiles; without values, a single one at 0."""
