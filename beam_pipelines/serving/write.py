@@ -139,7 +139,6 @@ class _Graph:
         All encodings are in this concrete function, none in a function that it calls: so
         tensorflow-transform sees which features need which columns.
         """
-        import tensorflow as tf
 
         def transform_fn(inputs: Mapping[str, AnyTensor]) -> dict[str, AnyTensor]:
             if self.own is None or label is None:
@@ -149,18 +148,13 @@ class _Graph:
                 outputs |= self._outputs(inputs, {label}, self._spec)
             return tensor_specs.assemble_sparse(outputs, self._sparse)
 
-        signature = [{name: tensor_specs.type_spec(spec) for name, spec in raw_spec.items()}]
-        return tf.function(
-            transform_fn, input_signature=signature, autograph=False
-        ).get_concrete_function()
+        return _traced(transform_fn, raw_spec)
 
     def signatures(self, raw_spec: Mapping[str, Any], label: str | None) -> dict[str, Any]:
         """Returns the signatures, without the label, from dense and ragged tensors.
 
         Parsing to ragged tensors saves the conversion from sparse ones.
         """
-        import tensorflow as tf
-
         names = {name for name in self._spec if name != label}
         spec = {name: tensor_specs.ragged_spec(self._spec[name]) for name in names}
         left_out = set(self._spec) - names
@@ -175,16 +169,10 @@ class _Graph:
         def known(inputs: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
             return to_dense(tensor_specs.split_sparse(self._outputs(inputs, names, spec), spec))
 
-        def traced(specs: Mapping[str, Any]) -> Any:
-            signature = [{name: tensor_specs.type_spec(spec) for name, spec in specs.items()}]
-            return tf.function(
-                known, input_signature=signature, autograph=False
-            ).get_concrete_function()
-
         # A tf.Example has no float64; tensors have it, where the column is one.
         wide = {name: self._wide(name, spec) for name, spec in parsed.items()}
-        from_examples = traced(parsed)
-        from_tensors = from_examples if wide == parsed else traced(wide)
+        from_examples = _traced(known, parsed)
+        from_tensors = from_examples if wide == parsed else _traced(known, wide)
         return make_signatures(from_examples, parsed, from_tensors, wide)
 
     def _wide(self, name: str, spec: Any) -> Any:
@@ -235,6 +223,14 @@ class _Graph:
 
         if os.path.isdir(self._assets):
             tf.io.gfile.rmtree(self._assets)
+
+
+def _traced(function: Callable[..., Any], specs: Mapping[str, Any]) -> Any:
+    """Returns the concrete function of tensors by their specs."""
+    import tensorflow as tf
+
+    signature = [{name: tensor_specs.type_spec(spec) for name, spec in specs.items()}]
+    return tf.function(function, input_signature=signature, autograph=False).get_concrete_function()
 
 
 def _parsed_as(spec: Any) -> Any:
