@@ -94,28 +94,20 @@ def split_lines(data: bytes) -> tuple[pa.BinaryArray, Positions]:
     return lines, starts
 
 
-def check_payloads(source: Source, files: str) -> list[Problem]:
-    """Returns the options of a source that a one-column format cannot honour.
+def check_payloads(source: Source, files: str) -> Iterator[Problem]:
+    """Yields the options of a source that a one-column format cannot honour.
 
     Args:
       source: of the recipe.
       files: the word for its files in messages.
     """
-    problems = []
     if source.nulls != Source.nulls:
-        problems.append(
-            source_format.problem(
-                source, "nulls", f"a {files} has no nulls. Use NULLIF in 'derive', or leave it out."
-            )
-        )
-    problems += [
-        source_format.problem(
-            source, "types", f"column '{column}': found {type_}, expected text or bytes."
-        )
-        for column, type_ in source.types.items()
-        if type_ not in _TYPES
-    ]
-    return problems
+        message = f"a {files} has no nulls. Use NULLIF in 'derive', or leave it out."
+        yield source_format.problem(source, "nulls", message)
+    for column, type_ in source.types.items():
+        if type_ not in _TYPES:
+            message = f"column '{column}': found {type_}, expected text or bytes."
+            yield source_format.problem(source, "types", message)
 
 
 def contents_of(column: str, type_: pa.DataType) -> source_format.Contents:

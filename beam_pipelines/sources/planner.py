@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -187,59 +187,40 @@ def with_images(
     return dataclasses.replace(plan, images=tuple(dict.fromkeys([*plan.images, *images])))
 
 
-def _check_family(source: Source, name: str, own: Sequence[str]) -> list[errors.Problem]:
-    """Returns a problem for each option that only other formats have."""
-    if source.options.keys() <= set(own):
-        return []
-    families = FORMATS.option_names
-    return [
-        source_format.problem(
-            source,
-            option,
-            f"found it with format '{name}', expected it with {', '.join(families[option])} only.",
-        )
-        for option in source.options
-        if option not in own
-    ]
+def _check_family(source: Source, name: str, own: Collection[str]) -> Iterator[errors.Problem]:
+    """Yields a problem for each option that only other formats have."""
+    for option in source.options:
+        if option not in own:
+            families = ", ".join(FORMATS.option_names[option])
+            message = f"found it with format '{name}', expected it with {families} only."
+            yield source_format.problem(source, option, message)
 
 
-def _check_options(source: Source) -> list[errors.Problem]:
-    problems = []
+def _check_options(source: Source) -> Iterator[errors.Problem]:
     known = [*compression.CODEC_FOR_COMPRESSION, "zlib", "none"]
     if source.compression is not None and source.compression not in known:
         hint = errors.nearest(source.compression, known)
         message = f"unknown compression '{source.compression}'.{hint}"
-        problems.append(source_format.problem(source, "compression", message))
+        yield source_format.problem(source, "compression", message)
     for name, type_ in source.types.items():
         try:
             columns.parse_type(type_)
         except ValueError as error:
-            problems.append(source_format.problem(source, "types", f"column '{name}': {error}"))
-    twice = sorted(
-        name for name, number in collections.Counter(source.columns).items() if number > 1
-    )
-    return [
-        *problems,
-        *(
-            source_format.problem(source, "columns", f"column '{name}' is named twice.")
-            for name in twice
-        ),
-    ]
+            yield source_format.problem(source, "types", f"column '{name}': {error}")
+    for name, number in sorted(collections.Counter(source.columns).items()):
+        if number > 1:
+            yield source_format.problem(source, "columns", f"column '{name}' is named twice.")
 
 
-def _check_tensors(source: Source, format_name: str) -> list[errors.Problem]:
-    if FORMATS[format_name].has_arrays:
-        return []
-    return [
-        source_format.problem(
-            source,
-            "types",
-            f"column '{name}': expected another type than {type_}: a {format_name} file holds no "
-            "arrays. 'derive' makes raw bytes of columns: {x: 'raw([a, b])'}.",
-        )
-        for name, type_ in source.types.items()
-        if type_.startswith((columns.TENSOR, columns.RAW))
-    ]
+def _check_tensors(source: Source, format_name: str) -> Iterator[errors.Problem]:
+    for name, type_ in source.types.items():
+        is_array = type_.startswith((columns.TENSOR, columns.RAW))
+        if is_array and not FORMATS[format_name].has_arrays:
+            message = (
+                f"column '{name}': expected another type than {type_}: a {format_name} file holds "
+                "no arrays. 'derive' makes raw bytes of columns: {x: 'raw([a, b])'}."
+            )
+            yield source_format.problem(source, "types", message)
 
 
 def _check_names(source: Source, contents: source_format.Contents) -> None:
