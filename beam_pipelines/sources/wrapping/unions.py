@@ -129,7 +129,9 @@ def plan_union(source: Source, members: Sequence[SourcePlan]) -> SourcePlan:
         is_table = not format_of(member).is_file_a_row and not member.sparse and not member.labels
         if not is_table or any(True for _ in format_of(member).companions(member)):
             message = f"found the source '{member.source.name}' of format '{member.format}', "
-            problems.append(_problem(source, f"{message}expected tables of rows."))
+            problems.append(
+                source_format.problem(source, "union", f"{message}expected tables of rows.")
+            )
     schema = _schema(source, members, problems)
     if problems:
         raise RecipeProblems(problems)
@@ -160,10 +162,6 @@ def plan_union(source: Source, members: Sequence[SourcePlan]) -> SourcePlan:
     )
 
 
-def _problem(source: Source, message: str) -> Problem:
-    return Problem(("sources", source.name, "union"), message)
-
-
 def _schema(source: Source, members: Sequence[SourcePlan], problems: list[Problem]) -> pa.Schema:
     """Returns the columns of all sources in order."""
     found: dict[str, dict[str, pa.DataType]] = {}
@@ -181,7 +179,7 @@ def _schema(source: Source, members: Sequence[SourcePlan], problems: list[Proble
                 f"column '{name}' is not in the source {', '.join(without)}, expected it in all. "
                 "Set 'missing: fill' for null there, or choose the 'columns' of each source."
             )
-            problems.append(_problem(source, message))
+            problems.append(source_format.problem(source, "union", message))
         kind = _common(set(types.values()))
         if kind is None:
             shown = ", ".join(f"{type_name(type_)} in {own}" for own, type_ in types.items())
@@ -191,7 +189,7 @@ def _schema(source: Source, members: Sequence[SourcePlan], problems: list[Proble
                 f"column '{name}' is {shown}, expected one type. Declare it with 'types' of one "
                 f"of the sources; {cure}."
             )
-            problems.append(_problem(source, message))
+            problems.append(source_format.problem(source, "union", message))
         fields.append(pa.field(name, kind or pa.string()))
     return pa.schema([*fields, *_origin(source, set(found), problems)])
 
@@ -201,11 +199,11 @@ def _origin(source: Source, names: set[str], problems: list[Problem]) -> Iterato
     for name in source.key:
         if name not in {*names, *source.derive}:
             message = f"there is no column '{name}' in the union, expected it for the 'key'."
-            problems.append(_problem(source, message))
+            problems.append(source_format.problem(source, "union", message))
     origin = None if source.union is None else source.union.origin
     if origin in names:
         message = f"found the origin '{origin}', which is a column. Choose a new name."
-        problems.append(_problem(source, message))
+        problems.append(source_format.problem(source, "union", message))
     elif origin is not None:
         yield pa.field(origin, pa.string())
 
