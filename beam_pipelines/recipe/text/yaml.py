@@ -187,6 +187,9 @@ class _Walk:
         self.problems: list[Problem] = []
         self.values = 0
 
+    def wrong(self, path: Path, message: str) -> None:
+        self.problems.append(Problem(path, message))
+
     def tree(self, node: yaml.Node, path: Path) -> Tree:
         self.values += 1
         if self.values > MAX_VALUES or len(path) > MAX_DEPTH:
@@ -200,10 +203,8 @@ class _Walk:
             return self.sequence(node, path)
         if isinstance(node, yaml.ScalarNode) and node.tag in _VALUE_FOR_TAG:
             return self.scalar(node, path)
-        self.problems.append(
-            Problem(
-                path, f"found the YAML tag '{node.tag}', expected a plain value. Leave out the tag."
-            )
+        self.wrong(
+            path, f"found the YAML tag '{node.tag}', expected a plain value. Leave out the tag."
         )
         return Scalar(None, "")
 
@@ -212,20 +213,15 @@ class _Walk:
         for key_node, value in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                self.problems.append(
-                    Problem(path, f"found a key on line {line} that is no text, expected a name.")
-                )
+                self.wrong(path, f"found a key on line {line} that is no text, expected a name.")
                 continue
             key = key_node.value
             place = (*path, key)
             if key in found:
                 first = self.line_for_path[place]
-                self.problems.append(
-                    Problem(
-                        place,
-                        f"found this key on line {first} and again on line {line}, expected it "
-                        "once.",
-                    )
+                self.wrong(
+                    place,
+                    f"found this key on line {first} and again on line {line}, expected it once.",
                 )
                 continue
             self.line_for_path[place] = line
@@ -246,9 +242,7 @@ class _Walk:
         try:
             return Scalar(_VALUE_FOR_TAG[node.tag](node.value), node.value)
         except ValueError:  # an explicit tag: !!int abc
-            self.problems.append(
-                Problem(path, f"found '{node.value}', expected what its tag '{node.tag}' says.")
-            )
+            self.wrong(path, f"found '{node.value}', expected what its tag '{node.tag}' says.")
             return Scalar(None, "")
 
 
