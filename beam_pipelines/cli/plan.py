@@ -16,6 +16,7 @@ from beam_pipelines.cli.recipe_options import (
     input_options,
     recipe_options,
 )
+from beam_pipelines.core import formatting
 from beam_pipelines.core.arrow import memory
 from beam_pipelines.recipe.unions import unused_sources
 from beam_pipelines.recipe.values import parse_bytes
@@ -119,8 +120,6 @@ def _lines(
     plan: Plan, preview: Preview, scale: Scale, requests: float, assumed: int | None
 ) -> Iterator[str]:
     """Yields the figures: at most nine lines, more with an assumed size."""
-    from beam_pipelines.core import formatting
-
     there = (
         f" (assumed; {formatting.show_bytes(plan.base.size_bytes)} are there)"
         if assumed is not None
@@ -172,8 +171,6 @@ def _lines(
 
 
 def _price_lines(price: pricing.Price, prices: pricing.Prices) -> Iterator[str]:
-    from beam_pipelines.core import formatting
-
     parts = ", ".join(f"{name} {amount:,.4g}" for name, amount in price.parts.items() if amount)
     total = f"{price.currency} {price.low:,.4g} to {price.high:,.4g}"
     yield _line("money", f"{total}: {parts}")
@@ -284,6 +281,4 @@ def _with_label(value: Any, labels: tuple[str, ...]) -> str:
 
 
 def _shown(value: Any) -> str:
-    from beam_pipelines.core import formatting
-
     return formatting.show_cell(value, _WIDTH, is_quoted=True)
