@@ -178,13 +178,11 @@ def _kept_columns(
     Args:
       broken: whether a derived column failed; unknown columns may then be derived ones.
     """
-    known, dropped, kept = set(schema.names), set(recipe.drop), set(recipe.keep)
+    known, left = set(schema.names), set(schema_after_split(recipe, schema).names)
     for key, names in (("drop", recipe.drop), ("keep", recipe.keep)):
         for index, name in enumerate(names):
             if name not in known and not (broken and name in recipe.derive):
                 problems.append(Problem((key, index), missing_column(name, schema.names)))
-    left = {name for name in schema.names if name not in dropped and (not kept or name in kept)}
-    left.discard(SPLIT_KEY)
     if not left and not problems:
         problems.append(
             Problem(
