@@ -196,7 +196,7 @@ def check_anomalies(
         record.
     """
     validate.stop_on_findings(result.findings, folder)
-    validate.check_run(plan, result.anomalies, result.schema, folder, "nothing was written")
+    validate.check_run(plan, result.anomalies, result.schema, folder)
     label = plan.recipe.label
     if label is not None and (nulls := _count_nulls(result, label)):
         raise DataError(

@@ -78,11 +78,7 @@ def check_statistics(
 
 
 def check_run(
-    plan: Plan,
-    anomalies: Mapping[str, SplitAnomalies],
-    schema: schema_pb2.Schema,
-    folder: str,
-    outcome: str,
+    plan: Plan, anomalies: Mapping[str, SplitAnomalies], schema: schema_pb2.Schema, folder: str
 ) -> None:
     """Stops a run with anomalies; lists their rows in ``folder/rejected/``.
 
@@ -91,14 +87,14 @@ def check_run(
       anomalies: of the data.
       schema: the schema that they violate.
       folder: the run's output. An existing dataset in it stays as it is.
-      outcome: outcome of the run, for the message.
 
     Raises:
       DataError: an anomaly is not accepted.
     """
     if has_errors(anomalies):
         offenders, path = write_offenders(plan, anomalies, schema, folder, OFFENDERS_OF_STOPPED_RUN)
-        raise anomalies_error(anomalies, plan.contract_path, outcome, offenders, path, plan)
+        outcome, contract = "nothing was written", plan.contract_path
+        raise anomalies_error(anomalies, contract, outcome, offenders, path, plan)
 
 
 def has_errors(anomalies: Mapping[str, SplitAnomalies]) -> bool:
