@@ -282,12 +282,7 @@ def _set_aside(path: str, target: str) -> None:
 
 
 def write_description(
-    plan: Plan,
-    result: FirstPassResult,
-    folder: str,
-    started: float,
-    stops: bool = False,
-    stays: bool = True,
+    plan: Plan, result: FirstPassResult, folder: str, started: float, stops: bool, stays: bool
 ) -> None:
     """Writes the result of the first pass, without examples.
 

@@ -17,7 +17,7 @@ from beam_pipelines.reader.features import (
     names_of_lists_of_lists,
     wanted_features,
 )
-from beam_pipelines.reader.folders.opened import CACHE_BYTES, Opened
+from beam_pipelines.reader.folders.opened import Opened
 from beam_pipelines.reader.parts import ReadSplit, make_split
 
 # One dataset, a pattern of several, or a list of both: paths or URLs.
@@ -94,9 +94,7 @@ def _find_files(pattern: str) -> Sequence[str]:
     return [listed.path for listed in listing.list_files(pattern, with_hidden=True)]
 
 
-def open_all(
-    folder: Folders, cache: str | None = None, cache_bytes: int = CACHE_BYTES
-) -> list[Opened]:
+def open_all(folder: Folders, cache: str | None, cache_bytes: int) -> list[Opened]:
     """Opens a dataset, or several that are read as one; see ``Dataset``."""
     found = in_threads(lambda path: Opened.at(path, cache, cache_bytes), list_folders(folder))
     if len(found) > 1:
