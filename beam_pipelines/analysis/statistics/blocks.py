@@ -18,6 +18,7 @@ from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.distribution import Distribution, ExactMoments
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
+from beam_pipelines.core import _native
 
 # Columns of fewer rows are counted together, so many values at once.
 _FEW_ROWS, _MOST_VALUES = 4_096, 1 << 17
@@ -198,21 +199,20 @@ class NumberBlock(NamedTuple):
             weights.astype(np.uint8) if weights.max(initial=0) < 1 << 8 else weights,
         )
 
-    @staticmethod
-    def merged(blocks: Sequence[NumberBlock], limits: ColumnLimits) -> Iterator[tuple[str, Plain]]:
-        """Yields the columns of blocks that have the same ones."""
-        for name, *parts in zip(
-            blocks[0].sums, *(block.columns() for block in blocks), strict=True
-        ):
-            first, *others = parts
-            if not others:
-                yield name, first
-                continue
-            whole = Distribution.merged(
-                [Distribution(one.values, one.weights, one.error) for one in parts], limits
-            )
-            sums = tuple(map(sum, zip(*(one.sums for one in parts), strict=True)))
-            yield name, Plain(first.type, sums, whole.error, whole.values, whole.weights)
+    @classmethod
+    def merged(cls, blocks: Sequence[NumberBlock], limits: ColumnLimits) -> NumberBlock:
+        """Returns the columns of blocks that have the same ones."""
+        first, *others = blocks
+        if not others or not first.sums:
+            return first
+        parts = [(block.values, block.weights, block.ends) for block in blocks]
+        values, weights, ends, moved = _native.merge_counts(parts, limits.numbers, limits.points)
+        rows = zip(*(block.sums.values() for block in blocks), strict=True)
+        sums = [tuple(map(sum, zip(*row, strict=True))) for row in rows]
+        known = map(sum, zip(*(block.errors for block in blocks), strict=True))
+        errors = list(map(operator.add, known, moved.tolist()))
+        named = dict(zip(first.sums, sums, strict=True))
+        return cls(first.type, named, errors, ends, values, weights)
 
     def columns(self) -> Iterator[Plain]:
         """Yields each column."""
@@ -238,7 +238,8 @@ def columns_of(
     """
     found: dict[str, ColumnStatistics | Plain] = {**others}
     for blocks in zip(*parts, strict=True):
-        found.update(NumberBlock.merged(blocks, limits or ColumnLimits()))
+        block = NumberBlock.merged(blocks, limits or ColumnLimits())
+        found.update(zip(block.sums, block.columns(), strict=True))
     return Columns({name: found[name] for name in names})
 
 

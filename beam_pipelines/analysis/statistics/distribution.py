@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
-from beam_pipelines.core.arrow.weighted_values import Numbers, add_equal, sum_runs
+from beam_pipelines.core.arrow.weighted_values import Numbers, add_equal, points_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,29 +88,12 @@ def quantiles(
 
 
 def _bounded(distribution: Distribution, limits: ColumnLimits) -> Distribution:
-    """Replaces too many values by points, except the first and the last."""
-    if len(distribution.values) <= limits.numbers:
+    """Replaces too many values by points."""
+    values, weights, error = distribution.values, distribution.weights, distribution.error
+    if len(values) <= limits.numbers:
         return distribution
-    values, weights = distribution.values[1:-1], distribution.weights[1:-1]
-    ends = np.cumsum(weights)
-    # The group of a value is that of its end. Apart from one heavy value, a group has at most
-    # 1 / points of the weight.
-    groups = np.ceil(ends * ((limits.points - 2) / ends[-1]))
-    starts, sums = sum_runs(groups, weights)
-    lows = ends[starts] - weights[starts]
-    middles = np.searchsorted(ends, lows + sums / 2).clip(
-        starts, np.append(starts[1:], len(ends)) - 1
-    )
-    # Between two points, ranks are off by the weight that moved up to one or down to the other.
-    moved_up = ends[middles] - weights[middles] - lows
-    moved_down = lows + sums - ends[middles]
-    error = float(np.maximum(moved_up, moved_down).max())
-    return Distribution(
-        np.concatenate([distribution.values[:1], values[middles], distribution.values[-1:]]),
-        np.concatenate([distribution.weights[:1], sums, distribution.weights[-1:]]),
-        # ``exact`` means an error of 0, so that points have a tiny error even where none arose.
-        distribution.error + max(error, float(np.finfo(np.float64).tiny)),
-    )
+    values, weights, moved = points_of(values, weights, limits.points)
+    return Distribution(values, weights, error + moved)
 
 
 # Every float64, and every sum of them, is a whole multiple of 2**-1074, the smallest one.

@@ -1,4 +1,4 @@
-"""C++ kernels for tf.Examples, frames, hashes, CSV, JPEGs and Arrow rows.
+"""C++ kernels for tf.Examples, frames, hashes, counts, CSV, JPEGs and rows.
 
 They are an optional extension, built where a C++ compiler is installed. Without it the functions
 here are those of the reference: short code in Python that defines what each kernel returns.

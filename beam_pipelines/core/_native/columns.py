@@ -19,6 +19,7 @@ __all__ = [
     "hash_rows",
     "index_texts",
     "look_up",
+    "merge_counts",
     "parse_csv",
     "quote_transition",
     "resize",
@@ -206,6 +207,31 @@ def find_repeats(records: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     pairs = imported(kernels.find_repeats(array.__arrow_c_array__()))
     places: npt.NDArray[np.int64] = pairs.to_numpy().reshape(-1, 2)
     return places
+
+
+def merge_counts(
+    parts: Sequence[Sequence[npt.NDArray[Any]]], most: int, points: int
+) -> tuple[npt.NDArray[Any], ...]:
+    """Adds up the counts of equal numbers of many columns.
+
+    Args:
+      parts: of the same columns: (values, counts, ends). The values are float64[n] or int64[n], one
+        column after the other, ascending in each and not NaN; the counts int64[n] or uint8[n]; the
+        ends of the columns int64[columns].
+      most: values of a column that are kept, at least 2.
+      points: of a column with more values, as ``points_of`` chooses them.
+
+    Returns:
+      Values, int64 counts and int64 ends of all parts; and float64[columns]: the largest change of
+      a rank, 0 where all values are kept. Of 0.0 and -0.0 the first is kept. Read-only.
+
+    Raises:
+      ValueError: there are no parts, their columns differ, or a count is below 1.
+      MemoryError: there is no memory for the result.
+    """
+    pairs = [tuple(pa.array(array).__arrow_c_array__() for array in part) for part in parts]
+    found = kernels.merge_counts(pairs, most, points)
+    return tuple(imported(pair).to_numpy() for pair in found)
 
 
 def fingerprints(texts: pa.Array) -> npt.NDArray[np.uint64]:

@@ -14,6 +14,7 @@
 #include "arrow.h"
 #include "characters.h"
 #include "column.h"
+#include "counts.h"
 #include "crc32.h"
 #include "crc32c.h"
 #include "csv.h"
@@ -237,6 +238,56 @@ PyObject* py_find_repeats(PyObject*, PyObject* arguments) {
     found = out.release(size);
   });
   return done ? export_array("l", count, found) : nullptr;
+}
+
+// A buffer of fixed-width values without nulls. Throws InvalidData for another type than one of the given formats.
+const void* values_of(const Imported& imported, const char* formats) {
+  const char* format = imported.schema->format;
+  if (format[0] == 0 || format[1] != 0 || !std::strchr(formats, format[0]) || imported.array->null_count != 0) {
+    throw InvalidData("found an array of format " + std::string(format) + " or with nulls, expected one of " + formats);
+  }
+  return static_cast<const uint8_t*>(imported.array->buffers[1]) + imported.array->offset * (format[0] == 'C' ? 1 : 8);
+}
+
+// Takes a list of (values, counts, ends). Returns these of all parts, and what moved.
+PyObject* py_merge_counts(PyObject*, PyObject* arguments) {
+  PyObject* list;
+  long long most, points;
+  if (!PyArg_ParseTuple(arguments, "O!LL", &PyList_Type, &list, &most, &points)) return nullptr;
+  std::vector<Imported> arrays(3 * static_cast<size_t>(PyList_Size(list)));
+  for (size_t place = 0; place < arrays.size(); place += 3) {
+    PyObject* pairs[3];
+    if (!PyArg_ParseTuple(PyList_GetItem(list, static_cast<Py_ssize_t>(place / 3)), "O!O!O!", &PyTuple_Type, &pairs[0], &PyTuple_Type, &pairs[1],
+                          &PyTuple_Type, &pairs[2])) {
+      return nullptr;
+    }
+    for (size_t side = 0; side < 3; ++side) {
+      if (!import_pair(pairs[side], &arrays[place + side])) return nullptr;
+    }
+  }
+  Merged merged;
+  const bool is_float = !arrays.empty() && std::strcmp(arrays[0].schema->format, "g") == 0;
+  const bool done = run([&] {
+    std::vector<Counted> parts;
+    for (size_t place = 0; place < arrays.size(); place += 3) {
+      const Imported &values = arrays[place], &counts = arrays[place + 1], &ends = arrays[place + 2];
+      if (values.array->length != counts.array->length) throw InvalidData("found other counts than one for each value");
+      const void* numbers = values_of(counts, "Cl");
+      const bool is_small = counts.schema->format[0] == 'C';
+      parts.push_back({static_cast<const int64_t*>(values_of(values, is_float ? "g" : "l")), is_small ? static_cast<const uint8_t*>(numbers) : nullptr,
+                       is_small ? nullptr : static_cast<const int64_t*>(numbers), static_cast<const int64_t*>(values_of(ends, "l")),
+                       values.array->length, ends.array->length});
+    }
+    merge_counts(parts, is_float, most, points, &merged);
+  });
+  if (!done) return nullptr;
+  const int64_t columns = arrays[2].array->length;
+  PyObject* pairs[] = {export_array(is_float ? "g" : "l", merged.num_values, std::exchange(merged.values, {})),
+                       export_array("l", merged.num_values, std::exchange(merged.counts, {})),
+                       export_array("l", columns, std::exchange(merged.ends, {})), export_array("g", columns, std::exchange(merged.moved, {}))};
+  PyObject* found = pairs[0] && pairs[1] && pairs[2] && pairs[3] ? PyTuple_Pack(4, pairs[0], pairs[1], pairs[2], pairs[3]) : nullptr;
+  for (PyObject* pair : pairs) Py_XDECREF(pair);
+  return found;
 }
 
 // Takes an array of texts and an array of 256 weights.
@@ -809,6 +860,7 @@ PyMethodDef methods[] = {
     {"look_up", py_look_up, METH_VARARGS, "look_up(texts, known, slots, num_oov) -> ids: see beam_pipelines.core._native.columns."},
     {"sum_weights", py_sum_weights, METH_VARARGS, "sum_weights(texts, weights): see beam_pipelines.core._native."},
     {"find_repeats", py_find_repeats, METH_VARARGS, "find_repeats(records) -> places: see beam_pipelines.core._native.columns."},
+    {"merge_counts", py_merge_counts, METH_VARARGS, "merge_counts(parts, most, points) -> values, counts, ends, moved: see beam_pipelines.core._native.columns."},
     {"frame", py_frame, METH_VARARGS, "frame(records): see beam_pipelines.core._native."},
     {"parse_csv", py_parse_csv, METH_VARARGS,
      "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> a batch, or None: see beam_pipelines.core._native."},

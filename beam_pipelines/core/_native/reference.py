@@ -19,6 +19,7 @@ import pyarrow as pa
 from beam_pipelines.core._native import shared
 from beam_pipelines.core.arrow.binary_arrays import varint
 from beam_pipelines.core.arrow.hashing import GOLDEN, mix, mix_int
+from beam_pipelines.core.arrow.weighted_values import add_equal, points_of
 
 __all__ = [
     "cut_jpegs",
@@ -26,6 +27,7 @@ __all__ = [
     "deflate",
     "find_repeats",
     "frame",
+    "merge_counts",
     "order_rows",
     "pack_stripes",
     "parse_csv",
@@ -239,6 +241,24 @@ def find_repeats(records: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     found = [firsts.setdefault(one.tobytes()[:16], place) for place, one in enumerate(records)]
     pairs = [(first, place) for place, first in enumerate(found) if first != place]
     return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def merge_counts(
+    parts: Sequence[Sequence[npt.NDArray[Any]]], most: int, points: int
+) -> tuple[npt.NDArray[Any], ...]:
+    """Adds up the counts of equal numbers of columns: ``columns.merge_counts``."""
+    found = []
+    columns = (
+        [np.split(one, ends[:-1]) for one in (values, counts.astype(np.int64))]
+        for values, counts, ends in parts
+    )
+    for runs in zip(*(zip(*column, strict=True) for column in columns), strict=True):
+        values, counts = add_equal(*map(np.concatenate, zip(*runs, strict=True)))
+        is_long = len(values) > most
+        found.append(points_of(values, counts, points) if is_long else (values, counts, 0.0))
+    values, counts, moved = zip(*found, strict=True)
+    ends = np.cumsum(list(map(len, values)))
+    return np.concatenate(values), np.concatenate(counts), ends, np.array(moved)
 
 
 def deflate(parts: pa.Array) -> pa.LargeBinaryArray:

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "../../../beam_pipelines/core/_native/counts.h"
 #include "../../../beam_pipelines/core/_native/csv.h"
 #include "../../../beam_pipelines/core/_native/deflate.h"
 #include "../../../beam_pipelines/core/_native/example.h"
@@ -534,6 +535,31 @@ void look_up_texts(const Column& column, Decisions& decisions) {
   native::look_up(column, {column, {slots.data(), decisions.next(slots.size() + 1)}, decisions.any()}, ids.data());
 }
 
+// Adds up parts of columns, sound and hostile, in buffers that end where their values end.
+void merge_parts(Decisions decisions) {
+  const size_t columns = decisions.next(4);
+  std::vector<std::vector<int64_t>> values(1 + decisions.next(4)), counts(values.size()), ends(values.size());
+  std::vector<native::Counted> parts;
+  for (size_t place = 0; place < values.size(); ++place) {
+    int64_t end = 0;
+    for (size_t column = 0; column < columns; ++column) ends[place].push_back(end += static_cast<int64_t>(decisions.next(6)));
+    if (decisions.next(16) == 0 && columns) ends[place][0] = static_cast<int64_t>(decisions.any());
+    for (int64_t value = 0; value < end; ++value) {
+      values[place].push_back(static_cast<int64_t>(decisions.next(2) ? decisions.any() : decisions.next(8)));
+      counts[place].push_back(decisions.next(64) ? 1 + static_cast<int64_t>(decisions.next(300)) : static_cast<int64_t>(decisions.any()));
+    }
+    values[place].shrink_to_fit();
+    counts[place].shrink_to_fit();
+    ends[place].shrink_to_fit();
+    parts.push_back({values[place].data(), nullptr, counts[place].data(), ends[place].data(), end, static_cast<int64_t>(columns)});
+  }
+  try {
+    native::Merged merged;
+    native::merge_counts(parts, decisions.next(2), static_cast<int64_t>(decisions.next(9)), static_cast<int64_t>(decisions.next(9)), &merged);
+  } catch (const native::InvalidData&) {
+  }
+}
+
 void run(Decisions decisions) {
   const uint64_t kernel = decisions.next(6);
   if (kernel == 0) return parse_examples(decisions);
@@ -578,6 +604,7 @@ void run(Decisions decisions) {
   const std::unique_ptr<uint8_t[]> rest(new uint8_t[decisions.size]);
   std::copy(decisions.data, decisions.data + decisions.size, rest.get());
   native::unframe(rest.get(), decisions.size);
+  merge_parts(decisions);
   for (const size_t width : {size_t{16}, size_t{17}}) native::find_repeats(rest.get(), static_cast<int64_t>(decisions.size / width), width);
 }
 
