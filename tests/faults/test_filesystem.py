@@ -11,18 +11,8 @@ import pathlib
 
 import pytest
 
+from tests.faults import harness
 from tests.faults.faulty_filesystem import OPERATIONS, SAID, SCHEME
-from tests.faults.harness import (
-    ONE,
-    THREADS,
-    Workshop,
-    check_all_or_nothing,
-    check_error,
-    dataset,
-    differences,
-    moments,
-    random_of,
-)
 
 pytestmark = pytest.mark.faults
 
@@ -35,16 +25,16 @@ def fault(operation: str, number: int, times: int = 1, stall_secs: float = 0) ->
 
 
 @pytest.fixture(scope="module")
-def expected(workshop: Workshop) -> dict[str, str]:
+def expected(workshop: harness.Workshop) -> dict[str, str]:
     """The result of an undisturbed conversion in that storage."""
     folder = _place(workshop)
-    ended = workshop.start(folder, *_arguments(folder), *ONE).wait()
+    ended = workshop.start(folder, *_arguments(folder), *harness.ONE).wait()
     assert ended.status == 0, ended.err
-    return dataset(folder / "out")
+    return harness.dataset(folder / "out")
 
 
 @pytest.fixture(scope="module")
-def counts(workshop: Workshop, expected: dict[str, str]) -> dict[str, int]:
+def counts(workshop: harness.Workshop, expected: dict[str, str]) -> dict[str, int]:
     """The number of operations of each kind in a conversion.
 
     A fault that is never reached counts them.
@@ -52,7 +42,7 @@ def counts(workshop: Workshop, expected: dict[str, str]) -> dict[str, int]:
     found = {}
     folder = _place(workshop)
     faults = [fault(operation, 10**9) for operation in OPERATIONS]
-    ended = workshop.start(folder, *_arguments(folder), *ONE, faults=faults).wait()
+    ended = workshop.start(folder, *_arguments(folder), *harness.ONE, faults=faults).wait()
     assert ended.status == 0, ended.err
     for number, operation in enumerate(OPERATIONS):
         found[operation] = workshop.counted(number)
@@ -71,7 +61,7 @@ def _arguments(folder: pathlib.Path) -> tuple[str, ...]:
     )
 
 
-def _place(workshop: Workshop) -> pathlib.Path:
+def _place(workshop: harness.Workshop) -> pathlib.Path:
     """Makes a folder with the recipe.
 
     It is always the same folder, because its paths are in the manifest.
@@ -82,7 +72,7 @@ def _place(workshop: Workshop) -> pathlib.Path:
     return folder
 
 
-@pytest.mark.parametrize("number", moments(12, least=1))
+@pytest.mark.parametrize("number", harness.moments(12, least=1))
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_operation_that_fails(operation, number, workshop, expected, counts):
     """A failing operation gives a clean error or success, never a part.
@@ -90,34 +80,34 @@ def test_an_operation_that_fails(operation, number, workshop, expected, counts):
     It fails once, or from then on. The error contains the storage's message, and the next run
     succeeds.
     """
-    rng = random_of(operation, number)
+    rng = harness.random_of(operation, number)
     folder = _place(workshop)
     times = rng.choice([1, 1, 10**9])
     what = fault(operation, rng.randrange(counts[operation]), times)
     ended = workshop.start(
-        folder, *_arguments(folder), *rng.choice([ONE, THREADS]), faults=[what]
+        folder, *_arguments(folder), *rng.choice([harness.ONE, harness.THREADS]), faults=[what]
     ).wait()
     assert workshop.counted() > what["number"] or ended.status == 0
-    is_there = check_all_or_nothing(folder / "out", expected)
+    is_there = harness.check_all_or_nothing(folder / "out", expected)
     if ended.status == 0:
         assert is_there
         assert ("could not be removed" in ended.err) == (folder / "out" / "_temporary").exists()
     else:
-        check_error(ended, f"{SCHEME}://", SAID)
+        harness.check_error(ended, f"{SCHEME}://", SAID)
         assert "--verbose" not in ended.err
-    again = workshop.start(folder, *_arguments(folder), *ONE).wait()
+    again = workshop.start(folder, *_arguments(folder), *harness.ONE).wait()
     assert again.status == 0, again.err
-    assert differences(dataset(folder / "out"), expected) == []
+    assert harness.differences(harness.dataset(folder / "out"), expected) == []
 
 
-@pytest.mark.parametrize("number", moments(2, least=1))
+@pytest.mark.parametrize("number", harness.moments(2, least=1))
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_operation_that_stalls(operation, number, workshop, expected, counts):
     """A storage that answers late is waited for."""
-    rng = random_of(f"stall {operation}", number)
+    rng = harness.random_of(f"stall {operation}", number)
     folder = _place(workshop)
     what = fault(operation, rng.randrange(counts[operation]), stall_secs=2)
-    ended = workshop.start(folder, *_arguments(folder), *THREADS, faults=[what]).wait()
+    ended = workshop.start(folder, *_arguments(folder), *harness.THREADS, faults=[what]).wait()
     assert ended.status == 0, ended.err
     assert ended.secs > 2
-    assert differences(dataset(folder / "out"), expected) == []
+    assert harness.differences(harness.dataset(folder / "out"), expected) == []

@@ -13,41 +13,28 @@ import time
 import psutil
 import pytest
 
-from tests.faults.harness import (
-    ONE,
-    PROCESSES,
-    THREADS,
-    Run,
-    Workshop,
-    check_all_or_nothing,
-    check_clean,
-    check_error,
-    check_next_run,
-    dataset,
-    differences,
-    moments,
-    random_of,
-    sleep_until,
-)
+from tests.faults import harness
 
 pytestmark = pytest.mark.faults
 
 
-@pytest.mark.parametrize("number", moments(100, least=2))
+@pytest.mark.parametrize("number", harness.moments(100, least=2))
 def test_killed_at_some_moment(number, workshop, reference):
     """A kill at any moment leaves no dataset or the whole one.
 
     This holds for every process. None goes on or hangs, and the next run is byte-identical and
     clean.
     """
-    rng = random_of("kill", number)
+    rng = harness.random_of("kill", number)
     encodes, overwrites, kills_launcher = number % 5 == 0, rng.random() < 0.5, number % 2 == 0
-    options = rng.choice([PROCESSES, THREADS]) if kills_launcher else PROCESSES
+    options = (
+        rng.choice([harness.PROCESSES, harness.THREADS]) if kills_launcher else harness.PROCESSES
+    )
     expected, folder = reference[encodes], workshop.place("killed", encodes=encodes)
     if overwrites:
         workshop.fill(folder, expected.folder)
     run = workshop.convert(folder, *options, "--overwrite")
-    sleep_until(
+    harness.sleep_until(
         time.monotonic() + rng.random() * expected.secs[options], lambda: not run.is_running()
     )
     if kills_launcher:
@@ -58,16 +45,16 @@ def test_killed_at_some_moment(number, workshop, reference):
         _kill_another(run, rng)
         ended = run.wait(timeout=90)
         assert run.left_processes() == []
-        check_clean(folder, has_failed=bool(ended.status))
+        harness.check_clean(folder, has_failed=bool(ended.status))
         if ended.status:
-            check_error(ended)
+            harness.check_error(ended)
         else:  # one that was not needed any more
-            assert differences(dataset(folder / "out"), expected.files) == []
-    check_all_or_nothing(folder / "out", expected.files)
-    check_next_run(workshop, folder, expected.files)
+            assert harness.differences(harness.dataset(folder / "out"), expected.files) == []
+    harness.check_all_or_nothing(folder / "out", expected.files)
+    harness.check_next_run(workshop, folder, expected.files)
 
 
-def _kill_another(run: Run, rng: random.Random) -> None:
+def _kill_another(run: harness.Run, rng: random.Random) -> None:
     """Kills a process of the run other than the command itself.
 
     It is a worker, a worker's client, their server, or the builder of the graph.
@@ -79,23 +66,25 @@ def _kill_another(run: Run, rng: random.Random) -> None:
 
 
 @pytest.fixture(scope="module")
-def small(workshop: Workshop) -> tuple[dict[str, str], int]:
+def small(workshop: harness.Workshop) -> tuple[dict[str, str], int]:
     """A small conversion over an earlier dataset.
 
     The fixture holds its dataset and the number of its changes in the output.
     """
     folder = workshop.place("committing", encodes=False, rows=2_000)
     for _ in range(2):
-        ended = workshop.convert(folder, *ONE, "--overwrite", faults=[_kill_at(10**9)]).wait()
+        ended = workshop.convert(
+            folder, *harness.ONE, "--overwrite", faults=[_kill_at(10**9)]
+        ).wait()
         assert ended.status == 0, ended.err
-    return dataset(folder / "out"), workshop.counted()
+    return harness.dataset(folder / "out"), workshop.counted()
 
 
 def _kill_at(number: int) -> dict[str, object]:
     return {"at": "out/", "number": number, "changes": True, "do": "kill_here"}
 
 
-@pytest.mark.parametrize("number", moments(60, least=3))
+@pytest.mark.parametrize("number", harness.moments(60, least=3))
 def test_killed_before_each_change_of_the_commit(number, workshop, small):
     """A run that overwrites leaves one whole dataset or none when killed.
 
@@ -103,12 +92,12 @@ def test_killed_before_each_change_of_the_commit(number, workshop, small):
     """
     expected, changes = small
     folder = workshop.place("committing", encodes=False, rows=2_000)
-    assert workshop.convert(folder, *ONE).wait().status == 0
-    step = max(1, 60 // len(moments(60, least=3)))
+    assert workshop.convert(folder, *harness.ONE).wait().status == 0
+    step = max(1, 60 // len(harness.moments(60, least=3)))
     run = workshop.convert(
-        folder, *ONE, "--overwrite", faults=[_kill_at(changes - 1 - number * step)]
+        folder, *harness.ONE, "--overwrite", faults=[_kill_at(changes - 1 - number * step)]
     )
     assert run.wait().status == -signal.SIGKILL
     assert run.left_processes() == []
-    check_all_or_nothing(folder / "out", expected)
-    check_next_run(workshop, folder, expected, *ONE)
+    harness.check_all_or_nothing(folder / "out", expected)
+    harness.check_next_run(workshop, folder, expected, *harness.ONE)

@@ -14,20 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.harness import (
-    ONE,
-    PROCESSES,
-    THREADS,
-    Ended,
-    Workshop,
-    check_all_or_nothing,
-    check_clean,
-    check_error,
-    check_next_run,
-    moments,
-    random_of,
-    small_disk,
-)
+from tests.faults import harness
 
 pytestmark = pytest.mark.faults
 
@@ -39,10 +26,10 @@ ENOUGH_KB = 200_000
 
 
 @pytest.fixture
-def disk(workshop: Workshop) -> Iterator[pathlib.Path]:
+def disk(workshop: harness.Workshop) -> Iterator[pathlib.Path]:
     """A disk of its own, as small as a test makes it."""
     folder = workshop.place("storage", encodes=False)
-    with small_disk(folder, f"{ENOUGH_KB}k") as disk:
+    with harness.small_disk(folder, f"{ENOUGH_KB}k") as disk:
         yield disk
 
 
@@ -52,8 +39,8 @@ def resize(disk: pathlib.Path, options: str) -> None:
 
 
 def convert_on(
-    disk: pathlib.Path, workshop: Workshop, *options: str, temporary: str = "temporary"
-) -> Ended:
+    disk: pathlib.Path, workshop: harness.Workshop, *options: str, temporary: str = "temporary"
+) -> harness.Ended:
     """Converts into ``out`` on a disk."""
     folder = disk.parent
     arguments = ("convert", "recipe.yaml", "--output", "disk/out", "--quiet", *options)
@@ -61,13 +48,13 @@ def convert_on(
 
 
 @needs_root
-@pytest.mark.parametrize("number", moments(20, least=2))
+@pytest.mark.parametrize("number", harness.moments(20, least=2))
 def test_a_disk_that_fills_up(number, disk, workshop, reference):
     """A run on a small disk succeeds or reports too little room.
 
     This holds for every size. An earlier dataset stays, and the run succeeds with more room.
     """
-    rng, expected = random_of("full", number), reference[False]
+    rng, expected = harness.random_of("full", number), reference[False]
     needed = (
         sum(path.stat().st_size for path in expected.folder.rglob("*") if path.is_file()) // 1024
     )
@@ -75,17 +62,21 @@ def test_a_disk_that_fills_up(number, disk, workshop, reference):
     if has_earlier:
         shutil.copytree(expected.folder, disk / "out")
     resize(disk, f"size={needed * has_earlier + rng.randrange(100, 50_000)}k")
-    ended = convert_on(disk, workshop, *rng.choice([THREADS, PROCESSES]), "--overwrite")
-    is_there = check_all_or_nothing(disk / "out", expected.files)
+    ended = convert_on(
+        disk, workshop, *rng.choice([harness.THREADS, harness.PROCESSES]), "--overwrite"
+    )
+    is_there = harness.check_all_or_nothing(disk / "out", expected.files)
     if ended.status:
-        check_error(ended, "disk/out", "No space left on device", "free", "choose another --output")
+        harness.check_error(
+            ended, "disk/out", "No space left on device", "free", "choose another --output"
+        )
         assert is_there == has_earlier
     else:
         assert is_there
     resize(disk, f"size={ENOUGH_KB}k")
-    again = convert_on(disk, workshop, *THREADS, "--overwrite")
+    again = convert_on(disk, workshop, *harness.THREADS, "--overwrite")
     assert again.status == 0, again.err
-    assert check_all_or_nothing(disk / "out", expected.files)
+    assert harness.check_all_or_nothing(disk / "out", expected.files)
     assert not (disk / "out" / "_temporary").exists()
 
 
@@ -96,10 +87,10 @@ def test_a_disk_that_may_not_be_written(has_earlier, disk, workshop, reference):
     if has_earlier:
         shutil.copytree(reference[False].folder, disk / "out")
     resize(disk, "ro")
-    ended = convert_on(disk, workshop, *ONE, "--overwrite")
-    check_error(ended, "disk/out", "Read-only file system", "choose another --output")
-    assert check_all_or_nothing(disk / "out", reference[False].files) == has_earlier
-    check_clean(disk.parent)
+    ended = convert_on(disk, workshop, *harness.ONE, "--overwrite")
+    harness.check_error(ended, "disk/out", "Read-only file system", "choose another --output")
+    assert harness.check_all_or_nothing(disk / "out", reference[False].files) == has_earlier
+    harness.check_clean(disk.parent)
 
 
 @needs_root
@@ -112,11 +103,11 @@ def test_an_output_without_permission(has_earlier, workshop, reference):
     else:
         (folder / "out").mkdir()
     (folder / "out").chmod(0o500)
-    ended = workshop.convert(folder, *ONE, "--overwrite", obeys_permissions=True).wait()
-    check_error(ended, "out", "Permission denied", "choose another --output")
-    assert check_all_or_nothing(folder / "out", reference[False].files) == has_earlier
+    ended = workshop.convert(folder, *harness.ONE, "--overwrite", obeys_permissions=True).wait()
+    harness.check_error(ended, "out", "Permission denied", "choose another --output")
+    assert harness.check_all_or_nothing(folder / "out", reference[False].files) == has_earlier
     (folder / "out").chmod(0o700)
-    check_next_run(workshop, folder, reference[False].files)
+    harness.check_next_run(workshop, folder, reference[False].files)
 
 
 @needs_root
@@ -126,30 +117,30 @@ def test_a_part_of_a_dataset_without_permission(part, workshop, reference):
     folder = workshop.place("part", encodes=False)
     workshop.fill(folder, reference[False].folder)
     (folder / "out" / part).chmod(0o500)
-    ended = workshop.convert(folder, *ONE, "--overwrite", obeys_permissions=True).wait()
+    ended = workshop.convert(folder, *harness.ONE, "--overwrite", obeys_permissions=True).wait()
     if ended.status:
-        check_error(ended, "Permission denied")
-    check_all_or_nothing(folder / "out", reference[False].files)
+        harness.check_error(ended, "Permission denied")
+    harness.check_all_or_nothing(folder / "out", reference[False].files)
     for path in folder.joinpath("out").rglob("*"):
         if path.is_dir():
             path.chmod(0o700)
-    check_next_run(workshop, folder, reference[False].files)
+    harness.check_next_run(workshop, folder, reference[False].files)
 
 
 @needs_root
 @pytest.mark.parametrize("name", ["visits-0.csv", "visits-3.csv", "users.csv"])
-def test_an_input_without_permission(name: str, workshop: Workshop) -> None:
+def test_an_input_without_permission(name: str, workshop: harness.Workshop) -> None:
     """An unreadable input file is named, with the reason."""
     folder = workshop.place("unreadable", encodes=False, rows=2_000)
     (folder / name).chmod(0)
-    ended = workshop.convert(folder, *ONE, obeys_permissions=True).wait()
-    check_error(ended, name, "Permission denied")
+    ended = workshop.convert(folder, *harness.ONE, obeys_permissions=True).wait()
+    harness.check_error(ended, name, "Permission denied")
     assert not (folder / "out" / "dataset.json").exists()
-    check_clean(folder)
+    harness.check_clean(folder)
 
 
 @needs_root
-@pytest.mark.parametrize("options", [ONE, PROCESSES], ids=["one", "processes"])
+@pytest.mark.parametrize("options", [harness.ONE, harness.PROCESSES], ids=["one", "processes"])
 def test_a_temporary_folder_without_permission(options, workshop, reference):
     """A read-only temporary folder of the system is replaced or named.
 
@@ -159,9 +150,11 @@ def test_a_temporary_folder_without_permission(options, workshop, reference):
     (folder / "temporary").mkdir(mode=0o500)
     ended = workshop.convert(folder, *options, obeys_permissions=True).wait()
     if ended.status:
-        check_error(ended, "temporary")
-    assert check_all_or_nothing(folder / "out", reference[False].files) == (ended.status == 0)
-    check_clean(folder, has_failed=True)
+        harness.check_error(ended, "temporary")
+    assert harness.check_all_or_nothing(folder / "out", reference[False].files) == (
+        ended.status == 0
+    )
+    harness.check_clean(folder, has_failed=True)
 
 
 @needs_root
@@ -171,10 +164,12 @@ def test_a_temporary_folder_that_is_full(workshop, reference):
     The output is elsewhere.
     """
     folder = workshop.place("small", encodes=False)
-    with small_disk(folder, "16k") as disk:
+    with harness.small_disk(folder, "16k") as disk:
         (disk / "filling").write_bytes(bytes(8192))
-        ended = workshop.convert(folder, *PROCESSES, temporary=disk).wait()
+        ended = workshop.convert(folder, *harness.PROCESSES, temporary=disk).wait()
         if ended.status:
-            check_error(ended, "No space left on device", "disk")
-        assert check_all_or_nothing(folder / "out", reference[False].files) == (ended.status == 0)
+            harness.check_error(ended, "No space left on device", "disk")
+        assert harness.check_all_or_nothing(folder / "out", reference[False].files) == (
+            ended.status == 0
+        )
         assert [path.name for path in disk.iterdir()] == ["filling"]

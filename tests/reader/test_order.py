@@ -12,23 +12,14 @@ import pytest
 from hypothesis import given
 
 from beam_pipelines.reader import order
-from beam_pipelines.reader.order import (
-    MOST_PARTS,
-    Epoch,
-    deal,
-    divide,
-    make_epoch,
-    permutation,
-    spread,
-    take,
-    weighted_shares,
-)
 from tests.support.kernels import without_kernels
 
 PARTS = st.lists(st.integers(1, 40), min_size=1, max_size=40).map(np.array)
 
 
-def epoch_of(rows, part_bytes: int, seed: int, number: int, is_shuffled=True, runs=None) -> Epoch:
+def epoch_of(
+    rows, part_bytes: int, seed: int, number: int, is_shuffled=True, runs=None
+) -> order.Epoch:
     """Returns an epoch of equal parts, with extents of two runs.
 
     Without ``runs`` each part is an extent.
@@ -36,14 +27,14 @@ def epoch_of(rows, part_bytes: int, seed: int, number: int, is_shuffled=True, ru
     runs = np.arange(len(rows) + 1) if runs is None else np.array([*runs, len(rows)])
     extents = runs if len(runs) == len(rows) + 1 else np.array([*runs[:-1:2], len(rows)])
     size = part_bytes * len(rows)
-    return make_epoch(np.array(rows), extents, runs, size, seed, number, is_shuffled)
+    return order.make_epoch(np.array(rows), extents, runs, size, seed, number, is_shuffled)
 
 
-def orders_of(epoch: Epoch) -> list[np.ndarray]:
+def orders_of(epoch: order.Epoch) -> list[np.ndarray]:
     """Returns each place's rows, as part * 1000 + number."""
     found = []
-    for start in range(0, len(epoch.parts), MOST_PARTS):
-        places = np.arange(start, min(len(epoch.parts), start + MOST_PARTS))
+    for start in range(0, len(epoch.parts), order.MOST_PARTS):
+        places = np.arange(start, min(len(epoch.parts), start + order.MOST_PARTS))
         rows = epoch.rows[places]
         before = np.repeat(np.cumsum(rows) - rows, rows)
         numbers = epoch.permutation(places) - before
@@ -52,17 +43,17 @@ def orders_of(epoch: Epoch) -> list[np.ndarray]:
     return found
 
 
-def read(epoch: Epoch, orders, start: int, size: int, world_size: int = 1, ranks=None):
+def read(epoch: order.Epoch, orders, start: int, size: int, world_size: int = 1, ranks=None):
     """Returns each global batch from a position on, rank by rank."""
     rows = int(epoch.edges[-1])
     starts = np.arange(start, rows, size)
     ends = np.minimum(starts + size, rows)
     if not len(starts):
         return []
-    taken = take(epoch, 0, np.arange(len(starts)), starts, ends)
+    taken = order.take(epoch, 0, np.arange(len(starts)), starts, ends)
     batches = [[] for _ in starts]
     for rank in range(world_size) if ranks is None else ranks:
-        own, sizes = divide([taken], ends - starts, rank, world_size)
+        own, sizes = order.divide([taken], ends - starts, rank, world_size)
         found = [
             orders[place][first:last]
             for place, first, last in zip(own.places, own.starts, own.ends, strict=True)
@@ -83,7 +74,7 @@ def test_deal(sizes, key):
     """Each position goes to one part, and all parts keep pace."""
     rows = int(sizes.sum())
     positions = np.arange(rows + 1)
-    dealt = deal(np.tile(sizes, (rows + 1, 1)), positions, np.full(rows + 1, key, np.uint64))
+    dealt = order.deal(np.tile(sizes, (rows + 1, 1)), positions, np.full(rows + 1, key, np.uint64))
     assert dealt.sum(axis=1).tolist() == positions.tolist()
     assert dealt[-1].tolist() == sizes.tolist()
     steps = np.diff(dealt, axis=0)
@@ -95,9 +86,9 @@ def test_deal(sizes, key):
 def test_deal_of_many_rows():
     """Products of large numbers do not overflow."""
     sizes = np.array([[1 << 29, 1 << 30, (1 << 29) - 1]])
-    half = deal(sizes, np.array([1 << 30]), np.array([7], np.uint64))
+    half = order.deal(sizes, np.array([1 << 30]), np.array([7], np.uint64))
     assert np.abs(half - sizes / 2).max() <= 3
-    shares = weighted_shares([3, 1], 1, np.array([0, 10**12, 10**12 + 1]))
+    shares = order.weighted_shares([3, 1], 1, np.array([0, 10**12, 10**12 + 1]))
     assert shares.sum(axis=1).tolist() == [0, 10**12, 10**12 + 1]
     assert np.abs(shares[1] - [750 * 10**9, 250 * 10**9]).max() <= 2
 
@@ -169,10 +160,10 @@ def test_ranks_read_few_parts(world_size, batch_size):
     assert np.diff(epoch.windows).tolist() == [128] * 10
     size = batch_size * world_size
     starts = np.arange(0, epoch.edges[-1] - size + 1, size)
-    taken = take(epoch, 0, np.arange(len(starts)), starts, starts + size)
+    taken = order.take(epoch, 0, np.arange(len(starts)), starts, starts + size)
     read_parts = []
     for rank in range(0, world_size, max(1, world_size // 8)):
-        own, sizes = divide([taken], np.full(len(starts), size), rank, world_size)
+        own, sizes = order.divide([taken], np.full(len(starts), size), rank, world_size)
         assert (sizes == batch_size).all()
         read_parts.append(len(np.unique(own.places)) / (128 * 10))
     # Two ranks may share the part between them.
@@ -228,8 +219,8 @@ def test_order_is_pinned():
     """States go on with the same rows, with any numpy."""
     epoch = epoch_of([3, 4, 2], 16 << 20, 7, 2)
     assert joined(read(epoch, orders_of(epoch), 0, 4)) == PINNED
-    assert spread(7, np.array([4, 4, 2])).tolist() == SPREAD
-    assert weighted_shares([2, 1], 7, np.arange(7)).T.tolist() == SHARES
+    assert order.spread(7, np.array([4, 4, 2])).tolist() == SPREAD
+    assert order.weighted_shares([2, 1], 7, np.arange(7)).T.tolist() == SHARES
     assert (order.ORDER_VERSION, order.WINDOW_BYTES) == (3, 32 << 20)
 
 
@@ -241,7 +232,7 @@ SHARES = [[0, 1, 2, 2, 3, 4, 4], [0, 0, 0, 1, 1, 1, 2]]
 @given(st.integers(0, 2**64 - 1), st.integers(0, 300))
 def test_permutation(key, count):
     """A permutation has each number once."""
-    assert sorted(permutation(key, count).tolist()) == list(range(count))
+    assert sorted(order.permutation(key, count).tolist()) == list(range(count))
 
 
 @given(st.lists(st.integers(1, 600), min_size=1, max_size=8), st.integers(0, 2**32))
@@ -262,8 +253,8 @@ def test_many_parts():
     rows = np.full(2_400_000, 420)
     epoch = epoch_of(rows, 256 << 10, 1, 5, runs=range(0, len(rows), 16))
     starts = 700_000_000 + 8192 * np.arange(16)
-    taken = take(epoch, 0, np.arange(16), starts, starts + 8192)
+    taken = order.take(epoch, 0, np.arange(16), starts, starts + 8192)
     assert (taken.ends - taken.starts).sum() == 16 * 8192
-    own, sizes = divide([taken], np.full(16, 8192), 5, 8)
+    own, sizes = order.divide([taken], np.full(16, 8192), 5, 8)
     assert sizes.tolist() == [1024] * 16
     assert len(np.unique(own.places)) < 80
