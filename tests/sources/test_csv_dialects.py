@@ -26,7 +26,7 @@ FOUND = [
     (" a , b\n1,x\n", [{"a": 1, "b": "x"}], ["names"]),
     (",a\n0,x\n1,y\n", [{"a": "x"}, {"a": "y"}], ["column 1"]),
     (",a\nu,x\nv,y\n", [{"index": "u", "a": "x"}, {"index": "v", "a": "y"}], ["column 1"]),
-    ("a\nz\xfcrich\n".encode("latin-1"), [{"a": "zürich"}], ["encoding: latin-1"]),
+    ("a\nZ\xfcrich\n".encode("latin-1"), [{"a": "Zürich"}], ["encoding: latin-1"]),
     ("a\n5 €\n".encode("cp1252"), [{"a": 5}], ["encoding: cp1252", "formats"]),
     ("a,b\n1,é\n".encode("utf-16"), [{"a": 1, "b": "é"}], ["encoding: utf-16"]),
     ("a,b\n1,é\n".encode("utf-32"), [{"a": 1, "b": "é"}], ["encoding: utf-32"]),

@@ -214,8 +214,6 @@ def _badly_closed(dialect: Dialect) -> str:
 
 def _escaped(text: str) -> str:
     """Returns a text with escapes for bytes that are not UTF-8."""
-    if text.isascii():
-        return text
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

@@ -16,6 +16,7 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.files.beam.path_patterns import has_wildcard
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.text.yaml_text import yaml_list
 from beam_pipelines.sources.csv import header, sniffer
 from beam_pipelines.sources.files.compression import compression_of, read_head
 from beam_pipelines.sources.inference import SAMPLE_BYTES
@@ -202,8 +203,9 @@ def _preamble(source: Source, text: bytes, default: str) -> tuple[Source, list[s
 def _names(dialect: sniffer.FileDialect, source: Source) -> list[str]:
     """Returns decisions on names; 'header: true' takes them as they are."""
     found, cells = [], dialect.cells
-    if why := dialect.reasons.get("name"):
-        cure = "header: false and columns: [column1] make a row of it"
+    if why := dialect.reasons.get("names"):
+        columns = yaml_list(f"column{number}" for number in range(1, len(cells) + 1))
+        cure = f"header: false and columns: {columns} make one of it"
         found.append(f"header: true  # {why}; {cure}")
     names = header.names_of(cells, source)
     changed = [cell for cell, name in zip(cells, names, strict=True) if cell and cell != name]

@@ -205,15 +205,12 @@ def sniff(
         reasons["delimiter"] = words
     if reading.dialect[1] == "'" and quote is None:
         reasons["quote"] = f"encloses {reading.quoted} of the first cells"
-    names = tuple(reading.rows[0])
     has_header = header
     if has_header is None:
         has_header, why = _has_header(reading.rows, columns, path)
-        if not has_header:
-            reasons["header"] = why
-        elif len(names) == 1 and _is_one_of(names[0], reading.rows[1:]):
-            reasons["name"] = "one column, whose name looks like its values"
-    return FileDialect(*reading.dialect, has_header, names, reasons, reading.rows)
+        if why:
+            reasons["names" if has_header else "header"] = why
+    return FileDialect(*reading.dialect, has_header, tuple(reading.rows[0]), reasons, reading.rows)
 
 
 def candidates(
@@ -329,7 +326,7 @@ def _preamble(other: _Reading, plain: _Reading, path: str) -> DataError:
 
 
 def _has_header(rows: list[list[str]], columns: Sequence[str], path: str) -> tuple[bool, str]:
-    """Returns whether the first record names the columns, and why not.
+    """Returns whether the first record names the columns, and why perhaps not.
 
     A name is a text above numbers or dates. A first record with numbers above numbers, or texts
     that come again below, has no names. If nothing tells, it has.
@@ -362,7 +359,8 @@ def _has_header(rows: list[list[str]], columns: Sequence[str], path: str) -> tup
         return False, "the first line is written like those below"
     if not named and 2 * sum(map(bool, map(_SENTENCE.search, first))) >= len(first):
         raise _question(path, first)
-    return True, ""
+    may_be_row = not named and 2 * sum(map(_is_one_of, first, columns_below)) > len(first)
+    return True, "nothing tells the first line from a row" if may_be_row else ""
 
 
 def _question(path: str, first: list[str]) -> DataError:
@@ -383,14 +381,16 @@ def _is_alike(cell: str, below: list[str]) -> bool:
     return "1" in shape and bool(_MARK.search(shape)) and alike >= _LEAST_TYPED * len(below)
 
 
-def _is_one_of(name: str, rows: list[list[str]]) -> bool:
-    """Whether the name of a single column may be a value."""
-    alike = sum(len(row) == 1 and _shape(row[0]) == _shape(name) for row in rows)
-    return bool(re.search("^[A-Z]|[0-9]", name)) and alike >= max(2, _LEAST_TYPED * len(rows))
+def _is_one_of(name: str, below: list[str]) -> bool:
+    """Whether a name is written like some of the values."""
+    others = (cell for cell in below if cell.strip().casefold() not in KNOWN_WORDS)
+    shapes = [re.sub("( [aA])+", " a", _shape(cell, "A")) for cell in (name, *others)]
+    return bool(name) and shapes.count(shapes[0]) > max(1, len(below) / 10)
 
 
-def _shape(cell: str) -> str:
-    return re.sub("[0-9]+", "1", re.sub(r"[^\W\d_]+", "a", cell))
+def _shape(cell: str, capital: str = "a") -> str:
+    words = re.sub(r"[^\W\d_]+", lambda word: capital if word[0][0].isupper() else "a", cell)
+    return re.sub("[0-9]+", "1", words)
 
 
 def _usual_kind(cells: list[str]) -> str:
