@@ -479,6 +479,28 @@ join: [{source: labels, on: {image/filename: file}, how: inner}]
     assert kinds == {b"1.png": b"cat", b"2.png": b"dog"}
 
 
+@pytest.mark.parametrize("beside", ["photos", "labels/train"])
+def test_files_with_names_of_pictures_are_named(tmp_path: Path, beside: str) -> None:
+    """Their finding names the column by which a table of their contents joins."""
+    write(tmp_path / "photos", "a.png", "b.heic", "Readme.txt")
+    (tmp_path / beside).mkdir(parents=True, exist_ok=True)
+    (tmp_path / beside / "a.txt").write_text("a cat")
+    pictures, named = plan_of(tmp_path / "photos", format="images").decisions
+    assert re.search(r"without 1 picture of other formats, such as .*/b\.heic  # ", pictures)
+    assert re.search(rf"without 1 file with names of pictures, such as .*{beside}/a.txt", named)
+    column = named.rpartition(" ")[2]
+    (tmp_path / "texts.csv").write_text("name,text\na,a cat\n")
+    recipe = f"""
+name: pets
+sources:
+  photos: {{path: photos, format: images, columns: [image/encoded, {column}]}}
+  texts: {{path: texts.csv, key: name}}
+from: photos
+join: [{{source: texts, on: {{{column}: name}}, how: inner}}]
+"""
+    assert convert_in(tmp_path, recipe).counts.written == 1
+
+
 def test_labels_go_through_a_join_and_not_through_an_encoding(tmp_path):
     """Labels keep to a column through a join, under its new name.
 

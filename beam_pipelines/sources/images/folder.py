@@ -113,7 +113,11 @@ class Images(source_format.Format):
             labels=labels,
             files=images,
             root=root,
-            decisions=(*_left_out(folders), *_no_classes(classes), *_changes(source, images)),
+            decisions=(
+                *_left_out(folders, images),
+                *_no_classes(classes),
+                *_changes(source, images),
+            ),
         )
 
     def read(
@@ -205,19 +209,43 @@ def look_at(data: bytes, options: ImageOptions, limits: Limits) -> tuple[bytes, 
     return pictures.convert(data, options, limits)
 
 
-def _left_out(folders: Sequence[str]) -> tuple[str, ...]:
-    """Returns the finding on pictures in folders that no reader here decodes."""
+def _left_out(folders: Sequence[str], images: Sequence[FileInfo]) -> Iterator[str]:
+    """Yields findings on files that belong to the pictures and are not read.
+
+    These are pictures that no reader here decodes, and files with the names of pictures, such as
+    captions; also those in folders such as ``labels`` next to one of pictures.
+    """
+    homes = {home: None for folder in folders if files.is_local(folder) for home in _homes(folder)}
     others = [
         file.path
-        for folder in folders
-        if files.is_local(folder)
-        for file in listing.list_files(files.join(folder, "**"), suffixes=_UNREAD)
+        for home in homes
+        for file in listing.list_files(files.join(home, "**"))
+        if not file.path.lower().endswith(SUFFIXES)
     ]
-    if not others:
-        return ()
-    number = "1 picture" if len(others) == 1 else f"{len(others):,} pictures"
-    found = f"without {number} of other formats, such as {others[0]}"
-    return (f"{found}  # convert them to JPEG, PNG or WebP to read them",)
+    stems = {_stem_of(image.path) for image in images}
+    is_picture = [path.lower().endswith(_UNREAD) for path in others]
+    is_named = [_stem_of(path) in stems for path in others]
+    for is_one, words, cure in (
+        (is_picture, "picture{} of other formats", "convert them to JPEG, PNG or WebP"),
+        (is_named, "file{} with names of pictures", f"a table of their contents joins by {STEM}"),
+    ):
+        if found := list(itertools.compress(others, is_one)):
+            number = f"{len(found):,} {words.format('s' * (len(found) > 1))}"
+            yield f"without {number}, such as {found[0]}  # {cure}"
+
+
+def _homes(folder: str) -> Iterator[str]:
+    """Yields a folder of pictures, and those next to it that may belong to them."""
+    yield folder
+    root = folder.rstrip("/")
+    if PARTS.fullmatch(os.path.basename(root)):
+        above = os.path.dirname(root) or "."
+        names = sorted(filter(PARTS.fullmatch, os.listdir(above)))
+        yield from (files.join(above, name) for name in names if name != os.path.basename(root))
+
+
+def _stem_of(path: str) -> str:
+    return os.path.splitext(os.path.basename(path))[0]
 
 
 def _changes(source: Source, images: Sequence[FileInfo]) -> Iterator[str]:
