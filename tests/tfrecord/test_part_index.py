@@ -15,14 +15,6 @@ from hypothesis import strategies as st
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.layout.shard_formats import Compression
 from beam_pipelines.tfrecord import part_index
-from beam_pipelines.tfrecord.part_index import (
-    IndexedShard,
-    PartColumns,
-    PartIndex,
-    make_index,
-    parse_index,
-    write_index,
-)
 
 # (rows, stored bytes, framed bytes) of each part of each shard.
 SHARDS = [[(3, 50, 90), (1, 20, 20)], [], [(2, 40, 64), (5, 90, 200), (1, 16, 16)]]
@@ -30,7 +22,7 @@ SHARDS = [[(3, 50, 90), (1, 20, 20)], [], [(2, 40, 64), (5, 90, 200), (1, 16, 16
 
 def index_of(
     shards: list[list[tuple[int, int, int]]], compression: Compression = "gzip"
-) -> PartIndex:
+) -> part_index.PartIndex:
     """Returns the index of shards with 20 bytes around the parts."""
     rows = [
         (number, 10 + sum(size for _, size, _ in shard[:place]), stored, framed, count, 7 * place)
@@ -38,14 +30,14 @@ def index_of(
         for place, (count, stored, framed) in enumerate(shard)
     ]
     types = [np.int32, np.int64, np.int64, np.int64, np.int32, np.uint32]
-    columns = PartColumns(
+    columns = part_index.PartColumns(
         *(
             np.array([row[place] for row in rows], type_).astype(type_)
             for place, type_ in enumerate(types)
         )
     )
     files = [
-        IndexedShard(
+        part_index.IndexedShard(
             f"examples/Split-train/a-{number}.gz",
             sum(part[0] for part in shard),
             20 + sum(part[1] for part in shard),
@@ -53,19 +45,19 @@ def index_of(
         )
         for number, shard in enumerate(shards)
     ]
-    return make_index(compression, files, columns)
+    return part_index.make_index(compression, files, columns)
 
 
-def bytes_of(index: PartIndex) -> bytes:
+def bytes_of(index: part_index.PartIndex) -> bytes:
     """Returns the file of an index."""
     file = io.BytesIO()
-    write_index(file, index)
+    part_index.write_index(file, index)
     return file.getvalue()
 
 
-def parsed(data: bytes, index: PartIndex) -> PartIndex:
+def parsed(data: bytes, index: part_index.PartIndex) -> part_index.PartIndex:
     """Reads an index as that of the same shards."""
-    return parse_index(pa.py_buffer(data), "i.arrow", index.compression, index.shards)
+    return part_index.parse_index(pa.py_buffer(data), "i.arrow", index.compression, index.shards)
 
 
 parts = st.tuples(st.integers(1, 9), st.integers(200, 999), st.integers(200, 9999))
@@ -121,7 +113,7 @@ def test_extents(sizes: list[list[int]]) -> None:
 def test_columns_are_not_copied() -> None:
     """The columns of an index are views of its bytes."""
     index = index_of(SHARDS)
-    found = parse_index(pa.py_buffer(bytes_of(index)), "i.arrow", "gzip", index.shards)
+    found = part_index.parse_index(pa.py_buffer(bytes_of(index)), "i.arrow", "gzip", index.shards)
     for column in (*found.columns, found.first_row):
         assert not column.flags.owndata
         assert not column.flags.writeable
@@ -166,7 +158,7 @@ def test_impossible_parts_are_refused(column: str, part: int, value: int) -> Non
     changed = getattr(index.columns, column).copy()
     changed[part] = value
     columns = index.columns._replace(**{column: changed})
-    wrong = make_index("gzip", index.shards, columns)
+    wrong = part_index.make_index("gzip", index.shards, columns)
     with pytest.raises(DataError, match=r"i\.arrow: .*damaged"):
         parsed(bytes_of(wrong), index)
 
@@ -186,14 +178,14 @@ def test_index_of_other_shards_is_refused(change, reason):
     index = index_of(SHARDS)
     data = pa.py_buffer(bytes_of(index))
     with pytest.raises(DataError, match=reason):
-        parse_index(data, "i.arrow", "gzip", change(list(index.shards)))
+        part_index.parse_index(data, "i.arrow", "gzip", change(list(index.shards)))
 
 
 def test_index_of_another_compression_is_refused() -> None:
     """An index of zlib shards is none of gzip shards."""
     index = index_of(SHARDS, "zlib")
     with pytest.raises(DataError, match="an index of zlib shards, expected gzip"):
-        parse_index(pa.py_buffer(bytes_of(index)), "i.arrow", "gzip")
+        part_index.parse_index(pa.py_buffer(bytes_of(index)), "i.arrow", "gzip")
 
 
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,4 +229,4 @@ def test_a_wrong_description_is_refused(description: object) -> None:
 def test_another_file_is_refused(data: bytes) -> None:
     """A file that is no Arrow file is refused by its path."""
     with pytest.raises(DataError, match=r"i\.arrow: is damaged or no index of parts"):
-        parse_index(pa.py_buffer(data), "i.arrow", "gzip")
+        part_index.parse_index(pa.py_buffer(data), "i.arrow", "gzip")

@@ -28,15 +28,6 @@ from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.transforms import fit
 from beam_pipelines.transforms.encode import load_encodings, load_fitted
 from beam_pipelines.transforms.exchange import Received
-from beam_pipelines.transforms.fit import (
-    FitEncodings,
-    add_sums,
-    analyze_batch,
-    finish_read,
-    merge_numbers,
-    pack_sums,
-    select_partition,
-)
 
 COLUMNS = pa.schema(
     [("x", pa.float64()), ("n", pa.int64()), ("t", pa.string()), ("w", pa.float64())]
@@ -78,23 +69,23 @@ def batch_of(values: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
 def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: int) -> EncodePlan:
     """Fits every read, chunk by chunk and partition by partition, without Beam."""
     for read in range(planned.reads):
-        parts = [analyze_batch(planned, read, batch, "f") for batch in batches]
+        parts = [fit.analyze_batch(planned, read, batch, "f") for batch in batches]
         numbers = [
             {key: value for key, value in part.items() if not isinstance(value, pa.RecordBatch)}
             for part in parts
         ]
-        analyses: dict[Any, Any] = dict(merge_numbers(numbers))
+        analyses: dict[Any, Any] = dict(fit.merge_numbers(numbers))
         payloads: dict[tuple[int, ...], list[bytes]] = {}
         for part, analysis in enumerate(parts):
             sums = {
                 key: [value] for key, value in analysis.items() if isinstance(value, pa.RecordBatch)
             }
-            for partition, payload in pack_sums((0, part), sums, partitions).payloads.items():
+            for partition, payload in fit.pack_sums((0, part), sums, partitions).payloads.items():
                 payloads.setdefault(partition, []).append(payload)
         selected = [
             part
             for partition, contents in payloads.items()
-            for message in select_partition(
+            for message in fit.select_partition(
                 Received(partition, tuple(contents), ((0,),) * len(contents)), planned
             )
             for part in message.payloads.items()
@@ -107,7 +98,7 @@ def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: 
             found.setdefault(key, []).extend(bytes_to_batches(payload))
         for key, own in found.items():
             analyses[key] = pa.Table.from_batches(own).combine_chunks().to_batches()[0]
-        planned = with_fitted(planned, finish_read(planned, read, analyses))
+        planned = with_fitted(planned, fit.finish_read(planned, read, analyses))
     return planned
 
 
@@ -159,7 +150,7 @@ def test_sums_are_added_by_key() -> None:
     """Sums of equal keys are added."""
     first = pa.record_batch({"key": ["a", "b"], "count": [1, 2], "sum": [5, 10]})
     second = pa.record_batch({"key": ["b", "c"], "count": [3, 4], "sum": [2, 20]})
-    assert sorted(add_sums([first, second]).to_pylist(), key=lambda row: row["key"]) == [
+    assert sorted(fit.add_sums([first, second]).to_pylist(), key=lambda row: row["key"]) == [
         {"key": "a", "count": 1, "sum": 5},
         {"key": "b", "count": 5, "sum": 12},
         {"key": "c", "count": 4, "sum": 20},
@@ -213,7 +204,7 @@ def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any) -> None:
                     source = source | f"Await{read}" >> beam.Map(
                         lambda chunk, _: chunk, beam.pvalue.AsSingleton(done[0])
                     )
-                fit_read = FitEncodings(
+                fit_read = fit.FitEncodings(
                     planned,
                     read,
                     fitted,
