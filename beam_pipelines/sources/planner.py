@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -87,9 +88,11 @@ def _plan_files(source: Source, directory: str) -> source_plans.SourcePlan:
     )
     for file in found:
         if file.size_bytes == 0 and not is_file_a_row:
+            folder = shlex.quote(os.path.dirname(file.path) or ".")
+            how = f" To remove all empty files: find {folder} -type f -size 0 -delete"
             raise errors.DataError(
                 f"{file.path}: found an empty file, expected data. Leave it out, or check what "
-                "wrote it."
+                f"wrote it.{how * os.path.exists(file.path)}"
             )
     has_texts = issubclass(FORMATS[name].Options, TextsOptions)
     inner = Formatted(FORMATS[name]) if has_texts else FORMATS[name]

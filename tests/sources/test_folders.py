@@ -210,6 +210,20 @@ def test_datasets_are_no_data(tmp_path: Path, output: str, format_: str) -> None
         plan_source(Source("s", (f"{tmp_path}/",), format="raw_records"), "")
 
 
+def test_empty_files_are_removed_by_the_command_of_the_error(tmp_path: Path) -> None:
+    """Engines write an empty part where a worker had no rows."""
+    folder = tmp_path / "a b"
+    folder.mkdir()
+    write(folder / "part-0.csv", "k,v\n1,2\n")
+    write(folder / "part-1.csv", "")
+    with pytest.raises(DataError, match="found an empty file") as caught:
+        plan_source(Source("s", (str(folder),)), "")
+    command = str(caught.value).partition("empty files: ")[2]
+    subprocess.run(["bash", "-c", command], check=True)
+    assert [file.name for file in folder.iterdir()] == ["part-0.csv"]
+    assert plan_source(Source("s", (str(folder),)), "").size_bytes == 8
+
+
 @pytest.mark.parametrize("is_zip", [False, True])
 def test_files_that_are_no_data(tmp_path: Path, is_zip: bool) -> None:
     """Texts about data and unknown suffixes are left out; tables are read."""
