@@ -36,19 +36,12 @@ from beam_pipelines.sources.plan import FileInfo, gather_ranges
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms.read import read_table
 from tests.sources.support import plan_of, read_rows
-from tests.support.image_files import (
-    DIGIT_NAMES,
-    FORMATS,
-    animation,
-    encode,
-    photographs,
-    write_digits,
-)
+from tests.support import image_files
 from tests.support.made_source import made_source
 from tests.support.runs import convert_in, plan_in
 
 REPOSITORY = Path(__file__).parents[2]
-PHOTO = photographs()["flower"]
+PHOTO = image_files.photographs()["flower"]
 SMALL = np.ascontiguousarray(PHOTO[100:121, 200:233])
 GREY = np.ascontiguousarray(SMALL[:, :, 1])
 ALPHA = np.dstack([SMALL, GREY])
@@ -71,17 +64,17 @@ def rows_of(
 
 
 CASES = {
-    **{f"RGB {name}": encode(SMALL, name) for name in FORMATS},
-    **{f"grey {name}": encode(GREY, name) for name in FORMATS},
-    "RGBA png": encode(ALPHA, "png"),
-    "RGBA webp": encode(ALPHA, "webp", lossless=True),
-    "grey and alpha png": encode(np.dstack([GREY, GREY]), "png"),
-    "16 bits png": encode(GREY.astype(np.uint16) * 256 + 255, "png"),
-    "progressive jpeg": encode(SMALL, "jpeg", progressive=True),
-    "animated gif": animation([SMALL, SMALL[::-1], SMALL], "gif"),
+    **{f"RGB {name}": image_files.encode(SMALL, name) for name in image_files.FORMATS},
+    **{f"grey {name}": image_files.encode(GREY, name) for name in image_files.FORMATS},
+    "RGBA png": image_files.encode(ALPHA, "png"),
+    "RGBA webp": image_files.encode(ALPHA, "webp", lossless=True),
+    "grey and alpha png": image_files.encode(np.dstack([GREY, GREY]), "png"),
+    "16 bits png": image_files.encode(GREY.astype(np.uint16) * 256 + 255, "png"),
+    "progressive jpeg": image_files.encode(SMALL, "jpeg", progressive=True),
+    "animated gif": image_files.animation([SMALL, SMALL[::-1], SMALL], "gif"),
 }
 # TensorFlow 2.21 corrupts its memory when it decodes one.
-ANIMATED_WEBP = animation([SMALL, SMALL[::-1], SMALL], "webp")
+ANIMATED_WEBP = image_files.animation([SMALL, SMALL[::-1], SMALL], "webp")
 
 
 @pytest.mark.parametrize("data", CASES.values(), ids=CASES)
@@ -140,7 +133,7 @@ def test_sixteen_bits_become_the_upper_eight():
 @pytest.mark.parametrize("format_", ["png", "jpeg"])
 def test_an_image_as_asked_keeps_its_bytes(format_):
     """An image that is already as asked is not encoded again."""
-    data = encode(SMALL, format_)
+    data = image_files.encode(SMALL, format_)
     asked = ImageOptions(resize=SMALL.shape[:2], format=format_, mode="rgb", quality=10)  # type: ignore[arg-type]
     assert pictures.convert(data, asked)[0] is data
 
@@ -148,7 +141,7 @@ def test_an_image_as_asked_keeps_its_bytes(format_):
 def test_a_large_photograph_is_resized_as_pillow_does_at_full_size():
     """A JPEG decoded at a fraction of its size changes little."""
     large = np.asarray(Image.fromarray(PHOTO).resize((2560, 1708)))
-    data = encode(large, "jpeg", quality=95)
+    data = image_files.encode(large, "jpeg", quality=95)
     made, _ = pictures.convert(data, ImageOptions(resize=(64, 96), format="png"))
     expected = Image.fromarray(as_tensorflow(data)).resize((96, 64), Image.Resampling.BILINEAR)
     difference = np.abs(as_tensorflow(made).astype(int) - np.asarray(expected).astype(int))
@@ -159,14 +152,14 @@ def test_a_turned_photograph_is_put_upright():
     """Encoding again applies a camera's orientation tag; kept bytes are unchanged."""
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by 90 degrees clockwise
-    data = encode(SMALL, "png", exif=exif)
+    data = image_files.encode(SMALL, "png", exif=exif)
     made, look = pictures.convert(data, ImageOptions(format="png"))
     np.testing.assert_array_equal(as_tensorflow(made), np.rot90(SMALL, -1))
     assert (look.height, look.width) == SMALL.shape[1::-1]
     assert pictures.probe(data)[1:3] == SMALL.shape[:2]
 
 
-@pytest.mark.parametrize("name", [f"RGB {format_}" for format_ in FORMATS])
+@pytest.mark.parametrize("name", [f"RGB {format_}" for format_ in image_files.FORMATS])
 @given(share=st.floats(0, 1, exclude_max=True))
 def test_a_truncated_image_is_refused(name, share):
     """An image that is cut anywhere is refused.
@@ -245,7 +238,7 @@ def test_rows_are_the_files_of_the_class_folders(tmp_path):
 
     JPEG, PNG and WebP have unchanged bytes. Files that are no images are no rows.
     """
-    written = write_digits(tmp_path, 60, FORMATS)
+    written = image_files.write_digits(tmp_path, 60, image_files.FORMATS)
     (tmp_path / ".DS_Store").write_bytes(b"x")
     (tmp_path / "README.txt").write_text("x")
     (tmp_path / "one" / "._0001.png").write_bytes(b"x")
@@ -254,7 +247,7 @@ def test_rows_are_the_files_of_the_class_folders(tmp_path):
     (tmp_path / "empty").mkdir()
     rows, _ = rows_of(source_of(tmp_path))
     assert [row["image/filename"] for row in rows] == sorted(written)
-    names = sorted(DIGIT_NAMES)
+    names = sorted(image_files.DIGIT_NAMES)
     for row in rows:
         name, data = written[row["image/filename"]]
         made, (format_, height, width, channels) = pictures.convert(data, ImageOptions())
@@ -429,9 +422,9 @@ def test_a_dataset_of_class_folders(tmp_path):
 
     Its class is the one that the label map names.
     """
-    written = write_digits(tmp_path / "photos", 120, ("png", "jpeg"))
+    written = image_files.write_digits(tmp_path / "photos", 120, ("png", "jpeg"))
     manifest = convert_in(tmp_path, f"{RECIPE}split: {{train: 0.8, eval: 0.2}}\n")
-    names = sorted(DIGIT_NAMES)
+    names = sorted(image_files.DIGIT_NAMES)
     assert manifest.labels == {"image/class/label": tuple(names)}
     assert (tmp_path / "out" / "labels.txt").read_text() == "".join(
         f"{i}:{name}\n" for i, name in enumerate(names)
@@ -560,7 +553,7 @@ def test_wrong_options_are_explained(tmp_path, source, message):
 
 def test_the_example_meets_its_schema(tmp_path):
     """The recipe under examples/ converts any class folders, and its schema holds."""
-    write_digits(tmp_path / "photos", 40, FORMATS)
+    image_files.write_digits(tmp_path / "photos", 40, image_files.FORMATS)
     recipe = (REPOSITORY / "examples" / "images" / "recipe.yaml").read_text()
     recipe = recipe.replace("../../schemas", str(REPOSITORY / "schemas"))
     manifest = convert_in(tmp_path, recipe)
