@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import pyarrow as pa
 
 from beam_pipelines.core.arrow.key_index import NO_KEY, find_keys, index_keys
-from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.joins.index import JoinIndex, build_index
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.sources.plan import ByteRange
@@ -40,6 +40,7 @@ class RowChain:
     Attributes:
       read_bytes: of the sources.
       read_rows, read_chunks: of the base source.
+      bad_row: the first row of the base source that cannot be read.
       omitted: joined sources that count as null.
     """
 
@@ -54,6 +55,7 @@ class RowChain:
         """
         self.plan = plan
         self.read_bytes = self.read_rows = self.read_chunks = 0
+        self.bad_row: Rejected | None = None
         self.omitted = [
             step.join.source
             for step in plan.joins.steps
@@ -82,6 +84,7 @@ class RowChain:
         for chunk in read.read_range(self.plan.base, byte_range, states, self._reject):
             self.read_rows += chunk.batch.num_rows
             self.read_chunks += 1
+            self.bad_row = self.bad_row or next(iter(chunk.rejected), None)
             yield chunk
 
     def _index(self, step: JoinStep, chunk: Chunk) -> JoinIndex | None:

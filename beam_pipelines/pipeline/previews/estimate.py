@@ -144,6 +144,8 @@ def make_preview(plan: Plan) -> Preview:
     split = [chunk for byte_range in chosen for chunk in reader.split(byte_range)]
     written = sum(chunk.batch.num_rows for chunk in split)
     if not written:
+        if reader.bad_row is not None and not reader.read_rows:
+            raise DataError(reader.bad_row.describe())
         found = "rows left of its beginning after 'filter'" if reader.read_rows else "rows"
         raise DataError(f"{chosen[0].file.path}: found no {found}, expected some to plan by.")
     omissions = [*map(null_columns, reader.omitted)]

@@ -196,6 +196,9 @@ def sample_source(plan: SourcePlan) -> Side:
     """Reads the beginnings of some files of a source.
 
     Rows that cannot be read are left out.
+
+    Raises:
+      DataError: none can be read.
     """
     is_whole = len(plan.ranges) <= _RANGES
     chosen = list(plan.ranges)
@@ -216,6 +219,8 @@ def sample_source(plan: SourcePlan) -> Side:
                 is_whole = False
                 break
     table = pa.Table.from_batches(batches, plan.schema)
+    if rejected and not len(table):
+        raise DataError(rejected[0].describe())
     return Side(plan.source.name, profile_columns(table), table, is_whole, _unread(rejected))
 
 

@@ -20,6 +20,7 @@ from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.pipeline.planning.stages import make_plan
+from beam_pipelines.pipeline.previews.estimate import make_preview
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml import Scalar, parse_yaml
@@ -219,6 +220,11 @@ def test_rows_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
     assert "# choose: 1 row of those that init has read cannot be read:" in made
     assert "events.jsonl, line 2, column 'tags': found a null inside a list" in made
     make_plan(recipes.load(str(tmp_path / "recipe.yaml")))
+    (tmp_path / "bad.jsonl").write_text(text.splitlines()[1])
+    with pytest.raises(DataError, match=r"line 1, column 'tags': found a null inside a list"):
+        write_recipe([str(tmp_path / "bad.jsonl")], str(tmp_path / "bad.yaml"))
+    with pytest.raises(DataError, match=r"line 1, column 'tags': found a null inside a list"):
+        make_preview(bp.plan(str(tmp_path / "bad.jsonl")))
     (tmp_path / "good.jsonl").write_text(text.replace(", null", ""))
     write_recipe([str(tmp_path / "good.jsonl")], str(tmp_path / "good.yaml"))
     assert "cannot be read, the first" not in (tmp_path / "good.yaml").read_text()
