@@ -310,6 +310,15 @@ def test_an_open_quote_in_a_cut_file_names_its_line(tmp_path: Path) -> None:
         read.read_table(plan_of(path, range_bytes=1000), reject=True)
 
 
+@pytest.mark.parametrize("text", ['"open', '"Halt" he said'])
+def test_quotes_that_enclose_no_cells_are_read_as_the_error_says(tmp_path: Path, text: str) -> None:
+    """Many writers of tabs quote nothing."""
+    path = write(tmp_path / "a.tsv", f"a\tb\n1\t{text}\n2\tx\n")
+    with pytest.raises(DataError, match="which turns quoting off"):
+        read_rows(path)
+    assert [row["b"] for row in read_rows(path, quote="")] == [text, "x"]
+
+
 def test_headers_in_other_letters(tmp_path: Path) -> None:
     """The error has the keys that read both files."""
     write(tmp_path / "1.csv", "id,x\n1,2\n")

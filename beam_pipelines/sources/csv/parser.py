@@ -198,8 +198,8 @@ def check_closed(file: FileInfo, lines: blocks.LineNumbers, toggles: Positions) 
     if len(toggles) % 2:
         raise DataError(
             f"{file.path}, line {lines.line(int(toggles[-1]))}: found a quote that is never "
-            "closed, expected another one before the end of the file. Close it, or set 'quote' of "
-            "the source."
+            "closed, expected another one before the end of the file. Close it, or "
+            f"{quotes.OTHER_QUOTE}"
         )
 
 
@@ -208,7 +208,7 @@ def _badly_closed(dialect: Dialect) -> str:
     return (
         f"found text after a closing quote, expected the delimiter {chr(dialect.delimiter)!r} or "
         f"the end of the line. Write a quote inside quotes twice ({quote}{quote}), not behind a "
-        "backslash, or set 'quote' of the source."
+        f"backslash (pandas.read_csv has 'escapechar'), or {quotes.OTHER_QUOTE}"
     )
 
 

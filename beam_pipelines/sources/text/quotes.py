@@ -28,6 +28,7 @@ from beam_pipelines.core.limits import MIB, Limits, exceeded
 # doubled quote.
 OUTSIDE, CLOSED, INSIDE = 0, 1, 2
 NEWLINE, RETURN = 10, 13
+OTHER_QUOTE = "set 'quote: \"\"' of the source, which turns quoting off."
 _LOOK_AHEAD_BYTES = 64 * 1024
 
 Positions = npt.NDArray[np.int64]
@@ -189,7 +190,7 @@ def endless_record(limits: Limits) -> str:
     return (
         f"{exceeded(limits, 'line_bytes', f'a record of more than {limits.line_bytes:,} bytes')} A "
         "quote that is opened and never closed does this, "
-        "too: close it, or set 'quote' of the source ('quote: \"\"' turns quoting off)."
+        f"too: close it, or {OTHER_QUOTE}"
     )
 
 
