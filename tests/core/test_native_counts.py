@@ -1,4 +1,4 @@
-"""Counts of numbers added up over parts: the kernel, and the code without it, against a loop."""
+"""Counts of numbers over parts: kernel and reference against a loop."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def arrays_of(columns: tuple[dict[Any, int], ...], dtype: type) -> tuple[np.ndar
 def test_counts_against_a_loop(
     parts: list[tuple[dict[Any, int], ...]], most: int, points: int
 ) -> None:
-    """All values are there, or points that keep ends and total; the bits are the reference's."""
+    """All values are there, or points that keep ends and total."""
     is_float = any(isinstance(value, float) for part in parts for one in part for value in one)
     arrays = [arrays_of(part, float if is_float else np.int64) for part in parts]
     found = _native.merge_counts(arrays, most, points)

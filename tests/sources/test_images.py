@@ -474,7 +474,7 @@ join: [{source: labels, on: {image/filename: file}, how: inner}]
 
 @pytest.mark.parametrize("beside", ["photos", "labels/train"])
 def test_files_with_names_of_pictures_are_named(tmp_path: Path, beside: str) -> None:
-    """Their finding names the column by which a table of their contents joins."""
+    """The finding names the column that joins a table of them."""
     write(tmp_path / "photos", "a.png", "b.heic", "Readme.txt")
     (tmp_path / beside).mkdir(parents=True, exist_ok=True)
     (tmp_path / beside / "a.txt").write_text("a cat")

@@ -210,7 +210,7 @@ def look_at(data: bytes, options: ImageOptions, limits: Limits) -> tuple[bytes, 
 
 
 def _left_out(folders: Sequence[str], images: Sequence[FileInfo]) -> Iterator[str]:
-    """Yields findings on files that belong to the pictures and are not read.
+    """Yields findings on files of the pictures that are not read.
 
     These are pictures that no reader here decodes, and files with the names of pictures, such as
     captions; also those in folders such as ``labels`` next to one of pictures.
@@ -235,7 +235,7 @@ def _left_out(folders: Sequence[str], images: Sequence[FileInfo]) -> Iterator[st
 
 
 def _homes(folder: str) -> Iterator[str]:
-    """Yields a folder of pictures, and those next to it that may belong to them."""
+    """Yields a folder of pictures, and those that may belong to it."""
     yield folder
     root = folder.rstrip("/")
     if PARTS.fullmatch(os.path.basename(root)):
