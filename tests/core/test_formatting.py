@@ -7,13 +7,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.core.formatting import (
-    formatter_of,
-    show_number,
-    show_secs,
-    show_share,
-    show_spread,
-)
+from beam_pipelines.core import formatting
 
 
 @pytest.mark.parametrize(
@@ -26,7 +20,7 @@ from beam_pipelines.core.formatting import (
 )  # fmt: skip
 def test_numbers(value: float, shown: str) -> None:
     """Numbers have thousands separators, and about four digits if not whole."""
-    assert show_number(value) == shown
+    assert formatting.show_number(value) == shown
 
 
 @pytest.mark.parametrize(
@@ -48,7 +42,7 @@ def test_numbers(value: float, shown: str) -> None:
 )
 def test_values(value: float | None, kind: pa.DataType, shown: str) -> None:
     """Dates, times and truth values are shown as what they stand for."""
-    assert formatter_of(kind)(value) == shown
+    assert formatting.formatter_of(kind)(value) == shown
 
 
 @pytest.mark.parametrize(
@@ -62,7 +56,7 @@ def test_values(value: float | None, kind: pa.DataType, shown: str) -> None:
 )
 def test_spreads(value: float, kind: pa.DataType, shown: str) -> None:
     """A deviation of dates and times is a time."""
-    assert show_spread(value, kind) == shown
+    assert formatting.show_spread(value, kind) == shown
 
 
 @pytest.mark.parametrize(
@@ -74,10 +68,10 @@ def test_spreads(value: float, kind: pa.DataType, shown: str) -> None:
 )  # fmt: skip
 def test_shares(part: int, whole: int, shown: str) -> None:
     """Nothing and everything are told from almost nothing and almost everything."""
-    assert show_share(part, whole) == shown
+    assert formatting.show_share(part, whole) == shown
 
 
 def test_show_secs() -> None:
     """Durations are in the largest unit, and never a power of ten."""
     secs = (0.00002, 0.25, 9.96, 90, 7200, 5e6)
-    assert [*map(show_secs, secs)] == ["0 s", "0.2 s", "10 s", "1.5 min", "2 h", "58 d"]
+    assert [*map(formatting.show_secs, secs)] == ["0 s", "0.2 s", "10 s", "1.5 min", "2 h", "58 d"]

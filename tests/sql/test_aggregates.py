@@ -12,13 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.sql.aggregates import (
-    Condition,
-    holds,
-    merged_value,
-    parse_condition,
-    select_values,
-)
+from beam_pipelines.sql import aggregates
 from beam_pipelines.sql.database import ExpressionError
 
 SCHEMA = pa.schema(
@@ -65,12 +59,13 @@ ROWS = st.lists(
 )
 
 
-def value_of(condition: Condition, batch: pa.RecordBatch, cuts: list[int]) -> list[Any]:
+def value_of(condition: aggregates.Condition, batch: pa.RecordBatch, cuts: list[int]) -> list[Any]:
     bounds = [0, *sorted(cut % (batch.num_rows + 1) for cut in cuts), batch.num_rows]
     chunks = [batch.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
     return [
-        merged_value(
-            call, [select_values(chunk, condition.columns, call.pieces) for chunk in chunks]
+        aggregates.merged_value(
+            call,
+            [aggregates.select_values(chunk, condition.columns, call.pieces) for chunk in chunks],
         )
         for call in condition.calls
     ]
@@ -80,7 +75,7 @@ def value_of(condition: Condition, batch: pa.RecordBatch, cuts: list[int]) -> li
 def test_merged_aggregates_are_those_of_all_rows(rows, cuts, sql):
     """Any cut into chunks gives DuckDB's value."""
     batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
-    condition = parse_condition("c", f"{sql} IS NOT NULL", EMPTY)
+    condition = aggregates.parse_condition("c", f"{sql} IS NOT NULL", EMPTY)
     values = value_of(condition, batch, cuts)
     everything = pa.Table.from_batches([batch])  # noqa: F841 - DuckDB reads it
     query = f"SELECT {AGGREGATES[sql]} FROM everything"  # noqa: S608 - SQL is what it is for
@@ -90,7 +85,7 @@ def test_merged_aggregates_are_those_of_all_rows(rows, cuts, sql):
         assert math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-4)
     else:
         assert str(found) == str(expected) or float(found) == float(expected)
-    assert holds(condition, values) is (expected is not None)
+    assert aggregates.holds(condition, values) is (expected is not None)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +111,7 @@ def test_merged_aggregates_are_those_of_all_rows(rows, cuts, sql):
 def test_what_cannot_be_merged_is_refused(sql: str, found: str) -> None:
     """Every refusal says what was found."""
     with pytest.raises(ExpressionError, match=found):
-        parse_condition("c", sql, EMPTY)
+        aggregates.parse_condition("c", sql, EMPTY)
 
 
 @given(
@@ -130,8 +125,8 @@ def test_far_dates_are_merged_in_order(kind, days, cuts):
     plain = pa.int32() if pa.types.is_date(kind) else pa.int64()
     numbers = pa.array([None if day is None else day * unit for day in days], plain)
     batch = pa.RecordBatch.from_arrays([numbers.cast(kind)], ["day"])
-    condition = parse_condition("c", "min(day) < max(day)", batch.slice(0, 0))
+    condition = aggregates.parse_condition("c", "min(day) < max(day)", batch.slice(0, 0))
     values = value_of(condition, batch, cuts)
-    assert values == list(select_values(batch, ["day"], ("min(day)", "max(day)")))
+    assert values == list(aggregates.select_values(batch, ["day"], ("min(day)", "max(day)")))
     present = [day for day in days if day is not None]
-    assert holds(condition, values) is (min(present) < max(present) if present else None)
+    assert aggregates.holds(condition, values) is (min(present) < max(present) if present else None)

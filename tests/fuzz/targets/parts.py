@@ -17,13 +17,7 @@ import pyarrow as pa
 from beam_pipelines.core import _native
 from beam_pipelines.reader.order import make_epoch
 from beam_pipelines.reader.parts import Indexed, ShardFile, load, make_split
-from beam_pipelines.tfrecord.part_index import (
-    IndexedShard,
-    PartColumns,
-    make_index,
-    parse_index,
-    write_index,
-)
+from beam_pipelines.tfrecord import part_index
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
@@ -44,15 +38,17 @@ def make_shard(head: bytes, framed: bytes, rows: int) -> Indexed | None:
     if bit and part:
         shard[len(start) + bit // 8 % len(part)] ^= 1 << bit % 8
     path = scratch.write("parts", "s.tfrecord", bytes(shard))
-    indexed = [IndexedShard("s.tfrecord", rows, len(shard), "00000000")]
+    indexed = [part_index.IndexedShard("s.tfrecord", rows, len(shard), "00000000")]
     own = (0, len(start), len(part), len(framed), rows, zlib.crc32(framed))
-    columns = PartColumns(
+    columns = part_index.PartColumns(
         *(np.array([value], type_) for value, type_ in zip(own, TYPES, strict=True))
     )
     file = io.BytesIO()
-    write_index(file, make_index(compression, indexed, columns))
+    part_index.write_index(file, part_index.make_index(compression, indexed, columns))
     written = pa.py_buffer(file.getvalue())
-    index, _ = explained(lambda: parse_index(written, "index.arrow", compression, indexed))
+    index, _ = explained(
+        lambda: part_index.parse_index(written, "index.arrow", compression, indexed)
+    )
     return index and Indexed((ShardFile(path, rows, len(shard)),), index)
 
 
