@@ -43,6 +43,7 @@ def contents_of(
     source: Source,
     schemas: Sequence[tuple[FileInfo, pa.Schema]],
     seen: Mapping[str, columns.Shape | None] | None = None,
+    keeps_json: bool = False,
 ) -> source_format.Contents:
     """Returns the contents of a source, from the schemas of its files.
 
@@ -50,6 +51,7 @@ def contents_of(
       source: of the recipe.
       schemas: (file, its schema), of all files or some of them.
       seen: column -> the shape that its arrays had in the sample, ``None`` if they differed.
+      keeps_json: whether lists can be read as the text of their JSON.
 
     Raises:
       DataError: files that do not agree, a flat name twice, a type that is no column.
@@ -68,7 +70,9 @@ def contents_of(
     for name in wanted:
         found = flat.field(name).type
         if name not in source.types:
-            fields.append(_undeclared(first, name, _without_null(found), (seen or {}).get(name)))
+            keep = f"{bad_values.json_text(file_schema.names, name)}, " * keeps_json
+            shape = (seen or {}).get(name)
+            fields.append(_undeclared(first, name, _without_null(found), shape, keep))
             continue
         declared = columns.parse_type(source.types[name])
         if not _can_become(found, source.types[name], declared):
@@ -97,7 +101,7 @@ def contents_of(
 
 
 def _undeclared(
-    file: FileInfo, name: str, found: pa.DataType, seen: columns.Shape | None
+    file: FileInfo, name: str, found: pa.DataType, seen: columns.Shape | None, keep: str
 ) -> pa.Field:
     """Returns the field of a column without a declared type.
 
@@ -122,8 +126,8 @@ def _undeclared(
         )
         raise DataError(
             f"{file.path}, column '{name}': found {found} without one shape that all rows of the "
-            f"sample have. Declare {tensor}'types: {{{key}: list<{leaf}>}}' for the values alone, "
-            f"{steps}or leave the column out with 'columns'."
+            f"sample have. Declare {keep}{tensor}'types: {{{key}: list<{leaf}>}}' for the values "
+            f"alone, {steps}or leave the column out with 'columns'."
         )
     return columns.with_shape(pa.field(name, flat), shape)
 

@@ -108,7 +108,7 @@ ABSENT = "found a null inside a list, expected values only"
         ('{"t": [1]}', {"t": "list<int64>"}, f"column 't': found [1], expected {OF_INT64}"),
         ('{"t": [1]}', {}, "column 't': found [1], expected 1 × 2 values as in the sample. Mend"),
         ('{"t": [[1]]}', {}, "Mend it, or declare 'types: {t: tensor}' to keep each row's"),
-        ('{"a": [{"b": 1}, {"c": 2}]}', {}, f"column 'a.b': {ABSENT}"),
+        ('{"a": [{"b": 1}, {"c": 2}]}', {}, f"{ABSENT}. Declare 'types: {{a: text}}' to keep its"),
         ('{"a": [{"b": 1, "c": null}]}', {}, "column 'a.c': found a null inside a list"),
     ],
 )

@@ -47,14 +47,19 @@ ROWS: dict[str, tuple[list[Any], str]] = {
 @pytest.mark.parametrize("case", ROWS)
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "feather"])
 def test_the_proposed_remedies_read_the_file(tmp_path: Path, case: str, kind: str) -> None:
-    """The error has the place; column or row is left out."""
+    """The error has the place, and its remedies read the file."""
     values, name = ROWS[case]
-    path = write_table(tmp_path / f"a.{kind}", pa.table({"x": values, "n": [1] * len(values)}))
-    with pytest.raises(DataError, match=r"Leave the column .*'on_error: {reject: 10}'") as caught:
+    written = pa.table({"x": values, "n": [1] * len(values)})
+    path = write_table(tmp_path / f"a.{kind}", written)
+    with pytest.raises(DataError, match=r"eave the column .*'on_error: {reject: 10}'") as caught:
         read_rows(path)
     assert re.match(
         rf"{re.escape(str(path))}, (line|row) 2, column '{name}': found a null", str(caught.value)
     )
     assert len(read_rows(path, columns=("n",))) == len(values)
+    if kept := re.search("'types: {x: (text)}' to keep", str(caught.value)):
+        found = [row["x"] and json.loads(row["x"]) for row in read_rows(path, types={"x": kept[1]})]
+        assert found == written["x"].to_pylist()
+    assert bool(kept) == (kind == "jsonl")
     table, _, rejected = read.read_table(plan_of(path), reject=True)
     assert (table.num_rows, len(rejected)) == (len(values) - 1, 1)

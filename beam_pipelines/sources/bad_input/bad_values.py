@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -36,10 +36,24 @@ class ColumnError(ValueError):
         return self.message
 
 
-def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[str, str]:
-    """Returns the column and the error of a row that was refused."""
+def explain(
+    row: pa.RecordBatch, plan: SourcePlan, error: Exception, *, keeps_json: bool = False
+) -> tuple[str, str]:
+    """Returns the column and the error of a row that was refused.
+
+    Args:
+      row, error: the row, and why it was refused.
+      plan: of its source.
+      keeps_json: whether a list can be read as the text of its JSON.
+    """
     if not isinstance(error, ColumnError):
         return "", str(error)
+    if error.message == NULL_INSIDE:
+        cure = f"Declare {json_text(row.schema.names, error.column)}, leave"
+        return error.column, (
+            f"found {NULL_INSIDE}, expected values only. {cure if keeps_json else 'Leave'} the "
+            "column out with 'columns', or such rows with 'on_error: {reject: 10}'."
+        )
     found, field = nested.flat_arrays(row)[error.column], plan.read_schema.field(error.column)
     return error.column, _explained(found, field, error, plan.source.types.get(error.column))
 
@@ -55,11 +69,6 @@ def _explained(found: pa.Array, field: pa.Field, error: ColumnError, declared: s
     """
     key, shape = yaml_text(field.name), columns.shape_of(field)
     shown = f"found {shorten(repr(_value(found)), 100)} ({error.message})"
-    if columns.is_list(found.type) and error.message == NULL_INSIDE:
-        return (
-            f"found {NULL_INSIDE}, expected values only. Leave the column out with 'columns', or "
-            "such rows with 'on_error: {reject: 10}'."
-        )
     if shapes.is_permuted(found.type):
         return (
             "found a tensor with permuted dimensions, expected one whose values are in row-major "
@@ -89,6 +98,12 @@ def _explained(found: pa.Array, field: pa.Field, error: ColumnError, declared: s
     elif pa.types.is_floating(field.type):
         cure = f"{cure} ({error.message})"
     return bad_rows.wrong_value(_value(found), expected, cure)
+
+
+def json_text(names: Iterable[str], column: str) -> str:
+    """Returns the remedy that reads a column's field as text."""
+    field = next(name for name in names if f"{column}.".startswith(f"{name}."))
+    return f"'types: {{{yaml_text(field)}: text}}' to keep its JSON as text"
 
 
 def other_types(convert: Callable[[pa.DataType], object], found: pa.DataType) -> list[str]:

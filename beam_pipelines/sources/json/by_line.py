@@ -96,7 +96,8 @@ class LineParser:
         except bad_values.ColumnError:
             errors, numbers = tables.errors_of(batch, self._plan), list(rows)
         for row, why in errors.items():
-            wrong[numbers[row]] = bad_values.explain(batch.slice(row, 1), self._plan, why)
+            one = batch.slice(row, 1)
+            wrong[numbers[row]] = bad_values.explain(one, self._plan, why, keeps_json=True)
         good = pa.array([row not in errors for row in range(len(rows))], pa.bool_())
         return wrong, tables.convert(batch.filter(good), self._plan)
 

@@ -136,7 +136,7 @@ class JsonTypes:
             for name, type_ in nested_types.items()
             if name in seen and shapes.depth(type_) > 1
         }
-        contents = tables.contents_of(source, [(first, schema)], seen)
+        contents = tables.contents_of(source, [(first, schema)], seen, keeps_json=True)
         read_schema = pa.schema(
             [field.with_type(digits_type(field.type)) for field in contents.read_schema]
         )
