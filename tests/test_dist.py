@@ -179,7 +179,7 @@ def test_the_reader_reads_alone(python: str, tmp_path: Path, dataset: Path) -> N
         copy = shutil.copytree if (ROOT / "tests" / name).is_dir() else shutil.copy
         copy(ROOT / "tests" / name, tmp_path / "tests" / name)
     options = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider", "-c", os.devnull]
-    options += ["--rootdir", ".", "-o", "pythonpath=."]
+    options += ["--rootdir", ".", "-o", "pythonpath=.", "--hypothesis-profile=ci"]
     print(run(own, tmp_path, "-m", "pytest", *options, "tests/reader"))
     if run(own, tmp_path, "-c", "import sys; print(sys.version_info < (3, 12))") == "True\n":
         versions = lowest()
