@@ -70,9 +70,8 @@ def contents_of(
     for name in wanted:
         found = flat.field(name).type
         if name not in source.types:
-            keep = f"{bad_values.json_text(file_schema.names, name)}, " * keeps_json
-            shape = (seen or {}).get(name)
-            fields.append(_undeclared(first, name, _without_null(found), shape, keep))
+            of_json, shape = file_schema.names if keeps_json else (), (seen or {}).get(name)
+            fields.append(_undeclared(first, name, _without_null(found), shape, of_json))
             continue
         declared = columns.parse_type(source.types[name])
         if not _can_become(found, source.types[name], declared):
@@ -101,7 +100,11 @@ def contents_of(
 
 
 def _undeclared(
-    file: FileInfo, name: str, found: pa.DataType, seen: columns.Shape | None, keep: str
+    file: FileInfo,
+    name: str,
+    found: pa.DataType,
+    seen: columns.Shape | None,
+    of_json: Sequence[str],
 ) -> pa.Field:
     """Returns the field of a column without a declared type.
 
@@ -117,6 +120,7 @@ def _undeclared(
     if not shape:
         leaf, key = columns.type_name(flat.value_type), yaml_text(name)
         has_shapes = shape is None
+        keep = f"{bad_values.json_text(of_json, name)}, " if of_json else ""
         tensor = f"'types: {{{key}: tensor}}' to keep each row's own shape, " if has_shapes else ""
         steps = (
             f"'types: {{{key}: list<list<{leaf}>>}}' with 'sequence: {{features: {key}}}' for "

@@ -49,10 +49,12 @@ def explain(
     if not isinstance(error, ColumnError):
         return "", str(error)
     if error.message == NULL_INSIDE:
-        cure = f"Declare {json_text(row.schema.names, error.column)}, leave"
+        leave = "Leave"
+        if keeps_json:
+            leave = f"Declare {json_text(row.schema.names, error.column)}, leave"
         return error.column, (
-            f"found {NULL_INSIDE}, expected values only. {cure if keeps_json else 'Leave'} the "
-            "column out with 'columns', or such rows with 'on_error: {reject: 10}'."
+            f"found {NULL_INSIDE}, expected values only. {leave} the column out with 'columns', or "
+            "such rows with 'on_error: {reject: 10}'."
         )
     found, field = nested.flat_arrays(row)[error.column], plan.read_schema.field(error.column)
     return error.column, _explained(found, field, error, plan.source.types.get(error.column))

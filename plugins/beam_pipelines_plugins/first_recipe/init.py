@@ -40,6 +40,7 @@ from beam_pipelines_plugins.schemas.recipe_schema import MODELINE, schema_text
 Paths = tuple[str, ...]
 PlanOne = Callable[[str], SourcePlan]
 # The first type that the error of a row proposes.
+# Whether a list of JSON is kept as a text is for the user to choose.
 _TYPE = re.compile(r"'types: \{[^}]*: ([a-z0-9<>]+)\}'(?! to keep its JSON)")
 _TABLES = ("csv", "tsv", "json_lines", "json", "parquet", "arrow", "avro", "orc")
 
