@@ -27,6 +27,7 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.dataset import loader
+from beam_pipelines.files.beam.input_roots import only_below
 from beam_pipelines.pipeline.planning.transform import plan_transform
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.files.file_list import store_files
@@ -478,6 +479,9 @@ def test_files_with_names_of_pictures_are_named(tmp_path: Path, beside: str) -> 
     write(tmp_path / "photos", "a.png", "b.heic", "Readme.txt")
     (tmp_path / beside).mkdir(parents=True, exist_ok=True)
     (tmp_path / beside / "a.txt").write_text("a cat")
+    (tmp_path / beside).with_name("gone").symlink_to("nowhere")
+    with only_below([str(tmp_path / "photos")]):
+        assert "of other formats" in plan_of(tmp_path / "photos", format="images").decisions[0]
     pictures, named = plan_of(tmp_path / "photos", format="images").decisions
     assert re.search(r"without 1 picture of other formats, such as .*/b\.heic  # ", pictures)
     assert re.search(rf"without 1 file with names of pictures, such as .*{beside}/a.txt", named)

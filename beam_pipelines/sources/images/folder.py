@@ -20,8 +20,9 @@ import pyarrow as pa
 
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.core.formatting import show_count
 from beam_pipelines.core.limits import Limits, exceeded
-from beam_pipelines.files.beam import files, listing, path_patterns
+from beam_pipelines.files.beam import files, input_roots, listing, path_patterns
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.text.yaml_text import yaml_list
 from beam_pipelines.sources import inference, source_format
@@ -215,33 +216,38 @@ def _left_out(folders: Sequence[str], images: Sequence[FileInfo]) -> Iterator[st
     These are pictures that no reader here decodes, and files with the names of pictures, such as
     captions; also those in folders such as ``labels`` next to one of pictures.
     """
-    homes = {home: None for folder in folders if files.is_local(folder) for home in _homes(folder)}
-    others = [
+    local = [folder for folder in folders if files.is_local(folder)]
+    pictures = [
         file.path
-        for home in homes
-        for file in listing.list_files(files.join(home, "**"))
-        if not file.path.lower().endswith(SUFFIXES)
+        for folder in local
+        for file in listing.list_files(files.join(folder, "**"), suffixes=_UNREAD)
     ]
     stems = {_stem_of(image.path) for image in images}
-    is_picture = [path.lower().endswith(_UNREAD) for path in others]
-    is_named = [_stem_of(path) in stems for path in others]
-    for is_one, words, cure in (
-        (is_picture, "picture{} of other formats", "convert them to JPEG, PNG or WebP"),
-        (is_named, "file{} with names of pictures", f"a table of their contents joins by {STEM}"),
-    ):
-        if found := list(itertools.compress(others, is_one)):
-            number = f"{len(found):,} {words.format('s' * (len(found) > 1))}"
-            yield f"without {number}, such as {found[0]}  # {cure}"
+    named = [path for path in _others_near(local) if _stem_of(path) in stems]
+    if pictures:
+        number = show_count(len(pictures), "picture")
+        cure = "convert them to JPEG, PNG or WebP to read them"
+        yield f"without {number} of other formats, such as {pictures[0]}  # {cure}"
+    if named:
+        number, cure = show_count(len(named), "file"), f"a table of their contents joins by {STEM}"
+        yield f"without {number} with names of pictures, such as {named[0]}  # {cure}"
 
 
-def _homes(folder: str) -> Iterator[str]:
-    """Yields a folder of pictures, and those that may belong to it."""
-    yield folder
-    root = folder.rstrip("/")
-    if PARTS.fullmatch(os.path.basename(root)):
-        above = os.path.dirname(root) or "."
-        names = sorted(filter(PARTS.fullmatch, os.listdir(above)))
-        yield from (files.join(above, name) for name in names if name != os.path.basename(root))
+def _others_near(folders: Sequence[str]) -> list[str]:
+    """Returns other files in and next to folders of pictures."""
+    near = {folder.rstrip("/") or folder for folder in folders}
+    for root in tuple(near):
+        if PARTS.fullmatch(os.path.basename(root)):
+            above = os.path.dirname(root)
+            names = filter(PARTS.fullmatch, listing.names_in(above or "."))
+            near |= {files.join(above, name) for name in names}
+    return sorted(
+        os.path.join(place, name)
+        for folder in filter(input_roots.allows, near)
+        for place, _, names in os.walk(folder)
+        for name in names
+        if not name.lower().endswith((*SUFFIXES, *_UNREAD))
+    )
 
 
 def _stem_of(path: str) -> str:
@@ -249,10 +255,7 @@ def _stem_of(path: str) -> str:
 
 
 def _changes(source: Source, images: Sequence[FileInfo]) -> Iterator[str]:
-    """Yields findings on what storing the images changes or ignores.
-
-    From a few of them.
-    """
+    """Yields findings on what storing some images changes or ignores."""
     from beam_pipelines.sources.images import pictures  # its decoders take 20 ms
 
     step = max(1, len(images) // _LOOKED_AT)
